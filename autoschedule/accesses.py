@@ -14,19 +14,19 @@ from math import inf, prod
 
 from ..ir.analysis.footprint import Access
 from ..ir.analysis.linear import is_index, linear, terms
-from ..ir.analysis.work import executions, work_of
+from ..ir.analysis.work import executions, measure_work
 from ..ir.arith.linear import LinearForm
 from ..ir.cached import cached_property
 from ..ir.expr import Expr, IntImm, IterVar, Max, Min, Producer, ProducerLoad, Var
-from ..ir.ops import constant_of
+from ..ir.ops import integer_value
 from ..ir.stmt import For, If, LoopKind, Stmt
 from ..ir.structural import StructuralKey
 from ..ir.visit import post_order, walk
 from ..te.hybrid.forms import is_fact
-from ..te.operation import Operation, extent_of
+from ..te.operation import Operation, axis_extent
 from ..te.rewrite import collect_loads
 from ..te.shape import constant_extent, same_extent
-from ..te.tensor import Tensor, tensor_of
+from ..te.tensor import Tensor, find_tensor
 from .operations import elements, is_plain
 
 __all__ = [
@@ -170,7 +170,7 @@ def source(load: ProducerLoad) -> Tensor:
 
 def numeric_shape(tensor: Producer, unknown: int = ASSUMED) -> tuple[int, ...]:
     """Extents as numbers, `unknown` where the call decides."""
-    return tuple(constant_of(extent, unknown) for extent in tensor.shape)
+    return tuple(integer_value(extent, unknown) for extent in tensor.shape)
 
 
 def tensor_bytes(tensor: Tensor, unknown: int = 1) -> int:
@@ -222,7 +222,7 @@ def _script_reads(statement: Stmt | None, tensor: Tensor, size: int) -> int:
         return max(_script_reads(branch, tensor, size) for branch in (statement.then_body, statement.else_body))
     runs = sum(
         times
-        for work, times in executions(work_of(statement), ASSUMED)
+        for work, times in executions(measure_work(statement), ASSUMED)
         for each in work.statements
         for access in each.accesses
         if access.array is tensor
@@ -243,7 +243,7 @@ def is_no_larger(reader: Operation, op: Operation) -> bool:
     if size is not None and other is not None:
         return other <= size
     return len(op.axis) == len(reader.axis) and all(
-        same_extent(extent_of(a), extent_of(b)) for a, b in zip(op.axis, reader.axis, strict=True)
+        same_extent(axis_extent(a), axis_extent(b)) for a, b in zip(op.axis, reader.axis, strict=True)
     )
 
 
@@ -252,11 +252,11 @@ def is_pointwise(op: Operation, anchor: Operation, region: Collection[Operation]
 
     some: the first elements of `anchor` along each axis are enough.
     """
-    loads = [load for load in op_loads(op) if tensor_of(load).op in region] if op.values else []
+    loads = [load for load in op_loads(op) if find_tensor(load).op in region] if op.values else []
     if not loads or len(op.axis) != len(anchor.axis):
         return False
     fits = all(
-        same_extent(extent_of(a), extent_of(b)) or some and (constant_extent(a) or inf) <= (constant_extent(b) or 0)
+        same_extent(axis_extent(a), axis_extent(b)) or some and (constant_extent(a) or inf) <= (constant_extent(b) or 0)
         for a, b in zip(op.axis, anchor.axis, strict=True)
     )
     return fits and all(tuple(load.indices) == tuple(op.axis) for load in loads)
@@ -274,4 +274,4 @@ def is_permutation(op: Operation, producer: Operation) -> bool:
 
 
 def _covers(axis: Expr, extent: Expr) -> bool:
-    return not isinstance(axis, IterVar) or same_extent(extent_of(axis), extent)
+    return not isinstance(axis, IterVar) or same_extent(axis_extent(axis), extent)

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ..codegen.gpus import gpu_of
+from ..codegen.gpus import target_gpu
 from ..codegen.machine import Machine
 from ..codegen.target import Target
 from ..ir.expr import Expr, Reduce
 from ..schedule import Schedule, Stage, create_schedule
-from ..schedule.model.inlining import expanded
+from ..schedule.model.inlining import expand_inlined
 from ..schedule.primitives.factor import factors_of_sum
 from ..te.compute import placeholder
 from ..te.operation import ComputeOp, Operation
 from ..te.rewrite import collect_loads, redirect
-from ..te.tensor import Tensor, tensor_of
+from ..te.tensor import Tensor, find_tensor
 from .accesses import find_axes, max_reads
 from .cost.estimate import Estimate
 from .forms.products import Factoring, Product, best_factoring
@@ -96,7 +96,7 @@ def _find_factoring(stage: Stage) -> Factoring | None:
     factors = factors_of_sum(stage)
     if factors is None or len(factors) < 2:
         return None
-    reduction = expanded(stage)
+    reduction = expand_inlined(stage)
     assert isinstance(reduction, Reduce)
     axes = [*stage.op.axis, *reduction.axes]
     place = {axis: at for at, axis in enumerate(axes)}
@@ -140,7 +140,7 @@ def _decide(ask: _Ask, stage: Stage, factoring: Factoring) -> Decision:
         chosen,
         candidates[chosen].estimate,
         "",
-        gpu_of(ask.target) if ask.target.backend.rules == "gpu" else None,
+        target_gpu(ask.target) if ask.target.backend.rules == "gpu" else None,
     )
 
 
@@ -152,8 +152,8 @@ def make_standalone(stage: Stage) -> ComputeOp:
     """The sum by itself: what it reads are placeholders."""
     op = stage.op.as_compute
     assert op is not None
-    value = expanded(stage)
-    inputs = dict.fromkeys(tensor_of(load) for load in collect_loads(value))
+    value = expand_inlined(stage)
+    inputs = dict.fromkeys(find_tensor(load) for load in collect_loads(value))
     given = {tensor: placeholder(tensor.shape, tensor.dtype, tensor.name) for tensor in inputs}
     return replace(op, body=(redirect(value, given),))
 

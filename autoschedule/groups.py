@@ -22,12 +22,12 @@ from heapq import heappop, heappush
 from math import inf
 from typing import cast
 
-from ..codegen.gpus import gpu_of
+from ..codegen.gpus import target_gpu
 from ..codegen.machine import Machine
 from ..codegen.target import Target
 from ..ir.expr import IterVar
 from ..schedule import Schedule
-from ..te.operation import Operation, extent_of
+from ..te.operation import Operation, axis_extent
 from ..te.rewrite import inline
 from ..te.shape import same_extent
 from .accesses import is_no_larger, is_permutation, is_pointwise, max_reads, reads_output
@@ -126,7 +126,7 @@ class Group:
                 chosen,
                 candidates[chosen].estimate,
                 candidates[chosen].reason,
-                gpu_of(self.target) if self.target.backend.rules == "gpu" else None,
+                target_gpu(self.target) if self.target.backend.rules == "gpu" else None,
             )
         )
         candidates[chosen].apply()
@@ -240,7 +240,7 @@ class _Cutter:
             and is_plain(one)
             and is_plain(other)
             and one.output(0).dtype.bits == other.output(0).dtype.bits
-            and all(same_extent(extent_of(a), extent_of(b)) for a, b in zip(one.axis, other.axis, strict=True))
+            and all(same_extent(axis_extent(a), axis_extent(b)) for a, b in zip(one.axis, other.axis, strict=True))
         )
 
     def _is_untagged(self, op: Operation) -> bool:

@@ -9,14 +9,14 @@ from typing import TypeVar
 from ..codegen.machine import Machine
 from ..errors import LoweringError
 from ..ir.analysis.footprint import Access, Array
-from ..ir.analysis.warps import kernels_of
-from ..ir.analysis.work import Statement, Work, work_of
+from ..ir.analysis.warps import collect_kernels
+from ..ir.analysis.work import Statement, Work, measure_work
 from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Call, ProducerLoad, Var
 from ..ir.stmt import BufferStore, LoopKind
 from ..ir.visit import post_order, walk
 from ..schedule import Schedule
-from ..schedule.lowering.lower import Lowered, lower_whole
+from ..schedule.lowering.lower import Lowered, lower_parts
 from ..schedule.lowering.text import all_arguments
 from .accesses import ASSUMED
 from .cost.bodies import Site, assemble_body
@@ -39,7 +39,7 @@ def plan_of(s: Schedule) -> Plan:
     if all(row.estimate is not None and row.gpu is None for row in rows):
         return Plan(rows)
     try:
-        lowered = lower_whole(s, all_arguments(s))
+        lowered = lower_parts(s, all_arguments(s))
     except LoweringError:  # changed further, and not whole yet
         return Plan(rows)
     nests, short = _nests(s, lowered, rows), _shortfalls(s, lowered, rows)
@@ -62,20 +62,20 @@ def _shortfalls(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict
         return {}
     kernels = [
         (kernel, [node.buffer for node in walk(kernel) if isinstance(node, BufferStore)])
-        for kernel in kernels_of(lowered.function)
+        for kernel in collect_kernels(lowered.function)
     ]
     return {at: shortfalls(own, gpu) for at, own in _owned(s, lowered, rows, kernels).items()}
 
 
 def estimate_of(s: Schedule, machine: Machine) -> Estimate:
     """Of a whole schedule, from its loops. Raises LoweringError where it does not hold together."""
-    return estimate(nest_of(work_of(lower_whole(s, all_arguments(s)).function), machine), machine)
+    return estimate(nest_of(measure_work(lower_parts(s, all_arguments(s)).function), machine), machine)
 
 
 def _nests(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict[int, Nest]:
     """By the place of a row, its loops."""
     items: list[tuple[Statement | Work, list[Buffer]]] = []
-    for item in work_of(lowered.function).body:
+    for item in measure_work(lowered.function).body:
         statements = item.all_statements() if isinstance(item, Work) else [item]
         items.append((item, [each.node.buffer for each in statements if isinstance(each.node, BufferStore)]))
     return {

@@ -10,7 +10,7 @@ from ..ir.combine import FUSED
 from ..ir.expr import Call, Expr, IntImm, IterVar, Reduce
 from ..ir.intrinsics import INTRINSICS
 from ..ir.visit import children, post_order
-from ..schedule.model.inlining import inlined_into as stages_inlined_into
+from ..schedule.model.inlining import find_inlined as stages_inlined_into
 from ..te.operation import Operation
 from ..te.shape import constant_extent
 from ..te.tensor import Tensor

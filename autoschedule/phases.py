@@ -15,9 +15,9 @@ from math import gcd
 from ..ir.expr import EQ, Expr, FloorMod, IfThenElse, IntImm, IterVar, Select
 from ..ir.visit import post_order
 from ..schedule import Schedule, Stage
-from ..schedule.model.exactness import is_exact_after
-from ..schedule.model.inlining import expanded
-from ..schedule.primitives.polyphase import MOST, congruences, left_out_of
+from ..schedule.model.exactness import stays_exact
+from ..schedule.model.inlining import expand_inlined
+from ..schedule.primitives.polyphase import MOST, congruences, find_omitted
 from ..te.operation import Operation
 from ..te.rewrite import collect_loads
 from ..te.shape import constant_extent
@@ -45,7 +45,7 @@ def in_phases(s: Schedule, exact: bool) -> None:
             continue
         with s.attempt() as attempt:
             taken = _taken_apart(s, op)
-        if not taken or exact and not is_exact_after(attempt):
+        if not taken or exact and not stays_exact(attempt):
             s.undo(attempt)
 
 
@@ -74,7 +74,7 @@ def _look_through(stage: Stage) -> bool:
     for producer in stage.producers:
         if _is_own(producer) and max_reads(producer.op, [stage.op]) == 1 and _look_through(producer):
             producer.compute_inline()
-    return bool(_divisions(expanded(stage)))
+    return bool(_divisions(expand_inlined(stage)))
 
 
 def _divisions(value: Expr) -> list[FloorMod]:
@@ -92,7 +92,7 @@ def _divisions(value: Expr) -> list[FloorMod]:
 def _own_steps(head: Stage) -> dict[int, int]:
     """Of the data axes, by their places, of whose remainders by a number alone it depends what an element is; with the number."""
     steps: dict[int, int] = {}
-    for division in _divisions(expanded(head)):
+    for division in _divisions(expand_inlined(head)):
         assert isinstance(division.b, IntImm)
         modulus = division.b.value
         left = dimension(division.a).remainder(modulus)
@@ -105,12 +105,12 @@ def _own_steps(head: Stage) -> dict[int, int]:
 def _steps(stage: Stage) -> dict[int, int]:
     """Of the data axes of a sum, by their places, in whose phases reduce axes take steps, or places that are read are told without
     remainders; with the number of phases."""
-    value = expanded(stage)
+    value = expand_inlined(stage)
     steps: dict[int, int] = {}
     for at, axis in enumerate(stage.op.axis):
         found = next(congruences(value, axis, stage.op.reduce_axis), None)
         step = found.modulus // gcd(found.of_axis, found.modulus) if found is not None else 1
-        if step == 1 or left_out_of(value, axis, step) is None:
+        if step == 1 or find_omitted(value, axis, step) is None:
             step = _period(value, axis, stage.op.reduce_axis)
         if step > 1:
             steps[at] = step

@@ -8,14 +8,14 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from ..codegen.machine import Machine, machine_of
+from ..codegen.machine import Machine, find_machine
 from ..codegen.target import Target
 from ..errors import user_source
 from ..ir.analysis.combiners import Law
 from ..ir.expr import Reduce
 from ..schedule import Schedule, create_schedule
 from ..schedule.errors import UnsplitReduction
-from ..schedule.model.exactness import is_exact_after
+from ..schedule.model.exactness import stays_exact
 from ..schedule.model.term_order import laws_of_reduction, may_split
 from ..te import Tensor
 from ..te.operation import Operation
@@ -61,7 +61,7 @@ def _scheduled(
 ) -> Schedule:
     """Cuts a schedule that nobody has touched, and applies to each piece its rule; where sums are to keep their order and the rule
     does not, another that does. whole: no alternatives are asked for."""
-    machine, taken = machine_of(target), list[Decision]()
+    machine, taken = find_machine(target), list[Decision]()
     if not whole:
         alone = partial(_scheduled, target=target, exact=exact, chooser=cheapest, known=known, whole=True)
         taken = take_alternatives(s, target, machine, chooser, exact, alone)
@@ -86,7 +86,7 @@ def _scheduled(
             group = replace(_begin(s, piece, target, machine, chooser), known=known)
             try:
                 _apply(group, rule_for(piece.tag, piece.anchor))
-                holds = attempt is None or not in_order or is_exact_after(attempt)
+                holds = attempt is None or not in_order or stays_exact(attempt)
             except UnsplitReduction:
                 if attempt is None:
                     raise

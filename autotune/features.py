@@ -19,10 +19,10 @@ from ..autoschedule.cost.cpu import estimate
 from ..autoschedule.cost.estimate import Estimate
 from ..autoschedule.lowered import nest_of
 from ..codegen.machine import Machine
-from ..ir.analysis.footprint import Access, Array, box_of, line_bytes
+from ..ir.analysis.footprint import Access, Array, access_box, line_bytes
 from ..ir.analysis.operations import Kind
-from ..ir.analysis.work import Statement, Work, widths_of, work_of
-from ..ir.ops import constant_of
+from ..ir.analysis.work import Statement, Work, count_widths, measure_work
+from ..ir.ops import integer_value
 from ..ir.stmt import BufferStore, For, Function, LoopKind
 
 __all__ = ["FEATURES", "features"]
@@ -53,7 +53,7 @@ FEATURES = _DETAILED * (_PER_STORE + len(LEVELS)) + _TOTALS + len(TERMS) + 1
 
 def features(function: Function, machine: Machine) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """The features of a function of stage "loops", to run on a machine: FEATURES numbers."""
-    work = work_of(function)
+    work = measure_work(function)
     statements = [statement for statement in work.all_statements() if isinstance(statement.node, BufferStore)]
     stores = [_StoreFeatures(statement) for statement in reversed(statements)]
     stores.sort(key=lambda store: -store.work)
@@ -157,10 +157,10 @@ class _StoreFeatures:
 
     def _footprint(self, place: int) -> float:
         """Bytes of the lines that one run of the loops from `place` on touches."""
-        widths = widths_of(self.around[place:], _UNKNOWN)
+        widths = count_widths(self.around[place:], _UNKNOWN)
         sizes: dict[Array, float] = {}
         for access in self.accesses:
-            size = line_bytes(box_of(access, widths), access.bytes, _UNKNOWN)
+            size = line_bytes(access_box(access, widths), access.bytes, _UNKNOWN)
             sizes[access.array] = max(sizes.get(access.array, 0.0), size)
         return sum(sizes.values())
 
@@ -175,7 +175,7 @@ class _StoreFeatures:
 def _allocated_buffers(work: Work) -> Iterator[float]:
     """Bytes of each allocation."""
     for buffer in (buffer for loop in work.nested() for buffer in loop.allocations):
-        yield prod(constant_of(extent, 1) for extent in buffer.shape) * (buffer.dtype.bits / 8)
+        yield prod(integer_value(extent, 1) for extent in buffer.shape) * (buffer.dtype.bits / 8)
 
 
 def _kind_of_step(access: Access, loop: For | None) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from ..codegen.build import build_kernels
 from ..codegen.cuda.emulate.call import SEED_VARIABLE
 from ..codegen.cuda.inspection import InspectedKernel
-from ..codegen.gpus import architecture_of
+from ..codegen.gpus import target_architecture
 from ..codegen.target import Target
 from ..errors import user_source
 from ..ir.buffer import Buffer
@@ -36,7 +36,7 @@ def rank_candidate(text: str, target: Target) -> tuple[float, str]:
     """The rank of a candidate, and how it computes something else; "" where it does not. Raises what building raises."""
     probe = json.loads(text)
     kernels = _build(parse(probe["loops"]), target).kernels
-    small = _build(parse(probe["small"]), Target.parse(f"cuda -emulate -arch={architecture_of(target)}"))
+    small = _build(parse(probe["small"]), Target.parse(f"cuda -emulate -arch={target_architecture(target)}"))
     plain = parse(probe["plain"])
     rng = np.random.default_rng(0)
     arrays = [_array(param, rng, probe["indexed"]) for param in plain.arguments if isinstance(param, Buffer)]

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..autoschedule.search.space import Config, Rejected
-from ..codegen.machine import Machine, machine_of
+from ..codegen.machine import Machine, find_machine
 from ..ir.stmt import Function
 from ..ir.visit import deep_recursion
 from ..schedule import Schedule, to_json
@@ -95,7 +95,7 @@ class CandidateFactory:
     @property
     def machine(self) -> Machine:
         """Return what candidates run on."""
-        return machine_of(self.task.target)
+        return find_machine(self.task.target)
 
     def _make(self, config: Config) -> Candidate | None:
         try:

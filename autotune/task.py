@@ -11,9 +11,9 @@ import llvmlite
 
 from ..autoschedule.search.decisions import DecisionSpace
 from ..autoschedule.search.space import Space
-from ..codegen.calibration import calibration_of
+from ..codegen.calibration import read_calibration
 from ..codegen.export.manifest import own_version
-from ..codegen.gpus import gpu_of
+from ..codegen.gpus import target_gpu
 from ..codegen.host import cpu_model
 from ..codegen.target import Target
 from ..errors import CudaError, user_source
@@ -239,7 +239,7 @@ def target_text(target: Target) -> str:
     """The target as it was given, or what it stands for on this machine."""
     if not target.backend.for_processors:
         return str(target)
-    measured = calibration_of(target)
+    measured = read_calibration(target)
     known = "" if measured is None else f", calibrated {measured.digest}"
     return f"{target} ({target.llvm_cpu}, {target.vector_bits} bits{known})"
 
@@ -252,7 +252,7 @@ def machine_text() -> str:
 
 def ranks_text(target: Target) -> str:
     """Return what candidates for a GPU are ranked for where there is none: what is said of them is no time of any machine."""
-    return f"no GPU, ranks for {gpu_of(target).name}"
+    return f"no GPU, ranks for {target_gpu(target).name}"
 
 
 def gpu_text(target: Target) -> str:

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from .. import te
 from ..codegen.calibration import MEASURES, VARIABLE, Calibration, keep, machine_text
-from ..codegen.machine import Machine, machine_of, register_tiles
+from ..codegen.machine import Machine, find_machine, register_tiles
 from ..codegen.target import Target
 from ..driver.build import build
 from ..runtime.array import numpy_dtype
@@ -46,7 +46,7 @@ Term = Callable[[te.Expr, te.Expr], te.Expr]
 def calibrate(console: Console) -> int:
     """Measures this machine, keeps what came out, and prints how it differs from the row of its processor. Returns 0, or 1 where it
     cannot be kept."""
-    row = machine_of(Target.parse("llvm -uncalibrated"))
+    row = find_machine(Target.parse("llvm -uncalibrated"))
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("measuring this machine", total=len(MEASURES))
         values: dict[str, float] = {}

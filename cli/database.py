@@ -128,7 +128,7 @@ def _best(options: argparse.Namespace) -> int:
     from ..autotune.progress import readable
     from ..autotune.records import Database
     from ..schedule import from_json
-    from ..schedule.model.positional_code import code_by_places
+    from ..schedule.model.positional_code import write_positional_code
 
     if options.of:
         return _find_best(options)
@@ -141,7 +141,7 @@ def _best(options: argparse.Namespace) -> int:
             time = readable(best.time) if best is not None and best.time is not None else "nothing succeeded"
             _print(f"# {printable(task.name)} ({task.key.digest}), of {printable(task.key.space_name)}: {time}")
             if best is not None:
-                _print(printable(code_by_places(from_json(best.records, foreign=True)), lines=True))
+                _print(printable(write_positional_code(from_json(best.records, foreign=True)), lines=True))
     return 0
 
 

@@ -83,10 +83,10 @@ def _llvm() -> Iterable[Finding]:
 
 
 def _processor(triple: str) -> Iterable[Finding]:
-    from ..codegen.host import VARIABLE, whole_processor
+    from ..codegen.host import VARIABLE, full_processor
     from ..codegen.target import this_processor
 
-    text, whole = os.environ.get(VARIABLE, "").strip(), whole_processor()
+    text, whole = os.environ.get(VARIABLE, "").strip(), full_processor()
     try:
         part = this_processor()
     except CodegenError as error:
@@ -196,10 +196,10 @@ def _cache() -> Iterable[Finding]:
 
 
 def _calibration() -> Iterable[Finding]:
-    from ..codegen.calibration import calibration_file, calibration_of
+    from ..codegen.calibration import calibration_file, read_calibration
     from ..codegen.target import Target
 
-    measured = calibration_of(Target.parse("llvm"))
+    measured = read_calibration(Target.parse("llvm"))
     if measured is None:
         yield Finding(
             "calibration",

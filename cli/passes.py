@@ -73,13 +73,13 @@ def _opt(options: argparse.Namespace) -> int:
 def _target_pipeline(options: argparse.Namespace) -> tuple[Pass, ...]:
     """Return the passes that a build for the target runs, in order."""
     from ..codegen.c.pipeline import c_pipeline
-    from ..codegen.llvm.pipeline import pipeline_of
+    from ..codegen.llvm.pipeline import build_pipeline
     from ..codegen.target import Target
     from ..ir.passes.common.options import AS_USUAL
 
     target = Target.parse(options.target)
     if target.kind == "llvm":
-        return pipeline_of(target, options.bounds_check)
+        return build_pipeline(target, options.bounds_check)
     if target.kind == "c":
         return c_pipeline(options.bounds_check, AS_USUAL, target.fuses)
     options.usage_error(f"the passes of target {target.kind!r} do not run on one function alone: choose llvm or c")

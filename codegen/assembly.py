@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-__all__ = ["AssemblyLine", "within_loops"]
+__all__ = ["AssemblyLine", "find_loops"]
 
 _LABEL = re.compile(r"([.\w$]+):")
 
@@ -23,7 +23,7 @@ class AssemblyLine:
     within: int = 0
 
 
-def within_loops(lines: Sequence[AssemblyLine], loops: set[int]) -> list[AssemblyLine]:
+def find_loops(lines: Sequence[AssemblyLine], loops: set[int]) -> list[AssemblyLine]:
     """The lines with what they run in: from the target of each jump backwards that came from a loop, one of the lines `loops`, to
     the jump."""
     marked = list(lines)

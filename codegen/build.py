@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..ir.passes.common.options import with_options
+from ..ir.passes.common.options import apply_options
 from ..ir.passes.common.runner import environment_watchers
 from ..ir.stmt import Function
 from .result import BuildOptions, BuildResult
@@ -20,7 +20,7 @@ def build_kernels(functions: Sequence[Function], target: Target, options: BuildO
     Raises a CodegenError, or a CudaError, where the target cannot do what a function asks for.
     """
     options = options or BuildOptions()
-    prepared = [with_options(function, options.passes) for function in functions]
+    prepared = [apply_options(function, options.passes) for function in functions]
     return target.backend.compile(
         prepared, target, replace(options, watchers=(*options.watchers, *environment_watchers()))
     )

@@ -34,7 +34,7 @@ __all__ = [
     "Calibration",
     "Measure",
     "calibration_file",
-    "calibration_of",
+    "read_calibration",
     "keep",
     "machine_text",
 ]
@@ -115,7 +115,7 @@ def calibration_file() -> Path | None:
     return folder / f"calibration-{hashlib.sha256(machine_text().encode()).hexdigest()[:16]}.json"
 
 
-def calibration_of(target: Target) -> Calibration | None:
+def read_calibration(target: Target) -> Calibration | None:
     """Return the measurements that schedules for a target depend on: of this machine, unless the target names a processor, changes its
     features or is `-uncalibrated`. None where nothing was.
 
@@ -169,7 +169,7 @@ def _read(path: Path, _changed: int, size: int, _number: int) -> Calibration:
         raise _bad(path, f"its form is {held['tilewright']!r}, not {_FORM!r}")
     if held["machine"] != machine_text():
         raise _bad(path, f"it is another machine's: {held['machine']!r}, and this is {machine_text()!r}")
-    return Calibration(_checked(path, held["values"]))
+    return Calibration(_check_values(path, held["values"]))
 
 
 def _why(error: OSError) -> str:
@@ -178,7 +178,7 @@ def _why(error: OSError) -> str:
     return f"it cannot be read: {error.strerror or error}"
 
 
-def _checked(path: Path, values: Any) -> tuple[tuple[str, float], ...]:
+def _check_values(path: Path, values: Any) -> tuple[tuple[str, float], ...]:
     if not isinstance(values, dict):
         raise _bad(path, "its values are no table")
     held = cast("dict[str, Any]", values)

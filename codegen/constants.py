@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from ..ir.constant import ALIGNMENT, Constant
 from ..ir.stmt import Function
 
-__all__ = ["addresses", "declaration", "definitions", "filled", "symbols_of"]
+__all__ = ["addresses", "declaration", "definitions", "fill_marks", "name_symbols"]
 
 _SPELT_OUT = 1024
 """Bytes up to which contents stand in the text. LLVM takes a second for ten megabytes of what is longer: its place is marked,
 and filled in the object file."""
 
 
-def symbols_of(functions: Iterable[Function]) -> dict[Constant, str]:
+def name_symbols(functions: Iterable[Function]) -> dict[Constant, str]:
     """The symbol of each constant that the functions read, in the order of first use."""
     constants = dict.fromkeys(held for function in functions for held in function.constants)
     return {held: f"tw_constant_{at}" for at, held in enumerate(constants)}
@@ -31,11 +31,11 @@ def declaration(held: Constant, symbol: str) -> str:
 
 
 def definitions(symbols: Mapping[Constant, str]) -> str:
-    """LLVM IR that has the contents, or a mark at the beginning of their place, which `filled` looks for."""
+    """LLVM IR that has the contents, or a mark at the beginning of their place, which `fill_marks` looks for."""
     return "".join(f"@{symbol} = constant {_value(held)}, align {ALIGNMENT}\n" for held, symbol in symbols.items())
 
 
-def filled(code: bytes, symbols: Mapping[Constant, str]) -> bytes:
+def fill_marks(code: bytes, symbols: Mapping[Constant, str]) -> bytes:
     """An object file with the contents at the marks."""
     marked = [held for held in symbols if held.memory.nbytes > _SPELT_OUT]
     if not marked:

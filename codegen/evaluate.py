@@ -10,7 +10,7 @@ from typing import Protocol
 from ..errors import InternalError
 from ..ir.constant import Constant
 
-__all__ = ["Evaluation", "MachineCode", "run", "run_on"]
+__all__ = ["Evaluation", "MachineCode", "run", "run_compiled"]
 
 
 class MachineCode(Protocol):
@@ -44,7 +44,7 @@ class Evaluation:
 def run(evaluation: Evaluation) -> None:
     """Fills the constants, which nobody changes from then on. Raises MemoryError where there is too little for it."""
     for symbol, results in evaluation.calls:
-        run_on(
+        run_compiled(
             evaluation.module.address(symbol),
             [held.address for held in results],
             ", ".join(held.name for held in results),
@@ -53,7 +53,7 @@ def run(evaluation: Evaluation) -> None:
             held.data.flags.writeable = False
 
 
-def run_on(address: int, pointers: Sequence[int], what: str) -> None:
+def run_compiled(address: int, pointers: Sequence[int], what: str) -> None:
     """Call `i32 f(pointers)`, which computes what is so called. Raises MemoryError where there is too little for it."""
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, *(ctypes.c_void_p for _ in pointers))
     function: Callable[..., int] = kind(address)

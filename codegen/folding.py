@@ -24,13 +24,13 @@ from ..ir.buffer import Buffer
 from ..ir.constant import Constant, aligned_zeros
 from ..ir.expr import BufferLoad, Call, Expr, IntImm
 from ..ir.intrinsics import INTRINSICS, is_pure
-from ..ir.pointers import WRITES, pointed_to
+from ..ir.pointers import WRITES, pointed_buffer
 from ..ir.stmt import Allocate, Assert, BufferStore, Function, Seq, Stmt
 from ..ir.visit import free_vars, seq, walk
 from ..runtime.array import numpy_dtype
 from .result import Opening
 
-__all__ = ["OF_ANOTHER_TARGET", "Folded", "fold", "opened"]
+__all__ = ["OF_ANOTHER_TARGET", "Folded", "fold", "open_constants"]
 
 _HINTS = ("access_ptr", "prefetch")
 """Calls that are not pure and have no effect by themselves."""
@@ -70,10 +70,10 @@ def fold(function: Function, refused: Collection[str] = (), opening: bool = Fals
     """
     if not function.constants:
         return Folded(function)
-    steps, memory = _at_root(function.body)
+    steps, memory = _split_root(function.body)
     for step in steps:
         _look(step, refused)
-    known = _known(steps, memory, function)
+    known = _find_known(steps, memory, function)
     done = _worth(steps, known, function)
     rest = [step for step in steps if step not in done]
     still = {buffer for step in rest for buffer in step.reads}
@@ -86,23 +86,23 @@ def fold(function: Function, refused: Collection[str] = (), opening: bool = Fals
         return Folded(function)
     held = function.constant_buffers
     is_open = opening or any(held[buffer].is_open for step in done for buffer in step.reads if buffer in held)
-    results = tuple(_memory_of(buffer, is_open) for buffer in made)
-    body = _within(seq(*(step.stmt for step in done)), (b for b in memory if b not in made and _used(b, done)))
+    results = tuple(_allocate_constant(buffer, is_open) for buffer in made)
+    body = _wrap(seq(*(step.stmt for step in done)), (b for b in memory if b not in made and _used(b, done)))
     before = Function(f"{function.name}_constants", tuple(made), body, tuple(made), function.attrs)
     after = replace(
         function,
         params=function.arguments,
         constants=(),
-        body=_within(seq(*(step.stmt for step in rest)), (b for b in memory if b not in made and _used(b, rest))),
+        body=_wrap(seq(*(step.stmt for step in rest)), (b for b in memory if b not in made and _used(b, rest))),
     )
     return Folded(
-        _with_constants(after, {**held, **dict(zip(made, results, strict=True))}, still),
-        _with_constants(before, held, {buffer for step in done for buffer in step.reads}),
+        _substitute_constants(after, {**held, **dict(zip(made, results, strict=True))}, still),
+        _substitute_constants(before, held, {buffer for step in done for buffer in step.reads}),
         results,
     )
 
 
-def opened(function: Function, refused: Collection[str] = ()) -> tuple[Function, Function | None, Opening]:
+def open_constants(function: Function, refused: Collection[str] = ()) -> tuple[Function, Function | None, Opening]:
     """`function` as fold leaves it, what computes the rest, and what they take: both with the constants that are open as their last
     arguments."""
     folded = fold(function, refused, opening=True)
@@ -126,12 +126,12 @@ def _taking(function: Function) -> tuple[Function, tuple[Constant, ...]]:
     return replace(function, params=params, constants=tuple(own.values())), tuple(taken.values())
 
 
-def _with_constants(function: Function, held: dict[Buffer, Constant], used: Collection[Buffer]) -> Function:
+def _substitute_constants(function: Function, held: dict[Buffer, Constant], used: Collection[Buffer]) -> Function:
     wanted = {buffer: constant for buffer, constant in held.items() if buffer in used}
     return replace(function, params=(*function.params, *wanted), constants=tuple(wanted.values()))
 
 
-def _at_root(body: Stmt) -> tuple[list[_Step], list[Buffer]]:
+def _split_root(body: Stmt) -> tuple[list[_Step], list[Buffer]]:
     """The statements, in order, and the memory that is allocated around them."""
     steps: list[_Step] = []
     memory: list[Buffer] = []
@@ -151,7 +151,7 @@ def _at_root(body: Stmt) -> tuple[list[_Step], list[Buffer]]:
 def _look(step: _Step, refused: Collection[str]) -> None:
     own = {node.buffer for node in walk(step.stmt) if isinstance(node, Allocate)}
     for node in walk(step.stmt):
-        pointed = pointed_to(node)
+        pointed = pointed_buffer(node)
         if isinstance(node, BufferLoad):
             step.reads.add(node.buffer)
         elif isinstance(node, BufferStore):
@@ -167,7 +167,7 @@ def _look(step: _Step, refused: Collection[str]) -> None:
     step.pure = step.pure and not free_vars(step.stmt)
 
 
-def _known(steps: Sequence[_Step], memory: Sequence[Buffer], function: Function) -> set[Buffer]:
+def _find_known(steps: Sequence[_Step], memory: Sequence[Buffer], function: Function) -> set[Buffer]:
     """The memory whose contents are the same in every call."""
     known = {
         *function.constant_buffers,
@@ -209,7 +209,7 @@ def _numbers(buffer: Buffer) -> list[int]:
     )
 
 
-def _memory_of(buffer: Buffer, is_open: bool) -> Constant:
+def _allocate_constant(buffer: Buffer, is_open: bool) -> Constant:
     """Memory for what is computed, none yet where that is open; that of a buffer with gaps, which hold 0, has one dimension."""
     shape = tuple(_numbers(buffer)[: buffer.ndim]) if buffer.ndim else ()
     if buffer.strides:
@@ -223,7 +223,7 @@ def _used(buffer: Buffer, steps: Iterable[_Step]) -> bool:
     return any(buffer in step.reads or buffer in step.writes for step in steps)
 
 
-def _within(body: Stmt, buffers: Iterator[Buffer]) -> Stmt:
+def _wrap(body: Stmt, buffers: Iterator[Buffer]) -> Stmt:
     for buffer in reversed(list(buffers)):
         body = Allocate(buffer, body)
     return body

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from .target import Target
 
-__all__ = ["GPUS", "Gpu", "Occupancy", "architecture_of", "architectures_of", "features_of", "gpu_of"]
+__all__ = ["GPUS", "Gpu", "Occupancy", "target_architecture", "library_architectures", "target_features", "target_gpu"]
 
 KIB, MIB = 1024, 1024 * 1024
 _WARP = 32
@@ -93,22 +93,22 @@ GPUS = {
 DEFAULT, EMULATED = "sm_80", "sm_90"
 
 
-def gpu_of(target: Target) -> Gpu:
+def target_gpu(target: Target) -> Gpu:
     """The row of a target "cuda"."""
-    return GPUS[architecture_of(target)]
+    return GPUS[target_architecture(target)]
 
 
-def architecture_of(target: Target) -> str:
+def target_architecture(target: Target) -> str:
     """The one that schedules and text are for: the least that it says, or what is taken where it says none."""
-    return architectures_of(target)[0]
+    return library_architectures(target)[0]
 
 
-def features_of(target: Target) -> frozenset[str]:
+def target_features(target: Target) -> frozenset[str]:
     """Return the features, for te.target_has, of all architectures of the target, beyond those of any."""
-    return frozenset[str].intersection(*(GPUS[arch].features for arch in architectures_of(target)))
+    return frozenset[str].intersection(*(GPUS[arch].features for arch in library_architectures(target)))
 
 
-def architectures_of(target: Target) -> list[str]:
+def library_architectures(target: Target) -> list[str]:
     """Return the architectures for which a library of the target has machine code, the least first."""
     said = sorted(set(filter(None, target.option("arch").split(","))), key=list(GPUS).index)
     return said or [EMULATED if target.has_flag("emulate") else DEFAULT]

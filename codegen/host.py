@@ -16,9 +16,9 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from ..runtime.critical_section import run_in_turn
-from .instructions import attributes, beyond, least
+from .instructions import attributes, least, stronger_callees
 
-__all__ = ["VARIABLE", "Processor", "cpu_model", "part_of", "whole_processor"]
+__all__ = ["VARIABLE", "Processor", "cpu_model", "restrict_processor", "full_processor"]
 
 VARIABLE = "TILEWRIGHT_HOST"
 
@@ -41,12 +41,14 @@ class Processor:
         missing = [f"-{name}" for name in _NEVER_CHOSEN if not self.features.get(name, True)]
         missing += [f"-{name}" for name in _X86_TUNING] if _architecture() == "x86_64" else []
         theirs = attributes(cpu, ",".join(filter(None, [features, *missing])))
-        return not beyond(attributes(self.cpu, self.feature_text), [theirs], _machine(self.cpu, self.feature_text))
+        return not stronger_callees(
+            attributes(self.cpu, self.feature_text), [theirs], _machine(self.cpu, self.feature_text)
+        )
 
 
 @cache
 @run_in_turn
-def whole_processor() -> Processor:
+def full_processor() -> Processor:
     """This machine's processor with all that it has."""
     return Processor(llvm.get_host_cpu_name(), dict(llvm.get_host_cpu_features()))
 
@@ -61,11 +63,11 @@ def cpu_model() -> str:
     return line[1].strip() if line else platform.processor() or platform.machine()
 
 
-def part_of(whole: Processor, cpu: str, features: str) -> Processor:
+def restrict_processor(whole: Processor, cpu: str, features: str) -> Processor:
     """The processor `cpu` with what `whole` and it, with its `features` (as LLVM takes them), both have."""
     present = sorted(name for name, has in whole.features.items() if has)
     wanted = [least(_architecture(), name) for name in present]
-    lacking = {present[at] for at in beyond(attributes(cpu, features), wanted, _machine(cpu, features))}
+    lacking = {present[at] for at in stronger_callees(attributes(cpu, features), wanted, _machine(cpu, features))}
     return Processor(cpu, {name: has and name not in lacking for name, has in whole.features.items()})
 
 

@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 
 from ..runtime.critical_section import run_in_turn
 
-__all__ = ["attributed", "attributes", "beyond", "least"]
+__all__ = ["add_attributes", "attributes", "stronger_callees", "least"]
 
 _GENERIC_HABITS = {
     "aarch64": ("trbe", "ete", "enable-select-opt", "fuse-adrp-add", "fuse-aes", "use-postra-scheduler"),
@@ -33,7 +33,7 @@ def least(architecture: str, feature: str) -> str:
 
 
 @run_in_turn
-def beyond(caller: str, callees: Sequence[str], machine: llvm.TargetMachine) -> list[int]:
+def stronger_callees(caller: str, callees: Sequence[str], machine: llvm.TargetMachine) -> list[int]:
     """Return the callees that may use instructions that the caller may not, by their places. Both are given by their attributes.
     machine: LLVM's, of their architecture."""
     texts = [f'target triple = "{machine.triple}"', "declare void @inner()"]
@@ -59,12 +59,12 @@ _DEFINED = re.compile(r"^define [^@\n]*@[\w.$]+", re.MULTILINE)
 _ADDRESS = re.compile(r" (?:local_)?unnamed_addr")
 
 
-def attributed(text: str, own: str) -> str:
+def add_attributes(text: str, own: str) -> str:
     """LLVM IR whose functions have these attributes of a processor, so that they can stand in a module for another."""
     parts: list[str] = []
     end = 0
     for match in _DEFINED.finditer(text):
-        at = _after_parameters(text, match.end())
+        at = _find_parameters_end(text, match.end())
         address = _ADDRESS.match(text, at)
         at = address.end() if address else at
         line = text[at : text.index("\n", at)]
@@ -75,7 +75,7 @@ def attributed(text: str, own: str) -> str:
     return _GROUP.sub(rf"\g<1>{own} \g<2>", "".join([*parts, text[end:]]))
 
 
-def _after_parameters(text: str, at: int) -> int:
+def _find_parameters_end(text: str, at: int) -> int:
     """The place behind the bracket that closes the one at a place."""
     depth = 0
     while True:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from ..runtime.threads import available_cpus
-from .calibration import Calibration, calibration_of
+from .calibration import Calibration, read_calibration
 from .llvm.features import target_has
 from .machines import arm, riscv, x86
 from .machines.model import KIB, Instruction, Instructions, Level, Machine
@@ -28,7 +28,7 @@ __all__ = [
     "Machine",
     "RegisterTile",
     "WAYS",
-    "machine_of",
+    "find_machine",
     "register_tiles",
 ]
 
@@ -42,16 +42,16 @@ MACHINES = (
 is known (Target.sve_bits)."""
 
 
-def machine_of(target: Target) -> Machine:
+def find_machine(target: Target) -> Machine:
     """The row for a target, with what was measured of this machine where it is for that; for targets that are no CPU the
     generic one.
 
     Raises BadCalibration (TW0407) for a file that is damaged."""
-    return _calibrated(_row(target), calibration_of(target))
+    return _calibrate(_row(target), read_calibration(target))
 
 
 @cache
-def _calibrated(row: Machine, measured: Calibration | None) -> Machine:
+def _calibrate(row: Machine, measured: Calibration | None) -> Machine:
     """A row with values that were measured in place of its own. Latencies are whole cycles."""
     fields: dict[str, float] = {}
     instructions = row.instructions

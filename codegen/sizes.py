@@ -24,13 +24,13 @@ def exceeds_memory(buffer: Buffer) -> Expr | None:
     ).hi
     if isinstance(size, IntImm) or greatest is not None and greatest <= INT64.greatest:
         return None
-    return _in_floats(size) >= FloatImm(float(1 << 62), FLOAT64)
+    return _convert_to_float(size) >= FloatImm(float(1 << 62), FLOAT64)
 
 
-def _in_floats(value: Expr) -> Expr:
+def _convert_to_float(value: Expr) -> Expr:
     """A size in floating point, within a few roundings."""
     if isinstance(value, (Add, Sub, Mul)):
-        return binary(type(value), _in_floats(value.a), _in_floats(value.b))
+        return binary(type(value), _convert_to_float(value.a), _convert_to_float(value.b))
     if isinstance(value, Cast):
-        return _in_floats(value.value)
+        return _convert_to_float(value.value)
     return cast(value, FLOAT64)

@@ -35,7 +35,7 @@ from ..runtime.critical_section import run_in_turn
 from . import names, rvv
 from .assembly import AssemblyLine
 from .errors import ForeignTarget, UnknownTargetKind, UnknownTargetOption
-from .host import VARIABLE, Processor, part_of, whole_processor
+from .host import VARIABLE, Processor, full_processor, restrict_processor
 from .names import nearest
 from .result import BuildOptions, BuildResult
 from .sve import ANY_LENGTH, CORES, LENGTHS, NEON_FIRST, bits_here, length_attribute
@@ -338,7 +338,7 @@ _COUNT, _SIZE = re.compile(r"[1-9]\d{0,4}"), re.compile(r"0|[1-9]\d{0,11}|[1-9]\
 
 
 def _check_names(target: Target) -> None:
-    host = whole_processor()
+    host = full_processor()
     if target.cpu and target.cpu not in names.ALIASES and (target.cpu != host.cpu or target.is_foreign):
         names.check_processor(str(target), target.cpu, target.llvm_triple)
     names.check_features(str(target), target.features, target.llvm_triple, {} if target.is_foreign else host.features)
@@ -367,12 +367,12 @@ def this_processor() -> Processor:
 
     Raises a CodegenError where the variable names a processor that LLVM does not know, or one that has what this one lacks.
     """
-    return processor_of(os.environ.get(VARIABLE, ""))
+    return remaining_processor(os.environ.get(VARIABLE, ""))
 
 
-def processor_of(text: str) -> Processor:
+def remaining_processor(text: str) -> Processor:
     """Return the part of this machine's processor that `text`, "-mcpu=haswell -mattr=-fma", leaves; all of it where it is empty."""
-    whole = whole_processor()
+    whole = full_processor()
     if not text.strip():
         return whole
     known = {key: purpose for key, purpose in backend_named("llvm").options.items() if key in ("mcpu", "mattr")}
@@ -388,7 +388,7 @@ def processor_of(text: str) -> Processor:
             allowed="an older processor of its kind (-mcpu=...), or features removed (-mattr=-...)",
             fix=f"unset {VARIABLE}",
         )
-    return part_of(whole, cpu, features)
+    return restrict_processor(whole, cpu, features)
 
 
 # What LLVM makes of a target

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .. import te
-from ..codegen.machine import machine_of
+from ..codegen.machine import find_machine
 from ..codegen.target import Target
 from ..schedule import Schedule
 
@@ -24,7 +24,7 @@ class Tile:
 
 def register_tile(target: str = "llvm") -> Tile:
     """Rows of two vectors, whose sums take half of a machine's registers: the rest holds what they are made of."""
-    machine = machine_of(Target.parse(target))
+    machine = find_machine(Target.parse(target))
     return Tile(machine.registers // 4, 2 * machine.lanes(32))
 
 

@@ -19,13 +19,13 @@ from ..schedule import Schedule
 from ..te import Tensor
 from .lower import lower_program
 
-__all__ = ["BuildItem", "Request", "compile_programs", "lowered_programs", "put_over"]
+__all__ = ["BuildItem", "Request", "compile_programs", "lowered_programs", "reuse_input_memory"]
 
 
 @dataclass(frozen=True, slots=True)
 class BuildItem:
     """A function to be: its name, what it is made from (a schedule, a list of tensors, a schedule with its arguments, or a lowered
-    function), and the arguments of a schedule. over: whether its output is put over the last of its inputs (put_over)."""
+    function), and the arguments of a schedule. over: whether its output is put over the last of its inputs (reuse_input_memory)."""
 
     name: str
     what: Any
@@ -71,7 +71,7 @@ def lowered_programs(request: Request) -> list[Function]:
         for program in request.programs
     ]
     functions = [
-        put_over(function) if program.over else function
+        reuse_input_memory(function) if program.over else function
         for function, program in zip(functions, request.programs, strict=True)
     ]
     if request.renamed:
@@ -86,7 +86,7 @@ def lowered_programs(request: Request) -> list[Function]:
 # for i, j:  y[i, j] = relu(sums[i, j] + x[i, j])      →      for i, j:  y[i, j] = relu(sums[i, j] + y[i, j])
 
 
-def put_over(function: Function) -> Function:
+def reuse_input_memory(function: Function) -> Function:
     """The function with its output in the memory of the input before it, which it is no longer passed. Where an element of that is
     read elsewhere than in what is stored at its own place, once, the function reads a copy that it makes first."""
     under, result = [each for each in function.arguments if isinstance(each, Buffer)][-2:]

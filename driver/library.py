@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..arguments import as_list
-from ..codegen.cuda.unit import DeviceUnit, unit_of
+from ..codegen.cuda.unit import DeviceUnit, build_unit
 from ..codegen.export.cases import same_kinds
 from ..codegen.export.companion import Companion
 from ..codegen.export.cpu import baseline_target
@@ -21,7 +21,7 @@ from ..codegen.export.final_kernel import FinalKernel
 from ..codegen.export.gpu import GpuFunction
 from ..codegen.export.names import check_names, library_identifier
 from ..codegen.export.variants import Variant, best_first, rename_kernels
-from ..codegen.gpus import architectures_of
+from ..codegen.gpus import library_architectures
 from ..codegen.names import machine_and_system
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
@@ -171,7 +171,7 @@ class Library:
                 (function,) = lowered_programs(
                     Request((program,), each, self._options, renamed=True, exact=self._exact)
                 )
-                unit = unit_of(function, each, self._options)
+                unit = build_unit(function, each, self._options)
                 if any(_shapes(unit.signature) != _shapes(other.signature) for other in units):
                     raise DoesNotFit(
                         f"{name!r} is there already with other parameters",
@@ -179,8 +179,8 @@ class Library:
                         reason=f"{unit.signature} differs from {units[0].signature}",
                         fix="give it another name",
                     )
-                taken = {arch for other in units for arch in architectures_of(other.target)}
-                if not taken.isdisjoint(architectures_of(each)):
+                taken = {arch for other in units for arch in library_architectures(other.target)}
+                if not taken.isdisjoint(library_architectures(each)):
                     raise NameTaken(
                         f"{unit.signature} would be there twice",
                         called=user_source(),

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codegen.abi.stub import kernel_symbol, stub_symbols
-from ..codegen.evaluate import MachineCode, run_on
+from ..codegen.evaluate import MachineCode, run_compiled
 from ..codegen.export.exporter import Exporter
 from ..codegen.llvm.backend import Prepared, prepare
 from ..codegen.llvm.evaluation import compile_here
@@ -28,7 +28,7 @@ from ..codegen.result import BuildOptions, Opening
 from ..codegen.target import Target
 from ..ir.constant import Constant, aligned_zeros
 from ..ir.expr import Var
-from ..ir.passes.common.options import with_options
+from ..ir.passes.common.options import apply_options
 from ..ir.passes.common.runner import environment_watchers, is_watched
 from ..ir.stmt import Function
 from ..ir.visit import deep_recursion
@@ -92,7 +92,7 @@ class Part:
     def packed(self, sources: Sequence[NDArray[Any]], zeros: Zeros = aligned_zeros) -> list[NDArray[Any]]:
         """Return what the function reads in place of these constants, computed now, in arrays that `zeros` gives. Raises MemoryError."""
         results = [zeros(shape, numpy_dtype(dtype)) for dtype, shape in self.opening.results]
-        run_on(self.packing, [array.ctypes.data for array in (*results, *sources)], "packed weights")
+        run_compiled(self.packing, [array.ctypes.data for array in (*results, *sources)], "packed weights")
         for array in results:
             array.flags.writeable = False
         return results
@@ -309,7 +309,7 @@ def _finish(prepared: Prepared, place: Place | None) -> _Code:
 def prepared_request(request: Request) -> Prepared:
     """Python's half of compiling: lowered, through all passes, and as text."""
     options = request.options
-    functions = [with_options(function, options.passes) for function in lowered_programs(request)]
+    functions = [apply_options(function, options.passes) for function in lowered_programs(request)]
     watched = replace(options, watchers=(*options.watchers, *environment_watchers()))
     return prepare(functions, request.target, watched, not request.bare)
 

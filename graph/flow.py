@@ -18,7 +18,7 @@ from ..ir.buffer import Buffer
 from ..ir.dtype import HANDLE, DType
 from ..ir.expr import BufferLoad, Expr, Var
 from ..ir.stmt import BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
-from ..te.shape import as_shape
+from ..te.shape import convert_shape
 from .arena import ALIGNMENT, Size
 from .control import Loop
 from .kernels import Step
@@ -222,4 +222,4 @@ def _greater(a: Size, b: Size) -> Size:
 
 def _buffer(name: str, elements: Size, dtype: str, alignment: int = 0) -> Buffer:
     """A buffer of so many elements in a row."""
-    return Buffer(name, as_shape((elements,), name), DType(dtype), data=Var(name, HANDLE), alignment=alignment)
+    return Buffer(name, convert_shape((elements,), name), DType(dtype), data=Var(name, HANDLE), alignment=alignment)

@@ -20,7 +20,7 @@ from ..ir.constant import Constant
 from ..ir.dtype import HANDLE, DType
 from ..ir.expr import Call, Expr, IntImm, StringImm, Var
 from ..ir.stmt import Assert, Seq
-from ..te.shape import as_shape
+from ..te.shape import convert_shape
 from .arena import ALIGNMENT, Lifetime, Size, open_places
 from .kernels import Step, declared_kernel, is_heavy, step_over
 from .node import Parts
@@ -279,7 +279,7 @@ def value_bytes(kind: TensorType) -> int:
 def whole_buffer(name: str, kind: TensorType, alignment: int = 0) -> Buffer:
     """A buffer of a value, whose extents may speak of symbols."""
     return Buffer(
-        name, as_shape(extents(kind.shape), name), DType(kind.dtype), data=Var(name, HANDLE), alignment=alignment
+        name, convert_shape(extents(kind.shape), name), DType(kind.dtype), data=Var(name, HANDLE), alignment=alignment
     )
 
 

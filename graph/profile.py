@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import te
-from ..ir.analysis.work import work_of
+from ..ir.analysis.work import measure_work
 from ..ir.expr import Var
 from ..ir.visit import substitute
 from ..runtime.tables import html_table
@@ -185,5 +185,5 @@ def _operations(kernels: Mapping[str, Sequence[te.Tensor | Var]], sizes: Mapping
             for op in producers_first([tensor.op for tensor in tensors if isinstance(tensor, te.Tensor)])
             if not op.is_given
         ]
-        counts[name] = sum(work_of(substitute(op.statement(), known)).operations.value or 0 for op in made)
+        counts[name] = sum(measure_work(substitute(op.statement(), known)).operations.value or 0 for op in made)
     return counts

@@ -222,7 +222,9 @@ def is_multiple(extent: Expr, factor: int) -> bool:
     if factor < 2 or period ** len(symbols) > _MOST_RESIDUES:
         return factor == 1
     tried = itertools.product(*([ops.const(at, var.dtype) for at in range(period)] for var in symbols))
-    made = (ops.constant_of(simplify(substitute(extent, dict(zip(symbols, values, strict=True))))) for values in tried)
+    made = (
+        ops.integer_value(simplify(substitute(extent, dict(zip(symbols, values, strict=True))))) for values in tried
+    )
     return all(value is not None and value % factor == 0 for value in made)
 
 

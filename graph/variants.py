@@ -26,7 +26,7 @@ from ..ir.dtype import HANDLE, DType
 from ..ir.expr import Expr, Var
 from ..ir.stmt import Assert, Function, If, Seq, Stmt
 from ..runtime.loaded_model import ModelRoles
-from ..te.shape import as_shape
+from ..te.shape import convert_shape
 from .arena import ALIGNMENT, Size
 from .domain import conditions
 from .errors import BadBuckets
@@ -164,7 +164,11 @@ class Variants:
         g, types = self.whole.graph, self.whole.graph.types
         names = self.whole.arguments
         arena = Buffer(
-            names[-1], as_shape((laid.size,), "arena"), DType("uint8"), data=Var(names[-1], HANDLE), alignment=ALIGNMENT
+            names[-1],
+            convert_shape((laid.size,), "arena"),
+            DType("uint8"),
+            data=Var(names[-1], HANDLE),
+            alignment=ALIGNMENT,
         )
         inputs = {
             name: whole_buffer(spelled, types[name]) for name, spelled in zip(self.whole.inputs, names, strict=False)

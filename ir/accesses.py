@@ -9,7 +9,7 @@ from .buffer import Buffer
 from .dtype import HANDLE
 from .expr import BufferLoad, Call, Expr, IntImm, Node, ProducerLoad, Var
 from .ops import const
-from .pointers import READS, WRITES, pointed_to
+from .pointers import READS, WRITES, pointed_buffer
 from .stmt import Allocate, Assert, BufferStore, Evaluate, Stmt
 from .visit import post_order, rewrite
 
@@ -37,7 +37,7 @@ def reading_only(body: Any, buffers: Sequence[Buffer]) -> Any:
     def rule(node: Node) -> Node | None:
         if isinstance(node, Call) and node.name == "packed_array":
             start = node.args[0]
-            pointed = pointed_to(start)
+            pointed = pointed_buffer(start)
             if pointed is not None and pointed[0] in buffers and isinstance(start, Call):
                 return Call(
                     node.name, (Call(start.name, (*start.args[:2], const(READS)), HANDLE), *node.args[1:]), HANDLE
@@ -54,7 +54,7 @@ def written_buffers(body: Node) -> set[Buffer]:
         if isinstance(node, BufferStore):
             written.add(node.buffer)
         else:
-            pointed = pointed_to(node)
+            pointed = pointed_buffer(node)
             if pointed is not None and pointed[1] & WRITES:
                 written.add(pointed[0])
     return written

@@ -117,9 +117,9 @@ class ProgramBuilder:
                 called=user_source(),
                 fix="call ib.get() after the `with` blocks",
             )
-        return self._closed()
+        return self._close_scope()
 
-    def _closed(self) -> Stmt:
+    def _close_scope(self) -> Stmt:
         """The statements of the innermost scope, which ends."""
         body = seq()
         for part in reversed(self._scopes.pop()):
@@ -151,21 +151,21 @@ class ProgramBuilder:
         extent = subtract(cast(last, chosen), first)
         self._scopes.append([])
         yield var
-        self._add(For(var, first, extent, _KINDS[kind], self._closed()))
+        self._add(For(var, first, extent, _KINDS[kind], self._close_scope()))
 
     @contextmanager
     def while_loop(self, condition: Any) -> Generator[None]:
         """A loop that runs as long as the condition holds, which reads memory that it changes."""
         self._scopes.append([])
         yield
-        self._add(While(convert(condition), self._closed()))
+        self._add(While(convert(condition), self._close_scope()))
 
     @contextmanager
     def if_scope(self, condition: Any) -> Generator[None]:
         """Open the scope that runs where the condition holds."""
         self._scopes.append([])
         yield
-        self._add(If(convert(condition), self._closed()))
+        self._add(If(convert(condition), self._close_scope()))
         self._ended_if = True
 
     @contextmanager
@@ -182,7 +182,7 @@ class ProgramBuilder:
         assert isinstance(before, If)
         self._scopes.append([])
         yield
-        self._add(If(before.condition, before.then_body, self._closed()))
+        self._add(If(before.condition, before.then_body, self._close_scope()))
 
     def allocate(self, dtype: object, shape: Any, name: str = "buf", scope: str = "local") -> BufferHandle:
         """Memory that lasts to the end of the scope. shape: an extent or several; scope: global, shared, local, warp."""

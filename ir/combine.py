@@ -8,7 +8,7 @@ from .expr import Add, Call, Expr, IterVar, Mul, Reduce, Var
 from .ops import is_const
 from .visit import post_order, substitute
 
-__all__ = ["FUSED", "captured_axes", "combined", "is_fused", "is_sum", "mul_add"]
+__all__ = ["FUSED", "captured_axes", "combine_values", "is_fused", "is_sum", "mul_add"]
 
 FUSED = ("fma", "mul_add")
 """Calls that are a product and a sum."""
@@ -25,7 +25,7 @@ def is_fused(reduction: Reduce, at: int) -> bool:
     return bool(reduction.fused) and reduction.fused[at]
 
 
-def combined(reduction: Reduce, elements: Sequence[Expr], sources: Sequence[Expr]) -> list[Expr]:
+def combine_values(reduction: Reduce, elements: Sequence[Expr], sources: Sequence[Expr]) -> list[Expr]:
     """The next value of each of the reduction's elements, from those they have and the next sources.
 
     A source that was declared as a product to be fused, and is one still, is taken up by `mul_add`. (It is one still but

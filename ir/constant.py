@@ -78,15 +78,15 @@ def aligned_copy(array: NDArray[Any]) -> NDArray[Any]:
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """An uninitialised array that begins at a multiple of ALIGNMENT; its memory is there even where it has no elements."""
-    return _aligned(np.empty, shape, dtype)
+    return _align(np.empty, shape, dtype)
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """An array of zeros that begins at a multiple of ALIGNMENT. Of large ones, no page has been touched yet."""
-    return _aligned(np.zeros, shape, dtype)
+    return _align(np.zeros, shape, dtype)
 
 
-def _aligned(
+def _align(
     make: Callable[[int, type[np.uint8]], NDArray[np.uint8]],
     shape: tuple[int, ...],
     dtype: np.dtype[Any],

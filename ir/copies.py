@@ -67,12 +67,12 @@ def asynchronous(copies: Stmt) -> Stmt:
 
 def commit() -> Stmt:
     """Ends a group."""
-    return _called(COMMIT)
+    return _emit_call(COMMIT)
 
 
 def wait(groups: int) -> Stmt:
     """Goes on once all but so many of the last groups are there."""
-    return _called(WAIT, groups)
+    return _emit_call(WAIT, groups)
 
 
 def is_commit(node: Node) -> bool:
@@ -118,7 +118,7 @@ def _calls(node: Node, function: str) -> bool:
     return called(node) == function
 
 
-def _called(name: str, *numbers: int) -> Stmt:
+def _emit_call(name: str, *numbers: int) -> Stmt:
     return _where(FEATURE, Call("call_extern", (StringImm(name), *map(const, numbers)), INT32))
 
 

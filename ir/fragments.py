@@ -2,7 +2,7 @@
 
 A buffer of such a scope is a matrix like any other to whatever looks at indices; its last two dimensions consist of whole
 tiles. Which lane has which element is as the PTX ISA draws it (sections "Matrix Fragments for mma", "Register Fragments for
-wgmma"): instructions know it, and `element_of` tells it, for threads that compute with their own elements.
+wgmma"): instructions know it, and `locate_element` tells it, for threads that compute with their own elements.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "WARP_CALLS",
     "WARP_LANES",
     "WGMMA_COLUMNS",
-    "element_of",
+    "locate_element",
     "fragment_registers",
     "fragment_tile",
     "is_warp_call",
@@ -62,7 +62,7 @@ WARP_CALLS, WARPGROUP_CALLS = "tw_mma_", "tw_wgmma_"
 def fragment_tile(scope: str, dtype: DType) -> tuple[int, int]:
     """Rows and columns of a tile of such elements."""
     depth = _K_BYTES // (2 if scope in HALF_SCOPES else 1)
-    sizes = {"m": _M * _lanes_of(scope) // WARP_LANES, "n": _N, "k": depth // dtype.bytes}
+    sizes = {"m": _M * _fragment_lanes(scope) // WARP_LANES, "n": _N, "k": depth // dtype.bytes}
     rows, columns = FRAGMENT_SCOPES[scope]
     return sizes[rows], sizes[columns]
 
@@ -71,10 +71,10 @@ def fragment_registers(buffer: Buffer) -> int:
     """Return the number of elements of one tile of a fragment that each lane has."""
     if buffer.scope not in FRAGMENT_SCOPES:
         raise InternalError(f"{buffer.name}, in {buffer.scope} memory, is no fragment")
-    return prod(fragment_tile(buffer.scope, buffer.dtype)) // _lanes_of(buffer.scope)
+    return prod(fragment_tile(buffer.scope, buffer.dtype)) // _fragment_lanes(buffer.scope)
 
 
-def element_of(buffer: Buffer, row: Expr, column: Expr) -> tuple[Expr, Expr, Expr]:
+def locate_element(buffer: Buffer, row: Expr, column: Expr) -> tuple[Expr, Expr, Expr]:
     """Return the owner of an element, of its tile:
 
     the group, of a warp or of four, the place in it, and which of the lane's elements it is.
@@ -82,23 +82,23 @@ def element_of(buffer: Buffer, row: Expr, column: Expr) -> tuple[Expr, Expr, Exp
     own, other = (column, row) if FRAGMENT_SCOPES[buffer.scope] in ("km", "kn") else (row, column)
     each = 2 if "k" not in FRAGMENT_SCOPES[buffer.scope] else 4 // buffer.dtype.bytes  # neighbours in one lane
     group, place = floormod(own, LANES[1]), floormod(floordiv(other, each), LANES[0])
-    if _lanes_of(buffer.scope) > WARP_LANES:
-        group = floormod(floordiv(own, _M), _lanes_of(buffer.scope) // WARP_LANES) * LANES[1] + group
+    if _fragment_lanes(buffer.scope) > WARP_LANES:
+        group = floormod(floordiv(own, _M), _fragment_lanes(buffer.scope) // WARP_LANES) * LANES[1] + group
     rows = _M // LANES[1] if "m" in FRAGMENT_SCOPES[buffer.scope] else 1
     below, beside = (
         floormod(floordiv(own, LANES[1]), rows),
-        floordiv(floormod(other, _width_of(buffer)), each * LANES[0]),
+        floordiv(floormod(other, _fragment_width(buffer)), each * LANES[0]),
     )
     return group, place, (beside * rows + below) * each + floormod(other, each)
 
 
-def _width_of(buffer: Buffer) -> int:
+def _fragment_width(buffer: Buffer) -> int:
     """Columns of a tile of sums, or its terms."""
     rows, columns = fragment_tile(buffer.scope, buffer.dtype)
     return rows if FRAGMENT_SCOPES[buffer.scope] in ("km", "kn") else columns
 
 
-def _lanes_of(scope: str) -> int:
+def _fragment_lanes(scope: str) -> int:
     return WARPGROUP_LANES if scope.startswith("wgmma") else WARP_LANES
 
 

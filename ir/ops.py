@@ -57,8 +57,8 @@ __all__ = [
     "TRUE",
     "absolute",
     "add",
-    "all_of",
-    "any_of",
+    "conjunction",
+    "disjunction",
     "binary",
     "bitwise",
     "call",
@@ -68,7 +68,7 @@ __all__ = [
     "compare",
     "conjuncts",
     "const",
-    "constant_of",
+    "integer_value",
     "convert",
     "divide",
     "equal",
@@ -123,26 +123,26 @@ def const(value: Any, dtype: object = None) -> Expr:
         raise _not_an_expression(value)
     try:
         if dtype.is_float:
-            return FloatImm(round_float(_to_float(value), dtype), dtype)
+            return FloatImm(round_float(_convert_float(value), dtype), dtype)
         if dtype.kind == "bool":
             return TRUE if value else FALSE
         number = int(value) if not isinstance(value, float) or math.isfinite(value) else None
     except (TypeError, ValueError):  # of no number, and of several
         raise _not_an_expression(value) from None
     if number is None or not dtype.least <= number <= dtype.greatest:
-        raise _out_of_range(value, dtype)
+        raise _range_error(value, dtype)
     small = _SMALL_INTS.get(dtype)
     return small[number] if small is not None and number in small else IntImm(number, dtype)
 
 
-def _to_float(value: Any) -> float:
+def _convert_float(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
 
 
-def _out_of_range(value: Any, dtype: DType) -> LiteralOutOfRange:
+def _range_error(value: Any, dtype: DType) -> LiteralOutOfRange:
     wider = next(
         (name for name in ("int16", "int32", "int64", "uint64") if DType(name).least <= value <= DType(name).greatest),
         "float32",
@@ -205,10 +205,10 @@ def _value(value: Any) -> Expr:
 
 
 @overload
-def constant_of(value: object) -> int | None: ...
+def integer_value(value: object) -> int | None: ...
 @overload
-def constant_of(value: object, otherwise: T) -> int | T: ...
-def constant_of(value: object, otherwise: Any = None) -> Any:
+def integer_value(value: object, otherwise: T) -> int | T: ...
+def integer_value(value: object, otherwise: Any = None) -> Any:
     """Return the number that an integer constant is, and `otherwise` of any other value."""
     return value.value if isinstance(value, IntImm) else otherwise
 
@@ -245,9 +245,9 @@ def match_types(a: Any, b: Any) -> tuple[Expr, Expr]:
     if isinstance(a, Expr) and isinstance(b, Expr) and a.dtype is b.dtype and a.dtype is not HANDLE:
         return a, b
     if isinstance(a, _LITERALS) and isinstance(b, Expr):
-        return _literal_beside(a, b)
+        return _match_literal(a, b)
     if isinstance(b, _LITERALS) and isinstance(a, Expr):
-        right, left = _literal_beside(b, a)
+        right, left = _match_literal(b, a)
         return left, right
     a, b = _value(a), _value(b)
     if a.dtype == b.dtype:
@@ -267,7 +267,7 @@ def _no_common_type(a: Any, b: Any) -> MixedTypes:
     )
 
 
-def _literal_beside(literal: float, other: Expr) -> tuple[Expr, Expr]:
+def _match_literal(literal: float, other: Expr) -> tuple[Expr, Expr]:
     """A Python number takes the other side's type."""
     dtype = other.dtype
     if dtype.kind == "handle":
@@ -303,11 +303,11 @@ def cast(value: Any, dtype: object) -> Expr:
         if dtype.kind != "handle":
             return const(wrap_int(value.value, dtype), dtype)
     if isinstance(value, FloatImm) and dtype.kind != "handle":
-        return const(value.value if dtype.is_float else _saturated(value.value, dtype), dtype)
+        return const(value.value if dtype.is_float else _saturate(value.value, dtype), dtype)
     return Cast(value, dtype)
 
 
-def _saturated(value: float, dtype: DType) -> int:
+def _saturate(value: float, dtype: DType) -> int:
     if dtype.kind == "bool":
         return int(value != 0)
     if math.isnan(value):
@@ -370,10 +370,10 @@ def binary(kind: type[BinaryOp], a: Any, b: Any) -> Any:
     """The operator `kind` on operands of any matching types. NotImplemented beside a tensor, which has its own."""
     if isinstance(a, Producer) or isinstance(b, Producer):
         return NotImplemented
-    return _folded(kind, *match_types(a, b))
+    return _fold(kind, *match_types(a, b))
 
 
-def _folded(kind: type[BinaryOp], a: Expr, b: Expr) -> Expr:
+def _fold(kind: type[BinaryOp], a: Expr, b: Expr) -> Expr:
     """The operator on operands of one type."""
     folded = fold_binary(kind, a, b) if not a.dtype.is_float else None
     return folded if folded is not None else kind(a, b)
@@ -387,7 +387,7 @@ def _arithmetic(kind: type[BinaryOp], a: Any, b: Any) -> Any:
     if a.dtype.is_bool:
         wide = INT32.with_lanes(a.dtype.lanes)
         a, b = cast(a, wide), cast(b, wide)
-    return _folded(kind, a, b)
+    return _fold(kind, a, b)
 
 
 def warn_of_signs(a: Any, b: Any, source: SourceLine | None = None) -> None:
@@ -437,15 +437,15 @@ def truncmod(a: Any, b: Any) -> Any:
 
 def minimum(a: Any, b: Any) -> Any:
     """The lesser of two values; of bools, whether both hold."""
-    return _on_bools(And, Min, a, b)
+    return _apply_to_bools(And, Min, a, b)
 
 
 def maximum(a: Any, b: Any) -> Any:
     """The greater of two values; of bools, whether one holds."""
-    return _on_bools(Or, Max, a, b)
+    return _apply_to_bools(Or, Max, a, b)
 
 
-def _on_bools(logical: type[BinaryOp], kind: type[BinaryOp], a: Any, b: Any) -> Any:
+def _apply_to_bools(logical: type[BinaryOp], kind: type[BinaryOp], a: Any, b: Any) -> Any:
     if isinstance(a, Producer) or isinstance(b, Producer):
         return NotImplemented
     a, b = match_types(a, b)
@@ -510,7 +510,7 @@ def power(a: Any, b: Any) -> Any:
     if isinstance(b, IntImm):
         b = b.value
     if isinstance(a, Expr) and isinstance(b, int) and 0 <= b <= (4 if a.dtype.is_float else _MOST_FACTORS):
-        return _whole_power(a, b)
+        return _raise_to_power(a, b)
     a, b = match_types(a, b)
     if not a.dtype.is_float:
         raise MixedTypes(
@@ -525,7 +525,7 @@ _MOST_FACTORS = 1024
 """Of the product that an integer power becomes: where all of it is walked, as when it is printed, it is as long as that."""
 
 
-def _whole_power(a: Expr, exponent: int) -> Expr:
+def _raise_to_power(a: Expr, exponent: int) -> Expr:
     """a multiplied `exponent` times, by squaring; in the dtype of a (bool counts as int32)."""
     base: Expr = cast(a, INT32.with_lanes(a.dtype.lanes)) if a.dtype.is_bool else a
     result: Expr | None = None
@@ -585,7 +585,7 @@ def logical_not(value: Any) -> Expr:
     return value.value if isinstance(value, Not) else Not(value)
 
 
-def all_of(*conditions: Any) -> Expr:
+def conjunction(*conditions: Any) -> Expr:
     """Return whether every condition holds (true for none)."""
     result: Expr = TRUE
     for condition in conditions:
@@ -608,7 +608,7 @@ def conjuncts(condition: Expr) -> list[Expr]:
     return parts
 
 
-def any_of(*conditions: Any) -> Expr:
+def disjunction(*conditions: Any) -> Expr:
     """Return whether some condition holds (false for none)."""
     result: Expr = FALSE
     for condition in conditions:
@@ -685,7 +685,7 @@ def likely(condition: Any) -> Expr:
 def call(name: str, *args: Any, dtype: object = None) -> Expr:
     """A Call of the intrinsic `name`, its operands matched to each other and to the types that it takes."""
     row = INTRINSICS[name]
-    operands = _matched(args) if row.arity > 1 else [convert(a) for a in args]
+    operands = _match(args) if row.arity > 1 else [convert(a) for a in args]
     if row.of_integers != "computed" and not operands[0].dtype.is_float and operands[0].dtype.kind != "handle":
         if row.of_integers == "itself":
             return operands[0]
@@ -710,7 +710,7 @@ def call(name: str, *args: Any, dtype: object = None) -> Expr:
     return Call(name, tuple(operands), result)
 
 
-def _matched(operands: tuple[Any, ...]) -> list[Expr]:
+def _match(operands: tuple[Any, ...]) -> list[Expr]:
     """All operands in one dtype, by the rules of `match_types`."""
     widest = convert(next((operand for operand in operands if not isinstance(operand, _LITERALS)), operands[0]))
     for operand in operands:

@@ -26,7 +26,7 @@ __all__ = [
     "WRITES",
     "access_pointer",
     "packed_array",
-    "pointed_to",
+    "pointed_buffer",
     "pointer",
     "vector_load",
     "vector_store",
@@ -40,7 +40,7 @@ def pointer(buffer: Buffer, indices: Sequence[Expr], offset: Expr, mode: int) ->
     return Call("access_ptr", (BufferLoad(buffer, tuple(indices)), offset, const(mode)), HANDLE)
 
 
-def pointed_to(node: Node) -> tuple[Buffer, int] | None:
+def pointed_buffer(node: Node) -> tuple[Buffer, int] | None:
     """The buffer that a node makes a pointer to, and the pointer's mode; None for any other node."""
     if isinstance(node, Call) and node.name == "access_ptr":
         load, _, mode = node.args
@@ -128,7 +128,7 @@ def _vector_indices(buffer: Buffer, begin: Any, lanes: int) -> tuple[Expr, ...]:
         )
     indices: list[Expr] = []
     for index, extent in zip(given, buffer.shape, strict=True):
-        indices.append(_typed(_integer(buffer, index, "the index"), extent))
+        indices.append(_widen_index(_integer(buffer, index, "the index"), extent))
     if lanes == 1:
         return tuple(indices)
     if not indices or any(index.dtype.lanes > 1 for index in indices):
@@ -152,6 +152,6 @@ def _vector_indices(buffer: Buffer, begin: Any, lanes: int) -> tuple[Expr, ...]:
     return (rest, *inner)
 
 
-def _typed(index: Expr, extent: Expr) -> Expr:
+def _widen_index(index: Expr, extent: Expr) -> Expr:
     """An index in the type of the extent, where that is wider."""
     return cast(index, extent.dtype) if extent.dtype.bits > index.dtype.bits else index

@@ -21,7 +21,7 @@ from .buffer import Buffer
 from .dtype import DType
 from .expr import Expr, FloatImm, Let, Node, Producer, Reduce, SizeVar, Var
 from .stmt import Allocate, Attr, For, Function, LetStmt, Seq, Stmt
-from .text.printer import flattened, shape_symbols
+from .text.printer import flatten, shape_symbols
 
 __all__ = ["Key", "StructuralKey", "constructor_key", "equal", "own_key", "structural_hash", "structural_key"]
 
@@ -52,7 +52,7 @@ class _Constructors(dict[type[Node], Callable[[Any], Any]]):
         if issubclass(kind, Var):
             constructor = _itself
         elif issubclass(kind, FloatImm):
-            constructor = _of_float
+            constructor = _float_key
         self[kind] = constructor
         return constructor
 
@@ -61,7 +61,7 @@ def _itself(node: Var) -> Var:
     return node
 
 
-def _of_float(node: FloatImm) -> tuple[object, ...]:
+def _float_key(node: FloatImm) -> tuple[object, ...]:
     return (FloatImm, struct.pack("<d", node.value), node.dtype)
 
 
@@ -81,13 +81,13 @@ def own_key(node: Node) -> Key:
 
 def structural_key(expr: Expr) -> Key:
     """A hashable key: equal for expressions of equal structure over the same variables and buffers."""
-    return expr if isinstance(expr, Var) else tuple(map(_deepened, constructor_key(expr)))
+    return expr if isinstance(expr, Var) else tuple(map(_deepen_key, constructor_key(expr)))
 
 
-def _deepened(part: _Part) -> Key:
+def _deepen_key(part: _Part) -> Key:
     if isinstance(part, Expr):
         return structural_key(part)
-    return tuple(map(_deepened, part)) if isinstance(part, tuple) else part
+    return tuple(map(_deepen_key, part)) if isinstance(part, tuple) else part
 
 
 class StructuralKey:
@@ -157,7 +157,7 @@ def _buffer_items(buffer: Buffer) -> list[_Item]:
 
 
 def _statements(body: Stmt) -> list[_Item]:
-    statements = flattened(body)
+    statements = flatten(body)
     return [("body", len(statements)), *statements]
 
 
@@ -166,7 +166,7 @@ def _let(node: Let | LetStmt) -> list[_Item]:
     return [node.value, _Bind(node.var), *body, _Unbind(node.var)]
 
 
-def _for(node: For) -> list[_Item]:
+def _loop_items(node: For) -> list[_Item]:
     pragmas: list[_Item] = [item for key, value in node.pragmas for item in (("pragma", key), value)]
     header = ("kind", node.kind.value, node.thread, len(node.pragmas))
     return [header, node.begin, node.extent, *pragmas, _Bind(node.var), *_statements(node.body), _Unbind(node.var)]
@@ -212,7 +212,7 @@ def _attr(node: Attr) -> list[_Item]:
 _UNFOLD: dict[type[Node], Callable[[Any], list[_Item]]] = {
     Let: _let,
     LetStmt: _let,
-    For: _for,
+    For: _loop_items,
     Reduce: _reduce,
     Attr: _attr,
     Allocate: lambda n: [*_buffer_items(n.buffer), _Bind(n.buffer), *_statements(n.body), _Unbind(n.buffer)],

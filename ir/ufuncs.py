@@ -142,7 +142,7 @@ _FUNCTIONS = {
 """What is written of elements instead of numpy's functions."""
 
 
-def _of_function(function: Callable[..., Any]) -> Any:
+def _apply_function(function: Callable[..., Any]) -> Any:
     """Apply a function of numpy's that is no ufunc to an expression. Raises NumpyFunctionUnknown (TW0128)."""
     name = function.__name__
     if name in _SHAPE:
@@ -157,4 +157,4 @@ def _of_function(function: Callable[..., Any]) -> Any:
 
 
 Expr.of_ufunc = meaning
-Expr.of_function = _of_function
+Expr.of_function = _apply_function

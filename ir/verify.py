@@ -18,7 +18,7 @@ from .buffer import SCOPES, Buffer, is_scope
 from .errors import NotWellFormed
 from .expr import BufferLoad, Call, Expr, Node, Var
 from .intrinsics import INTRINSICS
-from .pointers import WRITES, pointed_to
+from .pointers import WRITES, pointed_buffer
 from .rounding import round_float
 from .stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
 from .text.expr_printer import call_dtype
@@ -391,7 +391,7 @@ class _Verifier:
     def pointer(self, node: Node) -> bool:
         """Return whether it is a pointer to write through. What is written so may be written, and the call that does it is
         a statement, or what one asserts or asks."""
-        pointed = pointed_to(node)
+        pointed = pointed_buffer(node)
         writes = pointed is not None and bool(pointed[1] & WRITES)
         if pointed is not None and writes:
             if pointed[0] not in self.writable:

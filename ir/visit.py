@@ -36,7 +36,7 @@ __all__ = [
     "stores",
     "substitute",
     "walk",
-    "without_lets",
+    "substitute_lets",
 ]
 
 NodeT = TypeVar("NodeT", bound=Node)
@@ -51,7 +51,7 @@ def children(node: Node) -> Sequence[Node]:
     return _READERS[type(node)](node)
 
 
-def _listed(node: Node) -> Sequence[Node]:
+def _list_children(node: Node) -> Sequence[Node]:
     """The nodes below one of a class that may have several in a field, or none."""
     below: list[Node] = []
     for name in node._children:
@@ -82,7 +82,7 @@ class _Readers(dict[type[Node], Callable[[Any], Sequence[Node]]]):
         if several == list(names) and len(names) == 1:
             self[cls] = attrgetter(names[0])
         elif several or any("None" in types[name] for name in names):
-            self[cls] = _listed
+            self[cls] = _list_children
         else:
             read: Any = attrgetter(*names)
             self[cls] = read if len(names) > 1 else lambda node: (read(node),)
@@ -309,7 +309,7 @@ def free_vars(node: Node | Function) -> list[Var]:
     return [var for var in used if var not in bound]
 
 
-def without_lets(value: NodeT) -> NodeT:
+def substitute_lets(value: NodeT) -> NodeT:
     """The expression with every let-bound variable replaced by its value."""
     return rewrite(value, lambda node: substitute(node.body, {node.var: node.value}) if isinstance(node, Let) else None)
 
@@ -435,7 +435,7 @@ class _DeepRecursion:
             cls._before = 0
 
     @classmethod
-    def in_child(cls) -> None:
+    def reset_in_child(cls) -> None:
         """After a fork, which leaves one thread of all and perhaps another one's lock."""
         cls._lock = threading.RLock()
         cls._stays = {thread: stays for thread, stays in cls._stays.items() if thread == threading.get_ident()}
@@ -444,7 +444,7 @@ class _DeepRecursion:
 
 _DEEP = 1_000_000
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_DeepRecursion.in_child)
+    os.register_at_fork(after_in_child=_DeepRecursion.reset_in_child)
 
 
 def deep_recursion() -> AbstractContextManager[None]:

@@ -12,21 +12,21 @@ from .expr import BinaryOp, Call, Cast, Expr, IfThenElse, Not, Select, Var
 from .ops import binary, call, cast, if_then_else, logical_not
 from .visit import children, post_order, rebuild
 
-__all__ = ["widened"]
+__all__ = ["widen"]
 
 _KEEP_WIDE = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right", "abs", "likely")
 
 
-def widened(value: Expr, names: Mapping[Var, Var] | None = None) -> Expr:
+def widen(value: Expr, names: Mapping[Var, Var] | None = None) -> Expr:
     """An expression with its int32 arithmetic in 64 bits. names: variables in place of others."""
     known: dict[int, Expr] = {}
     for node in post_order(value):
         if isinstance(node, Expr):
-            known[id(node)] = _widened(node, names or {}, known)
+            known[id(node)] = _widen_node(node, names or {}, known)
     return known[id(value)]
 
 
-def _widened(node: Expr, names: Mapping[Var, Var], known: Mapping[int, Expr]) -> Expr:
+def _widen_node(node: Expr, names: Mapping[Var, Var], known: Mapping[int, Expr]) -> Expr:
     """A node, given what its children have become."""
     result: Expr
     if isinstance(node, Var):

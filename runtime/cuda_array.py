@@ -94,13 +94,13 @@ class DeviceArray:
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"the array lies on {self.device}; numpy() copies it to the host")
         if copy:
-            return self._copied().__dlpack__(stream=stream)
+            return self._copy().__dlpack__(stream=stream)
         if stream != -1:
             with context(self.device.index):
                 self.follow(0 if stream in (None, 1) else stream)
         return make_capsule(self._memory.value, self.shape, self.dtype.name, self.__dlpack_device__(), self)
 
-    def _copied(self) -> DeviceArray:
+    def _copy(self) -> DeviceArray:
         copy = device_empty(self.shape, self.dtype, self.device)
         if self.nbytes:
             with context(self.device.index) as driver:

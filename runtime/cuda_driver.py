@@ -132,7 +132,7 @@ def _unusable(index: int, result: int) -> CudaError:
 
 
 @cache
-def _loaded(name: str) -> Driver:
+def _load_driver(name: str) -> Driver:
     return Driver(name)
 
 
@@ -155,7 +155,7 @@ def find_driver(index: int = 0) -> Driver:
             called=user_source(),
             fix=f"run where a GPU is visible (CUDA_VISIBLE_DEVICES, container options); {EMULATE}",
         )
-    return _loaded(DRIVER_LIBRARY)
+    return _load_driver(DRIVER_LIBRARY)
 
 
 @contextmanager

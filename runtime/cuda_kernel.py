@@ -92,12 +92,12 @@ class DeviceArguments:
         self._arrays = [value for value in given if isinstance(value, DeviceArray)]
         self.values = [_argument(signature, i, value, self.stream) for i, value in enumerate(given)]
         self._producers = producer_streams(given)
-        self.records, self._kept = make_records(signature, [_as_host(value) for value in self.values])
+        self.records, self._kept = make_records(signature, [_describe_as_host(value) for value in self.values])
         self.symbols = (ctypes.c_int64 * (len(signature.symbols) + 1))()
         status = check(ctypes.addressof(self.records), ctypes.addressof(self.symbols))
         if status:
             raise diagnose.decode_status(signature, status, self.values)
-        self.index = _device_of(signature, self.values)
+        self.index = _find_device(signature, self.values)
 
     @contextmanager
     def in_order(self, driver: Driver) -> Generator[None]:
@@ -134,7 +134,7 @@ class _DeviceEntry:
         """Check the arguments; what is given launches the kernels on them, as often as it is called inside, and returns them."""
         binding = find_binding()  # what is missing on this machine is said before what is wrong with the arguments
         given = DeviceArguments(self.signature, self._check, args, named)
-        known = self._known(given)
+        known = self._read_symbols(given)
         with (
             context(given.index) as driver,
             given.in_order(driver),
@@ -148,7 +148,7 @@ class _DeviceEntry:
 
             yield launch
 
-    def _known(self, given: DeviceArguments) -> dict[str, int]:
+    def _read_symbols(self, given: DeviceArguments) -> dict[str, int]:
         """The values of scalars and symbols. Raises where these do not suit the kernels."""
         params, symbols = self.signature.params, self.signature.symbols
         known = {symbol.name: given.symbols[i] for i, symbol in enumerate(symbols)}
@@ -205,7 +205,7 @@ class _DeviceEntry:
     def _functions(self, driver: Driver, binding: Binding, index: int, unaligned: bool) -> _Loaded:
         loaded = self._loaded.get((index, unaligned))
         if loaded is None:
-            code, launches = _code_for(driver, index, self.program, unaligned), self.program.launches
+            code, launches = _select_code(driver, index, self.program, unaligned), self.program.launches
             formats = {launch.name: _formats(self.signature, self.program, launch) for launch in launches}
             functions = binding.load(index, code, formats)
             for launch in launches:
@@ -256,14 +256,14 @@ def _argument(signature: Signature, i: int, value: Any, stream: int) -> Found | 
     return tensor
 
 
-def _as_host(value: Found | int | float) -> Found | int | float:
+def _describe_as_host(value: Found | int | float) -> Found | int | float:
     """The generated check asks for memory of its own device, which for it is the host."""
     if not isinstance(value, Found):
         return value
     return Found(value.data, value.dtype, value.shape, value.strides, value.read_only, value.owner)
 
 
-def _device_of(signature: Signature, values: Sequence[Found | int | float]) -> int:
+def _find_device(signature: Signature, values: Sequence[Found | int | float]) -> int:
     """The one GPU that all tensors lie on."""
     places = {value.device: i for i, value in reversed(list(enumerate(values))) if isinstance(value, Found)}
     if len(places) > 1:
@@ -322,7 +322,7 @@ def _workspace(memory: StreamMemory, workspace: Workspace, known: Mapping[str, i
     return memory.take(workspace.bytes(known), purpose, "compute it at its consumer, or free memory")
 
 
-def _code_for(driver: Driver, index: int, program: DeviceProgram, unaligned: bool) -> bytes:
+def _select_code(driver: Driver, index: int, program: DeviceProgram, unaligned: bool) -> bytes:
     """Machine code where it is of this GPU's generation, else the portable code. Raises WrongArchitecture (TW0833)."""
     major, minor = driver.capability(index)
     wanted, only = int(program.arch.removeprefix("sm_").rstrip("a")), program.arch.endswith("a")
@@ -353,7 +353,7 @@ class DeviceKernel(Kernel):
             given = launch()
             driver = find_driver(given.index)
             while len(results) < repeat:
-                milliseconds = _timed(driver, launch, number, given.stream)
+                milliseconds = _measure(driver, launch, number, given.stream)
                 if not results and milliseconds < min_repeat_ms:
                     number = max(
                         number + 1, min(number * 10, int(number * min_repeat_ms * 1.2 / max(milliseconds, 1e-6)) + 1)
@@ -363,7 +363,7 @@ class DeviceKernel(Kernel):
         return TimingResult(tuple(results), number)
 
 
-def _timed(driver: Driver, run: Callable[[], object], number: int, stream: int) -> float:
+def _measure(driver: Driver, run: Callable[[], object], number: int, stream: int) -> float:
     begin = Event(driver, stream, timed=True)
     for _ in range(number):
         run()

@@ -125,7 +125,7 @@ class _Entry:
         if changed and not any(isinstance(value, Found) for value in plain):
             _new_builtin(ctypes.addressof(self.method), self, None)(*plain)
         else:
-            self._carefully(plain)
+            self._run_checked(plain)
 
     def _meets_exchanging(self, values: Sequence[object]) -> bool:
         """Return whether a type of tensors that describe themselves is met for the first time: from now on the code reads them."""
@@ -139,7 +139,7 @@ class _Entry:
                 return True
         return False
 
-    def _carefully(self, plain: list[Any]) -> None:
+    def _run_checked(self, plain: list[Any]) -> None:
         """Check and run with records made here: what the code found wrong, it finds again and can be told about."""
         signature = self.signature
         values = [_find(signature, i, value) for i, value in enumerate(plain)]

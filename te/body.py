@@ -9,7 +9,7 @@ from ..ir.analysis.combiners import Law, laws_of
 from ..ir.combine import is_fused, is_sum
 from ..ir.dtype import BOOL
 from ..ir.expr import CommReducer, Expr, IterVar, Mul, Reduce, Var
-from ..ir.ops import TRUE, any_of, const, if_then_else, select
+from ..ir.ops import TRUE, const, disjunction, if_then_else, select
 from ..ir.visit import children, post_order
 from .errors import BadReducer, ForeignAxis, MixedReductions, NestedReduction, UnreducedAxis
 
@@ -37,10 +37,10 @@ def _check_values(name: str, axis: tuple[IterVar, ...], reduced: tuple[IterVar, 
         nodes = list(post_order(value))
         for node in nodes:
             if isinstance(node, Reduce):
-                raise _nested(name, node)
+                raise _nested_error(name, node)
         for node in nodes:
             if isinstance(node, IterVar) and node not in known and node.kind != "thread":
-                raise _unreduced(name, node) if node.kind == "reduce" else _foreign(name, node, axis)
+                raise _unreduced_error(name, node) if node.kind == "reduce" else _foreign(name, node, axis)
 
 
 def _check_init(name: str, value: Reduce) -> None:
@@ -56,7 +56,7 @@ def _check_init(name: str, value: Reduce) -> None:
                 )
 
 
-def _nested(name: str, node: Reduce) -> NestedReduction:
+def _nested_error(name: str, node: Reduce) -> NestedReduction:
     axes = ", ".join(axis.name for axis in node.axes)
     return NestedReduction(
         f"the body of {name} has a {node.combiner.name} over {axes} inside a larger expression",
@@ -68,7 +68,7 @@ def _nested(name: str, node: Reduce) -> NestedReduction:
     )
 
 
-def _unreduced(name: str, axis: IterVar) -> UnreducedAxis:
+def _unreduced_error(name: str, axis: IterVar) -> UnreducedAxis:
     return UnreducedAxis(
         f"the body of {name} uses the reduce axis '{axis.name}' outside a reduction over it",
         reason=f"'{axis.name}' takes many values for one element of {name}",
@@ -198,7 +198,7 @@ def _join(groups: list[Reduce]) -> Reduce:
     combiner = CommReducer(
         (*(v for c in combiners for v in c.lhs), *(before for before, _, _ in flags)),
         (*(v for c in combiners for v in c.rhs), *(now for _, now, _ in flags)),
-        (*results, *(any_of(before, now) for before, now, _ in flags)),
+        (*results, *(disjunction(before, now) for before, now, _ in flags)),
         (*(v for c in combiners for v in c.identity), *(const(False, BOOL) for _ in flags)),
         "_".join(c.name for c in combiners),
     )

@@ -80,7 +80,7 @@ def clamped(A: Tensor) -> Extended:
     A: of any rank and dtype; extents may be symbolic. Where a stage is computed at a loop, the region of A is the window
     that is read with its ends clamped, as a box exactly what is needed. Raises NotExtendable (TW0127).
     """
-    return _extended("clamped", A, _within(lambda i, n: ops.maximum(ops.minimum(i, n - 1), 0), is_choice=False))
+    return _extend("clamped", A, _clamp_indices(lambda i, n: ops.maximum(ops.minimum(i, n - 1), 0), is_choice=False))
 
 
 def mirrored(A: Tensor) -> Extended:
@@ -96,7 +96,7 @@ def mirrored(A: Tensor) -> Extended:
         within = ops.floormod(i, n * 2)
         return ops.minimum(within, n * 2 - 1 - within)
 
-    return _extended("mirrored", A, _within(index))
+    return _extend("mirrored", A, _clamp_indices(index))
 
 
 def wrapped(A: Tensor) -> Extended:
@@ -106,7 +106,7 @@ def wrapped(A: Tensor) -> Extended:
     read, also where it goes around: what is stored of A then are positions on a line of copies of A. Raises NotExtendable
     (TW0127).
     """
-    return _extended("wrapped", A, _within(ops.floormod))
+    return _extend("wrapped", A, _clamp_indices(ops.floormod))
 
 
 def padded(A: Tensor, value: Any) -> Extended:
@@ -118,17 +118,17 @@ def padded(A: Tensor, value: Any) -> Extended:
     """
 
     def element(tensor: Tensor, indices: list[Expr]) -> Expr:
-        inside = [_inside(i, n) for i, n in zip(indices, tensor.shape, strict=True) if not _never_leaves(i, n)]
+        inside = [_is_inside(i, n) for i, n in zip(indices, tensor.shape, strict=True) if not _never_leaves(i, n)]
         if any(is_const(part, 0) for part in inside):
             return outside
-        return ops.if_then_else(ops.all_of(*inside), tensor(*indices), outside) if inside else tensor(*indices)
+        return ops.if_then_else(ops.conjunction(*inside), tensor(*indices), outside) if inside else tensor(*indices)
 
-    extended = _extended("padded", A, element)
+    extended = _extend("padded", A, element)
     outside = ops.cast(value, A.dtype) if isinstance(value, Expr) else ops.const(value, A.dtype)
     return extended
 
 
-def _extended(name: str, A: object, element: _Element) -> Extended:
+def _extend(name: str, A: object, element: _Element) -> Extended:
     if not isinstance(A, Tensor):
         raise NotExtendable(
             f"te.{name} continues a tensor beyond its shape",
@@ -146,19 +146,19 @@ def _index(tensor: Tensor, at: int, index: Any) -> Expr:
     return index if isinstance(index, Expr) and index.dtype == "uint64" else checked
 
 
-def _within(index: Callable[[Expr, Expr], Expr], is_choice: bool = True) -> _Element:
+def _clamp_indices(index: Callable[[Expr, Expr], Expr], is_choice: bool = True) -> _Element:
     """Elements at indices that are brought into their dimensions. is_choice: `index` is of use outside alone, and dear."""
 
     def brought(i: Expr, n: Expr) -> Expr:
         if _never_leaves(i, n):
             return i
-        return ops.if_then_else(_inside(i, n), i, index(i, n)) if is_choice else index(i, n)
+        return ops.if_then_else(_is_inside(i, n), i, index(i, n)) if is_choice else index(i, n)
 
     return lambda tensor, indices: tensor(*map(brought, indices, tensor.shape))
 
 
-def _inside(i: Expr, n: Expr) -> Expr:
-    return ops.all_of(i >= 0, i < n)
+def _is_inside(i: Expr, n: Expr) -> Expr:
+    return ops.conjunction(i >= 0, i < n)
 
 
 def _never_leaves(i: Expr, n: Expr) -> bool:

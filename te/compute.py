@@ -16,7 +16,7 @@ from ..ir.ops import convert
 from .body import check_body, join_reductions
 from .errors import BadBody, WrongNumberOfIndices, WrongParameters
 from .operation import ComputeOp, PlaceholderOp
-from .shape import as_shape, scalar_dtype, shape_text, zero_based
+from .shape import convert_shape, scalar_dtype, shape_text, zero_based
 from .tag import AlgorithmTag, current_tag
 from .tensor import Tensor, TensorSlice
 from .tensor_compute import tensor_compute
@@ -67,7 +67,7 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
     shape: one extent or several, () for a single number; ints, or integer expressions over te.var and te.size_var. dtype: a scalar
     type ("float32", "bfloat16", "int8", ...; None for float32). Raises BadExtent (TW0110) and UnknownDType (TW0101).
     """
-    extents = as_shape(shape, name)
+    extents = convert_shape(shape, name)
     kind = scalar_dtype("float32" if dtype is None else dtype)
     return PlaceholderOp(name=name, shape=extents, dtype=kind, source=user_source()).output(0)
 
@@ -176,7 +176,7 @@ def compute(
             reason="a dtype is none of compute's parameters: it is that of the elements",
             fix=f'te.compute(shape, lambda i: A[i].astype("{tag}"), name="{name}")',
         )
-    extents = as_shape(shape, name)
+    extents = convert_shape(shape, name)
     names = _axis_names(fcompute, extents, name)
     axis = tuple(
         IterVar(axis_name, domain.begin.dtype, domain)

@@ -20,7 +20,7 @@ from ..ir.constant import Constant, aligned_copy
 from ..ir.expr import Expr
 from .errors import BadConstant
 from .operation import GivenOp
-from .shape import as_shape, scalar_dtype
+from .shape import convert_shape, scalar_dtype
 from .tensor import Tensor
 
 __all__ = ["ConstantOp", "constant", "open_constant"]
@@ -47,10 +47,10 @@ def constant(array: Any, name: str = "constant") -> Tensor:
     The tensor has the array's shape and dtype. What is computed from constants alone and stored at root is computed when the kernel
     is built, not when it is called. Raises BadConstant (TW0142) for arrays of other types, and for what is no array.
     """
-    elements = _as_array(array, name)
+    elements = _convert_array(array, name)
     op = ConstantOp(
         name=name,
-        shape=as_shape(elements.shape, name),
+        shape=convert_shape(elements.shape, name),
         dtype=scalar_dtype(str(elements.dtype)),
         value=Constant(name, aligned_copy(elements)),
         source=user_source(),
@@ -63,7 +63,7 @@ def open_constant(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> Te
     computed then, and not in each call."""
     op = ConstantOp(
         name=name,
-        shape=as_shape(shape, name),
+        shape=convert_shape(shape, name),
         dtype=scalar_dtype(str(dtype)),
         value=Constant.open(name, shape, dtype),
         source=user_source(),
@@ -71,7 +71,7 @@ def open_constant(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> Te
     return op.output(0)
 
 
-def _as_array(value: Any, name: str) -> NDArray[Any]:
+def _convert_array(value: Any, name: str) -> NDArray[Any]:
     """The elements in this machine's byte order, without the gaps of a view."""
     if isinstance(value, (Tensor, Expr)):
         raise _bad(name, f"{value!r} is computed by the program"[:200], "pass a numpy array")
@@ -80,7 +80,7 @@ def _as_array(value: Any, name: str) -> NDArray[Any]:
     except (TypeError, ValueError, RuntimeError) as problem:
         raise _bad(name, f"numpy makes no array of it: {problem}"[:300], "pass a numpy array") from None
     if not hasattr(value, "dtype"):
-        array = _of_numbers(array, name)
+        array = _convert_numbers(array, name)
     kind = array.dtype.newbyteorder("=")
     try:
         scalar_dtype(kind.name)
@@ -91,7 +91,7 @@ def _as_array(value: Any, name: str) -> NDArray[Any]:
     return array.astype(kind, copy=False)
 
 
-def _of_numbers(array: NDArray[Any], name: str) -> NDArray[Any]:
+def _convert_numbers(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Python's floats are float32 and its integers int32, as te.const makes them."""
     if array.dtype == np.float64:
         return array.astype(np.float32)

@@ -11,10 +11,10 @@ from ..ir.expr import IterVar, Let, Node, Var
 from ..ir.stmt import For, LetStmt, Stmt
 from ..ir.visit import children, post_order
 
-__all__ = ["NOT_DECLARED", "DeclaredLoops", "loops_of"]
+__all__ = ["NOT_DECLARED", "DeclaredLoops", "collect_loops"]
 
 
-def loops_of(body: Stmt) -> list[For]:
+def collect_loops(body: Stmt) -> list[For]:
     """The loops of a statement, outer ones before inner ones, and of loops after each other the last one first."""
     inner_first = [node for node in post_order(body) if isinstance(node, For)]
     return inner_first[::-1]
@@ -29,7 +29,7 @@ class DeclaredLoops:
     @cached_property
     def loops(self) -> Mapping[Var, For]:
         """The loops by their variables, in the order of `loops_of`."""
-        return {} if self.body is None else {loop.var: loop for loop in loops_of(self.body)}
+        return {} if self.body is None else {loop.var: loop for loop in collect_loops(self.body)}
 
     def loop(self, axis: IterVar) -> For:
         """The loop that `axis` is the variable of."""
@@ -68,13 +68,13 @@ class DeclaredLoops:
         while stack:
             node, around = stack.pop()
             if isinstance(node, For) and isinstance(node.var, IterVar):
-                chain = self.chain_of(node.var)
+                chain = self.axis_chain(node.var)
                 if chain != around:
                     outer[chain], around = around, chain
             stack.extend((child, around) for child in reversed(children(node)) if isinstance(child, Stmt))
         return outer
 
-    def chain_of(self, axis: IterVar) -> tuple[IterVar, ...]:
+    def axis_chain(self, axis: IterVar) -> tuple[IterVar, ...]:
         """The axes of the loops directly around and inside that of `axis`, outermost first; () for what is no declared loop."""
         return self.chains.get(axis, ())
 

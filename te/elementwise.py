@@ -13,12 +13,12 @@ from ..ir.ops import is_const
 from ..ir.visit import post_order
 from . import operation as _operation
 from .errors import ForeignAxis, ShapesDoNotBroadcast
-from .shape import axes_over, extent_text, same_extent, shape_text
+from .shape import declare_axes, extent_text, same_extent, shape_text
 from .tag import current_tag
 from .tensor import Tensor, TensorSlice, tensor_text
 from .wraparound import wrapping
 
-__all__ = ["bitwise", "broadcast", "compare", "identity_compare", "lifted", "operate"]
+__all__ = ["bitwise", "broadcast", "compare", "identity_compare", "lift", "operate"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,7 +69,7 @@ def broadcast(
         if isinstance(operand, Expr):
             _check_scalar(name, operand)
     shape = _broadcast_shape(name, tensors)
-    axis = axes_over(shape, "i")
+    axis = declare_axes(shape, "i")
     values = (_element(operand, axis, shape) if isinstance(operand, Tensor) else operand for operand in operands)
     (body,) = wrapping(axis, (ops.convert(function(*values)),))
     tag = current_tag() or ("elemwise" if len(tensors) == 1 else "broadcast")
@@ -187,7 +187,7 @@ def identity_compare(symbol: str, a: Any, b: object) -> Any:
         return NotComparable((a is b) == (symbol == "=="), error)
 
 
-def lifted(function: Callable[P, R]) -> Callable[P, R]:
+def lift(function: Callable[P, R]) -> Callable[P, R]:
     """A function of expressions that also takes whole tensors, element by element."""
 
     @functools.wraps(function)

@@ -25,7 +25,7 @@ from ..ir.visit import free_vars, post_order
 from .errors import BadExtern
 from .intrin_declaration import decl_buffer
 from .operation import Operation
-from .shape import as_shape, axes_over, same_extent, scalar_dtype, shape_text
+from .shape import convert_shape, declare_axes, same_extent, scalar_dtype, shape_text
 from .tag import current_tag
 from .tensor import Tensor
 
@@ -147,7 +147,7 @@ def extern(
         )
     body = reading_only(_body(name, fcompute(list(ins), list(outs))), ins)
     _check_body(name, body, ins, outs)
-    dims = tuple(axes_over(output_shape, "ax") for output_shape in shapes)
+    dims = tuple(declare_axes(output_shape, "ax") for output_shape in shapes)
     op = ExternOp(
         name=name,
         tag=tag or current_tag(),
@@ -179,7 +179,7 @@ def _inputs(name: str, inputs: object) -> tuple[Tensor, ...]:
 def _shapes(shape: Any, name: str) -> list[tuple[Expr, ...]]:
     """One shape, or a list of shapes."""
     several = is_sequence(shape) and bool(shape) and all(map(is_sequence, shape))
-    return [as_shape(each, name) for each in (as_list(shape) if several else [shape])]
+    return [convert_shape(each, name) for each in (as_list(shape) if several else [shape])]
 
 
 def _dtypes(name: str, dtype: Any, inputs: tuple[Tensor, ...], count: int) -> list[DType]:

@@ -32,13 +32,13 @@ def call_extern(dtype: object, name: str, *args: Any) -> Expr:
     args: numbers by value, pointers by buffer.access_ptr (the function must not keep them), strings. The symbol is looked
     for in this process when the kernel is built. Raises BadOutsideCall (TW0134) for a name that is none.
     """
-    return _outside("call_extern", dtype, name, args)
+    return _emit_outside_call("call_extern", dtype, name, args)
 
 
 def call_pure_extern(dtype: object, name: str, *args: Any) -> Expr:
     """As call_extern, of a function without effects that reads no memory: it may be moved, and called less often. Raises
     BadOutsideCall (TW0134)."""
-    return _outside("call_pure_extern", dtype, name, args)
+    return _emit_outside_call("call_pure_extern", dtype, name, args)
 
 
 def call_packed(name: str, *args: Any, dtype: object = "int32") -> Expr:
@@ -57,10 +57,10 @@ def call_packed(name: str, *args: Any, dtype: object = "int32") -> Expr:
             called=user_source(),
             fix='te.call_packed("name", ins[0], outs[0])',
         )
-    return Call("call_packed", (StringImm(name), *(_packed(name, arg) for arg in args)), result)
+    return Call("call_packed", (StringImm(name), *(_emit_python_call(name, arg) for arg in args)), result)
 
 
-def _packed(name: str, arg: Any) -> Expr:
+def _emit_python_call(name: str, arg: Any) -> Expr:
     if isinstance(arg, BufferHandle):
         arg = arg.buffer
     value = packed_array(arg) if isinstance(arg, Buffer) else convert(arg)
@@ -87,7 +87,7 @@ def call_llvm_intrin(dtype: object, name: str, *args: Any) -> Expr:
             called=user_source(),
             fix='te.call_llvm_intrin("int32x16", "llvm.x86.avx512.vpdpbusd.512", ...)',
         )
-    return _outside("call_llvm_intrinsic", dtype, name, args)
+    return _emit_outside_call("call_llvm_intrinsic", dtype, name, args)
 
 
 call_llvm_pure_intrin = call_llvm_intrin
@@ -142,7 +142,7 @@ def target_has(feature: str) -> Expr:
     return Call("target_has", (StringImm(feature),), BOOL)
 
 
-def _outside(kind: str, dtype: object, name: str, args: tuple[Any, ...]) -> Expr:
+def _emit_outside_call(kind: str, dtype: object, name: str, args: tuple[Any, ...]) -> Expr:
     if not is_a(name, str) or not name:
         raise BadOutsideCall(
             "a call of outside code needs the function's name",

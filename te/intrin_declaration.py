@@ -23,7 +23,7 @@ from ..ir.stmt import Allocate, Evaluate, Stmt
 from ..ir.visit import post_order
 from .errors import BadDeclaredBuffer, BadTensorIntrin
 from .operation import ComputeOp, Operation
-from .shape import as_shape, integer_expr, same_extent, scalar_dtype, shape_text
+from .shape import convert_shape, integer_expr, same_extent, scalar_dtype, shape_text
 from .tensor import Tensor
 from .tensor_intrin import TensorIntrin
 
@@ -47,8 +47,8 @@ def decl_buffer(
     offset of the first element is a multiple of. data_alignment: of its address, in bytes (-1: of an element's).
     scope: where the memory must be; "" takes any. Raises BadDeclaredBuffer (TW0133), BadExtent (TW0110) and UnknownDType (TW0101).
     """
-    extents = as_shape(shape, name)
-    steps = () if strides is None else as_shape(strides, name)
+    extents = convert_shape(shape, name)
+    steps = () if strides is None else convert_shape(strides, name)
     problem = ""
     if steps and len(steps) != len(extents):
         problem = f"{len(steps)} strides for {len(extents)} dimensions"
@@ -222,7 +222,7 @@ def _check_buffers(name: str, op: ComputeOp, part: Stmt, buffers: Mapping[Tensor
     known: set[object] = set(buffers.values())
     known.update(node.buffer for node in post_order(part) if isinstance(node, Allocate))
     for node in post_order(part):
-        buffer = _buffer_of(node)
+        buffer = _find_buffer(node)
         if buffer is not None and buffer not in known:
             raise BadTensorIntrin(
                 f"the body of the tensor intrinsic {name} uses the buffer {buffer.name}",
@@ -248,6 +248,6 @@ def _check_writes(name: str, op: ComputeOp, part: Stmt, buffers: Mapping[Tensor,
             )
 
 
-def _buffer_of(node: Node) -> Buffer | None:
+def _find_buffer(node: Node) -> Buffer | None:
     buffer = getattr(node, "buffer", None)
     return buffer if isinstance(buffer, Buffer) else None

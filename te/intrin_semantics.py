@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..ir.combine import combined
+from ..ir.combine import combine_values
 from ..ir.expr import BufferLoad, Call, Expr, IterVar, Node, ProducerLoad, Reduce, StringImm, Var
 from ..ir.externs import EXTERNS
 from ..ir.ops import is_const
@@ -88,7 +88,7 @@ def _taken_up(intrinsic: TensorIntrin, reduction: Reduce, axes: Mapping[IterVar,
     place = tuple(axes[axis] for axis in op.axis)
     there = [BufferLoad(intrinsic.buffers[tensor], place) for tensor in op.outputs]
     sources = [_value(intrinsic, source, axes) for source in reduction.sources]
-    results = combined(reduction, there, sources)
+    results = combine_values(reduction, there, sources)
     named = [Var("next", result.dtype) for result in results]
     body = _stores(intrinsic, axes, named)
     for var, result in reversed(list(zip(named, results, strict=True))):

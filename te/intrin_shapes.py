@@ -14,20 +14,22 @@ from typing import Any
 from ..ir.arith.analyzer import Analyzer
 from ..ir.buffer import Buffer
 from ..ir.expr import Expr, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
-from ..ir.ops import cast, constant_of
+from ..ir.ops import cast, integer_value
 from ..ir.passes.common.fresh_copy import Copier
 from ..ir.stmt import Stmt
 from ..ir.visit import rewrite, substitute
 from .operation import ComputeOp, PlaceholderOp
 from .tensor import Tensor
 
-__all__ = ["sized_body", "sized_buffer", "sized_operation", "sized_placeholder", "solved"]
+__all__ = ["sized_body", "sized_buffer", "sized_operation", "sized_placeholder", "pair_dimensions"]
 
 
-def solved(extents: Sequence[Expr | int], wanted: Sequence[Expr], values: dict[Var, Expr]) -> tuple[int, ...] | None:
+def pair_dimensions(
+    extents: Sequence[Expr | int], wanted: Sequence[Expr], values: dict[Var, Expr]
+) -> tuple[int, ...] | None:
     """Return which dimensions of a box are those `wanted`, paired from the last on; dimensions of one element may be left out.
     Symbols among `wanted` take the extents that they meet, in `values`. None where it does not fit."""
-    sizes = [constant_of(extent, extent) for extent in extents]
+    sizes = [integer_value(extent, extent) for extent in extents]
     rest = list(range(len(sizes)))
     dims: list[int] = []
     for extent in reversed(wanted):
@@ -49,19 +51,19 @@ def solved(extents: Sequence[Expr | int], wanted: Sequence[Expr], values: dict[V
     return tuple(dims) if all(sizes[at] == 1 for at in rest) else None
 
 
-def _known(value: Expr, values: Mapping[Var, Expr]) -> Expr:
+def _require_known(value: Expr, values: Mapping[Var, Expr]) -> Expr:
     return Analyzer().simplify(substitute(value, values))
 
 
 def sized_placeholder(tensor: Tensor, values: Mapping[Var, Expr]) -> Tensor:
     """The placeholder with symbols in its shape replaced."""
-    shape = tuple(_known(extent, values) for extent in tensor.shape)
+    shape = tuple(_require_known(extent, values) for extent in tensor.shape)
     return PlaceholderOp(name=tensor.name, shape=shape, dtype=tensor.dtype, source=tensor.source).output(0)
 
 
 def sized_buffer(buffer: Buffer, values: Mapping[Var, Expr]) -> Buffer:
     """The buffer with symbols in its shape and strides replaced."""
-    shape, strides = (tuple(_known(size, values) for size in sizes) for sizes in (buffer.shape, buffer.strides))
+    shape, strides = (tuple(_require_known(size, values) for size in sizes) for sizes in (buffer.shape, buffer.strides))
     return replace(buffer, shape=shape, strides=strides)
 
 
@@ -79,7 +81,7 @@ def sized_operation(op: ComputeOp, inputs: Mapping[Tensor, Tensor], values: Mapp
     axes: dict[IterVar, IterVar] = {}
     for axis in (*op.axis, *op.reduce_axis):
         assert axis.dom is not None, "the axes of an operation have domains"
-        sized = replace(axis, dom=Range(_known(axis.dom.begin, known), _known(axis.dom.extent, known)))
+        sized = replace(axis, dom=Range(_require_known(axis.dom.begin, known), _require_known(axis.dom.extent, known)))
         axes[axis] = known[axis] = sized
 
     def rule(node: Node) -> Node | None:

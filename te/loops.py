@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.buffer import Buffer
-from ..ir.combine import combined
+from ..ir.combine import combine_values
 from ..ir.expr import BufferLoad, Expr, IterVar, Producer, Reduce
 from ..ir.ops import is_const
 from ..ir.stmt import BufferStore, For, If, LoopKind, Seq, Stmt
 
-__all__ = ["compute_loops", "loops_over"]
+__all__ = ["compute_loops", "nest_loops"]
 
 
 def compute_loops(axes: Sequence[IterVar], body: Sequence[Expr], outputs: Sequence[Producer]) -> Stmt:
     """The loops of a compute: over `axes` its body, one value for each output, or over theirs too where it reduces."""
     buffers = [Buffer(output.name, output.shape, output.dtype) for output in outputs]
     first = body[0]
-    values = _reduced(first, buffers, axes) if isinstance(first, Reduce) else _stores(buffers, body, axes)
-    return loops_over(axes, values)
+    values = _reduce(first, buffers, axes) if isinstance(first, Reduce) else _stores(buffers, body, axes)
+    return nest_loops(axes, values)
 
 
-def loops_over(axes: Sequence[IterVar], body: Stmt) -> Stmt:
+def nest_loops(axes: Sequence[IterVar], body: Stmt) -> Stmt:
     """Serial loops around a statement, the first axis outermost."""
     for axis in reversed(axes):
         assert axis.dom is not None, "axes of operations have a domain"
@@ -34,12 +34,12 @@ def loops_over(axes: Sequence[IterVar], body: Stmt) -> Stmt:
     return body
 
 
-def _reduced(value: Reduce, buffers: Sequence[Buffer], axes: Sequence[IterVar]) -> Stmt:
+def _reduce(value: Reduce, buffers: Sequence[Buffer], axes: Sequence[IterVar]) -> Stmt:
     so_far = [BufferLoad(buffer, tuple(axes)) for buffer in buffers]
-    update = _stores(buffers, combined(value, so_far, value.sources), axes)
+    update = _stores(buffers, combine_values(value, so_far, value.sources), axes)
     if not is_const(value.condition, 1):
         update = If(value.condition, update)
-    return Seq((_stores(buffers, value.init or value.combiner.identity, axes), loops_over(value.axes, update)))
+    return Seq((_stores(buffers, value.init or value.combiner.identity, axes), nest_loops(value.axes, update)))
 
 
 def _stores(buffers: Sequence[Buffer], values: Sequence[Expr], axes: Sequence[IterVar]) -> Stmt:

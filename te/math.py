@@ -16,7 +16,7 @@ from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import Expr
 from ..ir.intrinsics import INTRINSICS
-from .elementwise import lifted
+from .elementwise import lift
 from .errors import BadReinterpret
 
 __all__ = [
@@ -106,7 +106,7 @@ def _intrinsic(name: str, meaning: str) -> Callable[..., Any]:
     float operands it has their dtype unless another is named. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121),
     MixedTypes (TW0104), and TypeError for another number of operands than {INTRINSICS[name].arity}.
     """
-    return lifted(function)
+    return lift(function)
 
 
 exp = _intrinsic("exp", "e ** x. An integer is converted to float32, here and below.")
@@ -149,13 +149,13 @@ popcount = _intrinsic("popcount", "The number of bits that are set, in the dtype
 clz = _intrinsic("clz", "The number of leading zero bits, as int32 (the width where x is 0).")
 
 
-@lifted
+@lift
 def abs(x: Any) -> Any:
     """|x|, in its shape and dtype; the least int8 and its like wrap to themselves. Raises NotAnExpression (TW0106)."""
     return ops.absolute(x)
 
 
-@lifted
+@lift
 def power(x: Any, y: Any) -> Any:
     """x ** y, in the shape to which they broadcast. Integers take a constant exponent from 0 to 1024; everything else is computed in
     floats. Raises MixedTypes (TW0104), NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
@@ -165,98 +165,98 @@ def power(x: Any, y: Any) -> Any:
 pow = power
 
 
-@lifted
+@lift
 def fmod(x: Any, y: Any) -> Any:
     """C's remainder, with the sign of x, in the shape to which both broadcast. Raises NotAnExpression (TW0106),
     ShapesDoNotBroadcast (TW0121)."""
     return ops.truncmod(x, y)
 
 
-@lifted
+@lift
 def floordiv(a: Any, b: Any) -> Any:
     """a // b as Python's: rounded towards minus infinity; x // 0 = 0 for integers. Tensors broadcast; the result has the dtype
     that the two meet in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.floordiv(a, b)
 
 
-@lifted
+@lift
 def floormod(a: Any, b: Any) -> Any:
     """a % b as Python's, with the sign of b; x % 0 = 0 for integers. Tensors broadcast; the result has the dtype that the two
     meet in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.floormod(a, b)
 
 
-@lifted
+@lift
 def truncdiv(a: Any, b: Any) -> Any:
     """a / b as C's on integers: rounded towards zero. Tensors broadcast; the result has the dtype that the two meet in. Raises
     NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.truncdiv(a, b)
 
 
-@lifted
+@lift
 def truncmod(a: Any, b: Any) -> Any:
     """C's % on integers: with the sign of a. Tensors broadcast; the result has the dtype that the two meet in. Raises
     NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.truncmod(a, b)
 
 
-@lifted
+@lift
 def indexdiv(a: Any, b: Any) -> Any:
     """The quotient of indices, neither of which is negative: floordiv. Tensors broadcast; the result has the dtype that the two
     meet in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.floordiv(a, b)
 
 
-@lifted
+@lift
 def indexmod(a: Any, b: Any) -> Any:
     """The remainder of indices, neither of which is negative: floormod. Tensors broadcast; the result has the dtype that the
     two meet in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.floormod(a, b)
 
 
-@lifted
+@lift
 def ceildiv(a: Any, b: Any) -> Any:
     """a / b rounded up, whatever the signs; x / 0 is 0 for integers. Tensors broadcast; the result has the dtype that the two meet
     in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.ceildiv(a, b)
 
 
-@lifted
+@lift
 def div(a: Any, b: Any) -> Any:
     """a / b: of floats the quotient. Tensors broadcast. Raises AmbiguousDivision (TW0103) of two integers, as `/` does,
     NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.divide(a, b)
 
 
-@lifted
+@lift
 def if_then_else(condition: Any, true_value: Any, false_value: Any) -> Any:
     """One of two values; only the chosen one is evaluated, so the other may read out of range (padding). Tensors broadcast; the
     result has the dtype that the two values meet in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
     return ops.if_then_else(condition, true_value, false_value)
 
 
-@lifted
+@lift
 def select(condition: Any, true_value: Any, false_value: Any) -> Any:
     """One of two values; both may be evaluated, which vectorizes best. Tensors broadcast. Raises NotAnExpression (TW0106),
     ShapesDoNotBroadcast (TW0121)."""
     return ops.select(condition, true_value, false_value)
 
 
-@lifted
+@lift
 def all(*conditions: Any) -> Any:
     """Return whether every condition holds (true for none), as bool. Tensors broadcast. Raises NotAnExpression (TW0106),
     ShapesDoNotBroadcast (TW0121)."""
-    return ops.all_of(*conditions)
+    return ops.conjunction(*conditions)
 
 
-@lifted
+@lift
 def any(*conditions: Any) -> Any:
     """Return whether some condition holds (false for none), as bool. Tensors broadcast. Raises NotAnExpression (TW0106),
     ShapesDoNotBroadcast (TW0121)."""
-    return ops.any_of(*conditions)
+    return ops.disjunction(*conditions)
 
 
-@lifted
+@lift
 def likely(condition: Any) -> Any:
     """The condition, known to hold nearly always: loop partitioning peels the iterations where it may not. Raises
     NotAnExpression (TW0106)."""
@@ -298,10 +298,10 @@ def reinterpret(dtype: object, value: Any) -> Any:
     """The bits of `value`, a scalar or a tensor, read as `dtype`, which has the same width. Raises BadReinterpret (TW0126),
     UnknownDType (TW0101)."""
     target = DType(dtype)
-    return lifted(_bits_as)(value, dtype=target)
+    return lift(_reinterpret_bits)(value, dtype=target)
 
 
-def _bits_as(value: Any, dtype: DType) -> Expr:
+def _reinterpret_bits(value: Any, dtype: DType) -> Expr:
     expr = ops.convert(value)
     if expr.dtype == dtype:
         return expr

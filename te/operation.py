@@ -242,7 +242,7 @@ class Operation:
         del sizes, whole
         return False
 
-    def resized(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> Operation:
+    def resize(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> Operation:
         """The operation of the extents that were chosen, reading other tensors."""
         del sizes
         return self.replace_inputs(tensors)
@@ -287,7 +287,7 @@ class PlaceholderOp(GivenOp):
     def with_shape(self, shape: tuple[Expr, ...]) -> PlaceholderOp:
         return replace(self, shape=shape)
 
-    def resized(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> PlaceholderOp:
+    def resize(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> PlaceholderOp:
         tensor = self.output(0)
         if tensor in sizes.shapes:
             return self.with_shape(sizes.shapes[tensor])
@@ -317,7 +317,7 @@ class ComputeOp(Operation):
 
     @property
     def output_shape(self) -> tuple[Expr, ...]:
-        return tuple(extent_of(axis) for axis in self.axis)
+        return tuple(axis_extent(axis) for axis in self.axis)
 
     @property
     def parts(self) -> tuple[Node, ...]:
@@ -376,10 +376,10 @@ class ComputeOp(Operation):
         for load in self.loads:
             sizes.need(load.producer, sizes.reach(load.indices, evaluate))
 
-    def resized(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> ComputeOp:
+    def resize(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> ComputeOp:
         axes: dict[Var, Expr] = {}
-        data = tuple(sizes.renewed(axis, axes, tensors) for axis in self.axis)
-        reduced = tuple(sizes.renewed(axis, axes, tensors) for axis in self.reduce_axis)
+        data = tuple(sizes.rebuild_axis(axis, axes, tensors) for axis in self.axis)
+        reduced = tuple(sizes.rebuild_axis(axis, axes, tensors) for axis in self.reduce_axis)
         first = substitute(redirect(self.body[0], tensors), axes)
         if isinstance(first, Reduce):
             body = tuple(replace(first, axes=reduced, value_index=at) for at in range(len(self.body)))
@@ -415,7 +415,7 @@ class ComparisonOp(ComputeOp):
         )
 
 
-def extent_of(axis: IterVar) -> Expr:
+def axis_extent(axis: IterVar) -> Expr:
     """The extent of an axis that has a domain."""
     if axis.dom is None:
         raise InternalError(f"axis {axis.name} has no domain")

@@ -13,7 +13,7 @@ from ..errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import CommReducer, Expr, IterVar, Mul, Reduce, Var
-from .elementwise import lifted
+from .elementwise import lift
 from .errors import BadReducer, NotAReduceAxis
 
 __all__ = ["Reducer", "comm_reducer", "max", "min", "prod", "sum"]
@@ -125,8 +125,8 @@ class Reducer:
             tuple(Var(f"{name}_{at}" if is_tuple else name, dtype) for at, dtype in enumerate(dtypes)) for name in names
         )
         combined = self.combine(lhs, rhs) if is_tuple else self.combine(lhs[0], rhs[0])
-        result = self._tuple_of(combined, dtypes, "combiner")
-        identity = self._tuple_of(self._identity(dtypes), dtypes, "identity")
+        result = self._require_tuple(combined, dtypes, "combiner")
+        identity = self._require_tuple(self._identity(dtypes), dtypes, "identity")
         return CommReducer(lhs, rhs, result, identity, self.name)
 
     def _identity(self, dtypes: tuple[DType, ...]) -> Any:
@@ -141,7 +141,7 @@ class Reducer:
             )
         return self.identity(*map(str, dtypes))
 
-    def _tuple_of(self, values: Any, dtypes: tuple[DType, ...], what: str) -> tuple[Expr, ...]:
+    def _require_tuple(self, values: Any, dtypes: tuple[DType, ...], what: str) -> tuple[Expr, ...]:
         given = as_list(values)
         if len(given) != len(dtypes):
             raise BadReducer(
@@ -221,13 +221,13 @@ def _greatest(dtype: str) -> Expr:
     return ops.const(math.inf if kind.is_float else kind.greatest, kind)
 
 
-@lifted
+@lift
 def minimum(x: Any, y: Any) -> Any:
     """The lesser of two values."""
     return ops.minimum(x, y)
 
 
-@lifted
+@lift
 def maximum(x: Any, y: Any) -> Any:
     """The greater of two values."""
     return ops.maximum(x, y)

@@ -65,7 +65,7 @@ def rewrite_reduction(body: tuple[Expr, ...], rule: Callable[[Any], Any]) -> tup
     renamed: dict[Var, Expr] = {}
     axes: list[IterVar] = []
     for axis in first.axes:  # a domain may use the axes before it, which may just have been made anew
-        axes.append(_with_domain(axis, lambda value: substitute(rule(value), renamed)))
+        axes.append(_add_domain(axis, lambda value: substitute(rule(value), renamed)))
         if axes[-1] is not axis:
             renamed[axis] = axes[-1]
     reduction = rule(first)
@@ -75,7 +75,7 @@ def rewrite_reduction(body: tuple[Expr, ...], rule: Callable[[Any], Any]) -> tup
     return tuple(replace(reduction, value_index=at) for at in range(len(body)))
 
 
-def _with_domain(axis: IterVar, rule: Callable[[Any], Any]) -> IterVar:
+def _add_domain(axis: IterVar, rule: Callable[[Any], Any]) -> IterVar:
     if axis.dom is None:
         return axis
     begin, extent = rule(axis.dom.begin), rule(axis.dom.extent)

@@ -19,11 +19,11 @@ from ..ir.cached import cached_property
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range
 from ..ir.ops import cast as cast_to
-from ..ir.ops import const, constant_of
+from ..ir.ops import const, integer_value
 from .compute import compute
 from .errors import BadScan
 from .operation import Operation
-from .shape import axes_over, axis_dtype, same_extent, shape_text, zero_based
+from .shape import axis_dtype, declare_axes, same_extent, shape_text, zero_based
 from .tag import current_tag
 from .tensor import Tensor, tensor_text
 
@@ -137,7 +137,7 @@ class ScanOp(Operation):
             time = const(min(chosen, time.value), time.dtype)
         for shape, state, init, update in zip(shapes, self.states, self.init, self.update, strict=True):
             sizes.shapes[state] = (time, *shape[1:])
-            needs = [constant_of(extent) for extent in sizes.shapes[state]]
+            needs = [integer_value(extent) for extent in sizes.shapes[state]]
             sizes.need(update, needs)
             sizes.need(init, [None, *needs[1:]])
 
@@ -159,7 +159,7 @@ class ScanOp(Operation):
                     asked = True
         return asked
 
-    def resized(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> ScanOp:
+    def resize(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> ScanOp:
         (time,) = self.axis
         assert time.dom is not None, "axes of operations have a domain"
         end = sizes.shapes[self.states[0]][0]
@@ -238,9 +238,9 @@ def scan(
     for state_parts in zip(inits, updates, states, strict=True):
         _check_state(name, *state_parts)
     _check_together(name, inits, updates, states)
-    inits = tuple(_computed(name, at, inits) for at in range(len(inits)))
+    inits = tuple(_compute_initial(name, at, inits) for at in range(len(inits)))
     labels = [name] if len(states) == 1 else [f"{name}.v{at}" for at in range(len(states))]
-    dims = tuple(axes_over(state.shape, f"{label}.ax") for label, state in zip(labels, states, strict=True))
+    dims = tuple(declare_axes(state.shape, f"{label}.ax") for label, state in zip(labels, states, strict=True))
     op = ScanOp(
         name=name,
         tag=tag or current_tag(),
@@ -351,7 +351,7 @@ def _check_together(
             )
 
 
-def _computed(name: str, at: int, inits: tuple[Tensor, ...]) -> Tensor:
+def _compute_initial(name: str, at: int, inits: tuple[Tensor, ...]) -> Tensor:
     """The initial tensor, as one that is computed into the state: a copy of what is not, or is another's too."""
     init = inits[at]
     if init.op.values and init not in inits[:at]:

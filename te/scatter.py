@@ -20,7 +20,7 @@ from ..ir.stmt import BufferStore, For, If, LoopKind, Stmt
 from ..ir.visit import seq
 from .hybrid.op import HybridOp
 from .scatter_add import Addition
-from .shape import axes_over
+from .shape import declare_axes
 from .tensor import Tensor
 from .wraparound import wrapping
 
@@ -64,7 +64,7 @@ def scatter(
         body = If(holds, body)
     body = _nest(steps.axes, body)
     if begin is not None:
-        axes = axes_over(buffer.shape, "i")
+        axes = declare_axes(buffer.shape, "i")
         body = seq(_nest(axes, BufferStore(buffer, ProducerLoad(begin, axes), axes)), body)
     op = ScatterOp(
         name=name,

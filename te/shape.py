@@ -14,16 +14,16 @@ from ..ir.dtype import INT32, INT64, SCALAR_TYPES, DType
 from ..ir.errors import UnknownDType
 from ..ir.expr import NE, Add, BinaryOp, Cast, Expr, IntImm, IterVar, Node, ProducerLoad, Range, Var
 from ..ir.ops import cast as cast_to
-from ..ir.ops import const, constant_of
+from ..ir.ops import const, integer_value
 from ..ir.structural import equal
 from ..ir.visit import post_order, rewrite
-from ..ir.widen import widened
+from ..ir.widen import widen
 from ..limits import INT32_EXTENT_LIMIT
 from .errors import BadExtent
 
 __all__ = [
-    "as_shape",
-    "axes_over",
+    "convert_shape",
+    "declare_axes",
     "axis_dtype",
     "constant_extent",
     "extent_text",
@@ -40,7 +40,7 @@ INT64_FROM = INT32_EXTENT_LIMIT
 """Constant extents from here on get int64 axes: `i + extent` and the like must not overflow."""
 
 
-def as_shape(shape: Any, subject: str) -> tuple[Expr, ...]:
+def convert_shape(shape: Any, subject: str) -> tuple[Expr, ...]:
     """A shape as the user wrote it (an extent alone, or several) as extents.
 
     subject: whose shape it is, as messages name it. Raises BadExtent (TW0110).
@@ -92,7 +92,7 @@ def wide_enough(extent: Expr) -> Expr:
         not isinstance(node, BinaryOp) or node.dtype != INT32 or values(node).within(INT32.least, INT32.greatest)
         for node in post_order(extent)
     )
-    return extent if fits else widened(extent)
+    return extent if fits else widen(extent)
 
 
 def integer_expr(value: Any, subject: str) -> Expr:
@@ -173,14 +173,14 @@ def zero_based(extent: Expr) -> Range:
     return Range(const(0, dtype), cast_to(extent, dtype))
 
 
-def axes_over(shape: Iterable[Expr], name: str) -> tuple[IterVar, ...]:
+def declare_axes(shape: Iterable[Expr], name: str) -> tuple[IterVar, ...]:
     """A data axis for each dimension of a shape: name0, name1, ..."""
     return tuple(IterVar(f"{name}{at}", domain.begin.dtype, domain) for at, domain in enumerate(map(zero_based, shape)))
 
 
 def constant_extent(axis: IterVar) -> int | None:
     """The extent of an axis, where it is a constant."""
-    return None if axis.dom is None else constant_of(axis.dom.extent)
+    return None if axis.dom is None else integer_value(axis.dom.extent)
 
 
 def same_extent(a: Expr, b: Expr) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..ir.analysis.work import innermost, work_of
+from ..ir.analysis.work import innermost, measure_work
 from ..ir.expr import Var
 from .operation import Operation, producers_first
 from .sizes import Sizes
@@ -43,7 +43,7 @@ def shrunk(outputs: Sequence[Operation], length: Callable[[int, int], int]) -> l
     twins: dict[Operation, Operation] = {}
     tensors: dict[Tensor, Tensor] = {}
     for op in order:
-        twins[op] = twin = op.resized(sizes, tensors)
+        twins[op] = twin = op.resize(sizes, tensors)
         tensors.update(zip(op.outputs, twin.outputs, strict=True))
     return [twins[op] for op in outputs]
 
@@ -52,5 +52,5 @@ def iterations(outputs: Sequence[Operation], values: Mapping[Var, int]) -> int:
     """About how often innermost bodies are evaluated, unscheduled. values: of the symbols. Extents that change with other axes
     count with the greatest value that they are known to take, those that are data as 8."""
     return sum(
-        innermost(work_of(op.statement(), values), unknown=8) for op in producers_first(outputs) if not op.is_given
+        innermost(measure_work(op.statement(), values), unknown=8) for op in producers_first(outputs) if not op.is_given
     )

@@ -90,7 +90,7 @@ class Sizes:
         """Note what somebody needs of each dimension."""
         self.needed[tensor] = [self.most(both) for both in zip(self.wanted(tensor), needs, strict=True)]
 
-    def renewed(self, axis: IterVar, axes: dict[Var, Expr], tensors: Mapping[Any, Any]) -> IterVar:
+    def rebuild_axis(self, axis: IterVar, axes: dict[Var, Expr], tensors: Mapping[Any, Any]) -> IterVar:
         """An axis of the chosen extent. axes: those that were renewed before, and this one."""
         assert axis.dom is not None, "axes of operations have a domain"
         begin, extent = (substitute(redirect(end, tensors), axes) for end in (axis.dom.begin, self.extents[axis]))

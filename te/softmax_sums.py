@@ -39,7 +39,7 @@ from ..ir.structural import structural_key
 from ..ir.visit import post_order, rewrite, substitute
 from .operation import Operation
 from .rewrite import substitute_axes
-from .tensor import Tensor, tensor_of
+from .tensor import Tensor, find_tensor
 
 __all__ = ["WeightedSum", "Weights", "rows_of_total", "weighted_sum"]
 
@@ -65,7 +65,7 @@ class Weights:
         """Return the axes of rows, in the order in which the maximum is indexed."""
         return tuple(index for index in self.peak.indices if isinstance(index, IterVar))
 
-    def source_of(self, value: Expr) -> Expr:
+    def find_source(self, value: Expr) -> Expr:
         """Return what the maximum is taken of, for another value."""
         least = _least(self.source)
         return value if least is None else Max(value, least)
@@ -76,7 +76,7 @@ class Weights:
         identity = _reduction(self.peak).combiner.identity[0]
         return _is_finite(identity) or _least(self.source) is not None
 
-    def power_of(self, difference: Expr) -> Expr:
+    def find_power(self, difference: Expr) -> Expr:
         """The exponential of another difference."""
 
         def rule(node: Node) -> Node | None:
@@ -107,7 +107,7 @@ def weighted_sum(op: Operation) -> WeightedSum | None:
     if not isinstance(term, Mul):
         return None
     for side, factor in ((term.a, term.b), (term.b, term.a)):
-        found = _normalised(_Spine(side), axis)
+        found = _normalise(_Spine(side), axis)
         if found is not None:
             return replace(found, op=op, factor=factor)
     return None
@@ -136,11 +136,11 @@ def _is_plain_sum(op: Operation) -> bool:
         and op.num_outputs == 1
         and not op.calls_intrinsic
         and is_sum(reduction)
-        and _is_over_one(op, reduction)
+        and _covers_one_axis(op, reduction)
     )
 
 
-def _is_over_one(op: Operation, reduction: Reduce) -> bool:
+def _covers_one_axis(op: Operation, reduction: Reduce) -> bool:
     """Return whether it runs over all of one axis, from 0 on."""
     domains = [axis.dom for axis in op.reduce_axis if axis.dom is not None and is_const(axis.dom.begin, 0)]
     return len(domains) == len(op.reduce_axis) == 1 and not reduction.init and is_const(reduction.condition, 1)
@@ -178,12 +178,12 @@ def _definition(value: Expr) -> Expr | None:
     return substitute_axes(op.values[0], op.axis, value.indices)
 
 
-def _normalised(spine: _Spine, axis: IterVar) -> WeightedSum | None:
+def _normalise(spine: _Spine, axis: IterVar) -> WeightedSum | None:
     """Weights, with what they are divided by, or multiplied with, if it is the same for all terms."""
     value = spine.value
     weights = _weights(spine, axis)
     if weights is not None:
-        return WeightedSum(tensor_of(weights.peak).op, axis, weights, value)
+        return WeightedSum(find_tensor(weights.peak).op, axis, weights, value)
     if not isinstance(value, Div | Mul):
         return None
     for side, other in ((value.a, value.b), (value.b, value.a))[: 1 if isinstance(value, Div) else 2]:
@@ -192,7 +192,7 @@ def _normalised(spine: _Spine, axis: IterVar) -> WeightedSum | None:
         totals = [node for node in post_order(norm) if isinstance(node, ProducerLoad)]
         if weights is not None and len(totals) == 1 and not any(node is axis for node in post_order(norm)):
             whole = replace(value, a=weights.power, b=norm)
-            return WeightedSum(tensor_of(weights.peak).op, axis, weights, value, whole, totals[0])
+            return WeightedSum(find_tensor(weights.peak).op, axis, weights, value, whole, totals[0])
     return None
 
 
@@ -211,9 +211,9 @@ def _weights(spine: _Spine, axis: IterVar) -> Weights | None:
     peak = _Spine(difference.b).value
     if not isinstance(peak, ProducerLoad) or any(node is axis for node in post_order(peak)):
         return None
-    source = _maximum_of(peak, axis)
+    source = _find_maximum(peak, axis)
     own = _key(difference.a)
-    if source is None or own != _key(source) and (_least(source) is None or own != _key(_clamped(source))):
+    if source is None or own != _key(source) and (_least(source) is None or own != _key(_clamp(source))):
         return None
     taken = Sub(difference.a, peak)
     whole = Mul(taken, inner.b) if isinstance(inner, Mul) else taken
@@ -230,12 +230,18 @@ def _key(value: Expr) -> object:
     return structural_key(_Spine(value).value)
 
 
-def _maximum_of(load: ProducerLoad, axis: IterVar) -> Expr | None:
+def _find_maximum(load: ProducerLoad, axis: IterVar) -> Expr | None:
     """Return what the maximum that is read is taken of, at the term that `axis` says; None where it is another reduction, or runs over
     other terms."""
     op = load.producer.op if isinstance(load.producer, Tensor) else None
     reduction = op.reduction if op is not None else None
-    if op is None or reduction is None or op.num_outputs > 1 or op.calls_intrinsic or not _is_over_one(op, reduction):
+    if (
+        op is None
+        or reduction is None
+        or op.num_outputs > 1
+        or op.calls_intrinsic
+        or not _covers_one_axis(op, reduction)
+    ):
         return None
     own = op.reduce_axis[0]
     there: dict[IterVar, Expr] = dict(zip(op.axis, load.indices, strict=True))
@@ -272,7 +278,7 @@ def _least(source: Expr) -> Expr | None:
     return next(filter(_is_finite, (source.a, source.b)), None) if isinstance(source, Max) else None
 
 
-def _clamped(source: Expr) -> Expr:
+def _clamp(source: Expr) -> Expr:
     """Return what a value is that is at least some finite number."""
     assert isinstance(source, Max)
     return source.a if _least(source) is source.b else source.b

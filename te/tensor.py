@@ -14,7 +14,7 @@ from ..ir.dtype import INT32, INT64, DType
 from ..ir.errors import NotAKnownNumber
 from ..ir.expr import Expr, IntImm, Producer, ProducerLoad, Var
 from ..ir.ufuncs import meaning
-from ..ir.widen import widened
+from ..ir.widen import widen
 from .errors import BadIndex, IndexOutOfRange, NoMatrixProduct, NoSuchName, TensorIsNotIterable, WrongNumberOfIndices
 from .numpy_functions import WRITTEN, refuse
 from .shape import extent_text, index_expr, shape_text
@@ -349,7 +349,7 @@ def read(tensor: Tensor, indices: tuple[Any, ...]) -> ProducerLoad | TensorSlice
     return ProducerLoad(tensor, checked) if len(checked) == tensor.ndim else TensorSlice(tensor, checked)
 
 
-def tensor_of(load: ProducerLoad) -> Tensor:
+def find_tensor(load: ProducerLoad) -> Tensor:
     """The tensor that a read is of."""
     if not isinstance(load.producer, Tensor):
         raise InternalError(f"a read of {load.producer!r}, which is no tensor")
@@ -416,7 +416,7 @@ def checked_index(tensor: Tensor, at: int, index: Any) -> Expr:
         and not isinstance(expr, (Var, IntImm))
         and is_index(expr)
     )
-    return widened(expr) if wide else expr
+    return widen(expr) if wide else expr
 
 
 def _index(tensor: Tensor, at: int, index: Any) -> Expr:

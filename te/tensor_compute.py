@@ -24,10 +24,10 @@ from ..ir.ops import cast, const
 from ..ir.visit import rewrite, substitute
 from .body import check_body
 from .errors import BadTensorIntrin
-from .intrin_shapes import solved
+from .intrin_shapes import pair_dimensions
 from .operation import ComputeOp, Operation
 from .rewrite import collect_loads, rewrite_reduction
-from .shape import axes_over, extent_text, shape_text
+from .shape import declare_axes, extent_text, shape_text
 from .tensor import Tensor
 from .tensor_intrin import IntrinsicCall, TensorIntrin, TensorPart
 from .wraparound import wrapping
@@ -114,7 +114,7 @@ def tensor_compute(
     """
     inside = shape[len(axis) :]
     values: dict[Var, Expr] = {}
-    out_dims = solved([*[const(1)] * len(axis), *inside], call.intrinsic.op.output_shape, values)
+    out_dims = pair_dimensions([*[const(1)] * len(axis), *inside], call.intrinsic.op.output_shape, values)
     intrinsic = call.intrinsic.specialised(values)
     if out_dims is None:
         raise BadTensorIntrin(
@@ -125,7 +125,7 @@ def tensor_compute(
             f"{shape_text(inside)}; the intrinsic gives {shape_text(intrinsic.op.output_shape)}",
             fix=f"te.compute((..., {', '.join(map(extent_text, intrinsic.op.output_shape))}), lambda i: {intrinsic.name}(...))",
         )
-    tensor_axis = axes_over(inside, "ax")
+    tensor_axis = declare_axes(inside, "ax")
     inner_reduce = tuple(replace(reduced, name=reduced.name) for reduced in intrinsic.op.reduce_axis)
     axes = (*axis, *tensor_axis)
     scalars = wrapping(axes, call.scalars) if call.scalars else ()

@@ -20,7 +20,7 @@ from ..ir.errors import NotAnExpression
 from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Var
 from ..ir.stmt import Stmt
 from .errors import BadTensorIntrin
-from .intrin_shapes import sized_body, sized_buffer, sized_operation, sized_placeholder, solved
+from .intrin_shapes import pair_dimensions, sized_body, sized_buffer, sized_operation, sized_placeholder
 from .operation import ComputeOp
 from .shape import extent_text
 from .tensor import Tensor, TensorRegion, TensorSlice, tensor_text
@@ -127,14 +127,14 @@ def _call(
     values: dict[Var, Expr] = {}
     dims: list[tuple[int, ...]] = []
     for box, formal in zip(boxes, intrinsic.inputs, strict=True):
-        fit = solved(box.extents, formal.shape, values)
+        fit = pair_dimensions(box.extents, formal.shape, values)
         if fit is None:
             is_known = all(isinstance(extent, IntImm) for extent in box.extents)
             raise _bad(
                 intrinsic,
-                f"the part {box.text} has the extents ({_listed(box.extents)}), and "
+                f"the part {box.text} has the extents ({_list_names(box.extents)}), and "
                 f"{tensor_text(formal)} is asked for" + ("" if is_known else ", in sizes that are numbers"),
-                f"pass a part of shape ({_listed(formal.shape)})"
+                f"pass a part of shape ({_list_names(formal.shape)})"
                 if is_known
                 else "pass parts of one size, as A[i:i + 8], of a tensor that is padded to it in a stage of its own",
             )
@@ -245,7 +245,7 @@ def _scalar(intrinsic: TensorIntrin, given: Any, param: Var) -> Expr:
     return ops.cast(value, param.dtype)
 
 
-def _listed(extents: Sequence[Expr]) -> str:
+def _list_names(extents: Sequence[Expr]) -> str:
     return ", ".join(extent_text(extent) if isinstance(extent, IntImm) else str(extent) for extent in extents)
 
 

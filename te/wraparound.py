@@ -139,7 +139,7 @@ class _Wrapper(Rewriter):
     def _sum(self, node: BinaryOp) -> Expr:
         if not self._is_index(node) or self._fits(node):
             return self.generic(node)
-        return ops.cast(self._unsigned(node, DType(f"uint{node.dtype.bits}")), node.dtype)
+        return ops.cast(self._cast_unsigned(node, DType(f"uint{node.dtype.bits}")), node.dtype)
 
     def _fits(self, node: BinaryOp) -> bool:
         """Return whether the sum, and those that it is made of, are their values over the integers."""
@@ -153,11 +153,13 @@ class _Wrapper(Rewriter):
             self.fits[node] = fits
         return fits
 
-    def _unsigned(self, node: Expr, dtype: DType) -> Expr:
+    def _cast_unsigned(self, node: Expr, dtype: DType) -> Expr:
         unsigned = self.unsigned.get(node)
         if unsigned is None:
             if isinstance(node, (Add, Sub, Mul)):
-                unsigned = ops.binary(type(node), self._unsigned(node.a, dtype), self._unsigned(node.b, dtype))
+                unsigned = ops.binary(
+                    type(node), self._cast_unsigned(node.a, dtype), self._cast_unsigned(node.b, dtype)
+                )
             else:
                 unsigned = ops.cast(self.visit(node), dtype)
             self.unsigned[node] = unsigned

@@ -17,7 +17,7 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.codegen.llvm import jit
-from tilewright.codegen.llvm.jit import assembly, compile_text
+from tilewright.codegen.llvm.jit import assembly_text, compile_text
 from tilewright.codegen.llvm.workarounds import sign_masks
 from tilewright.codegen.llvm.workarounds.masked_stores import spell_out_lone_lanes
 from tilewright.codegen.llvm.workarounds.sign_masks import spell_out_sign_tests
@@ -32,19 +32,19 @@ from tilewright.ir.interpret import interpreter
 from tilewright.ir.ops import const
 from tilewright.ir.passes.common.bound_checks import bound_checks
 from tilewright.ir.passes.common.hoist import hoist_invariants
-from tilewright.ir.passes.common.let_names import with_own_lets
+from tilewright.ir.passes.common.let_names import rename_lets
 from tilewright.ir.passes.common.loop_partition import loop_partition
 from tilewright.ir.passes.common.narrow import narrow_offsets
 from tilewright.ir.passes.common.simplify import simplify
 from tilewright.ir.passes.common.storage import plan_storage
 from tilewright.ir.passes.common.unroll import unroll
 from tilewright.ir.passes.cpu.vectorize import vectorize
-from tilewright.ir.passes.cpu.whole_vectors import whole_vectors
+from tilewright.ir.passes.cpu.whole_vectors import widen_rows
 from tilewright.ir.stmt import Allocate, Assert, BufferStore, For, Function, LoopKind, Seq
 from tilewright.ir.verify import verify
 from tilewright.ir.visit import walk
 from tilewright.schedule import from_json, to_json
-from tilewright.schedule.lowering.bounds import _boxed
+from tilewright.schedule.lowering.bounds import _round_to_box
 
 
 def agrees(s: Any, args: list[Any], *values: np.ndarray, expected: np.ndarray) -> None:
@@ -212,7 +212,7 @@ def test_a_region_wider_than_its_dimensions_integers_is_the_whole_dimension() ->
     n = te.var("n", "int64")
     axis = te.compute((2,), lambda i: i, name="A").op.axis[0]
     span = Span(te.const(0), te.max(1, n.astype("int32")), 1 << 31)
-    found = _boxed(span, axis.dom, axis, (), Analyzer())
+    found = _round_to_box(span, axis.dom, axis, (), Analyzer())
     assert found is axis.dom
 
 
@@ -419,7 +419,7 @@ def test_an_init_that_reads_is_not_read_beyond_the_last_whole_tile() -> None:
 
 @pytest.mark.parametrize(
     "run",
-    [unroll, plan_storage, whole_vectors, vectorize, loop_partition, hoist_invariants],
+    [unroll, plan_storage, widen_rows, vectorize, loop_partition, hoist_invariants],
     ids=lambda run: run.__name__,
 )
 def test_a_pass_over_statements_does_not_write_out_what_expressions_share(run: Callable[[Function], Function]) -> None:
@@ -463,8 +463,8 @@ def test_lets_of_one_name_in_two_branches_get_names_of_their_own() -> None:
     i, name = Var("i", DType("int32")), Var("name", DType("int32"))
     one, other = (Let(name, BufferLoad(A, (i,)), name * factor) for factor in (2, 3))
     body = For(i, const(0), const(9), LoopKind.SERIAL, BufferStore(out, te.if_then_else(i < 5, one, other), (i,)))
-    assert len({node.var for node in walk(with_own_lets(body)) if isinstance(node, Let)}) == 2
-    verify(Function("main", (A, out), with_own_lets(body), (out,), {"stage": "loops"}))
+    assert len({node.var for node in walk(rename_lets(body)) if isinstance(node, Let)}) == 2
+    verify(Function("main", (A, out), rename_lets(body), (out,), {"stage": "loops"}))
 
 
 def test_a_check_has_no_names_that_the_statement_binds_again() -> None:
@@ -677,7 +677,7 @@ def test_sign_tests_that_are_looked_into_are_comparisons_on_avx512(form: str, bi
         )
         changed = spell_out_sign_tests(text)
         assert written.format(**names) not in changed
-        machine_code = assembly([changed], Target.parse("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"))
+        machine_code = assembly_text([changed], Target.parse("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"))
         assert not re.findall(r"movmsk|vpmov[bwdq]2m", machine_code)
         x, found = np.random.default_rng(lanes).integers(-5, 5, lanes).astype(f"int{bits}"), np.full(lanes, 77, "uint8")
         compiled = compile_text([changed], Target.parse("llvm"), ["f"], {}, {})

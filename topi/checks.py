@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ..arguments import as_list, is_a, is_array, is_sequence
 from ..errors import user_source
 from ..ir.expr import Expr, IntImm
-from ..te.shape import as_shape
+from ..te.shape import convert_shape
 from ..te.tensor import Tensor, tensor_text
 from .errors import BadAxis, BadOperand, BadParameter
 
@@ -133,7 +133,7 @@ def _integer(value: Any) -> int | None:
 
 def shape_of(shape: Any, subject: str) -> tuple[Expr, ...]:
     """A shape as users write it, as extents. Raises BadExtent (TW0110)."""
-    return as_shape(shape, subject)
+    return convert_shape(shape, subject)
 
 
 def known(extents: Sequence[Expr]) -> list[int] | None:

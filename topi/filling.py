@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import user_source
 from ..ir import ops
 from ..ir.expr import Expr, IntImm
-from ..ir.ops import constant_of
+from ..ir.ops import integer_value
 from ..te import either as te
 from ..te.shape import same_extent, scalar_dtype, shape_text
 from ..te.tensor import Tensor, tensor_text
@@ -103,7 +103,7 @@ def _arange_extent(start: Any, stop: Any, step: Any) -> Any:
             fix="topi.arange(stop), or topi.arange(start, stop, step)",
         )
     symbolic = any(isinstance(bound, Expr) and not isinstance(bound, IntImm) for bound in (start, stop, step))
-    first, last, by = (constant_of(bound, bound) for bound in (start, stop, step))
+    first, last, by = (integer_value(bound, bound) for bound in (start, stop, step))
     if by == 0 or (symbolic and not (isinstance(by, int) and by == 1)):
         raise BadParameter(
             "arange cannot tell how many elements it has",

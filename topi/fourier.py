@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import user_source
 from ..ir.expr import IntImm
-from ..ir.ops import constant_of
+from ..ir.ops import integer_value
 from ..te import either as te
 from ..te.tag import AlgorithmTag
 from ..te.tensor import Tensor, tensor_text
@@ -74,7 +74,7 @@ def fourier(
             fix="topi.expand_dims(x, -1) makes real numbers of x",
         )
     half = inverse and onesided
-    have: Any = constant_of(extent, extent)
+    have: Any = integer_value(extent, extent)
     n: Any = integers(length, "length of dft")[0] if length is not None else 2 * (have - 1) if half else have
     if isinstance(n, int) and n < 1:
         raise BadOperand(

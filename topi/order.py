@@ -19,13 +19,13 @@ from ..errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar
-from ..ir.ops import constant_of
+from ..ir.ops import integer_value
 from ..te import either as te
 from ..te.hybrid.forms import where_target_has
 from ..te.indices import clipped_index, index_from_end, is_in_range
 from ..te.scatter import Combine, scatter
 from ..te.scatter_add import Addition
-from ..te.shape import axes_over, same_extent, scalar_dtype
+from ..te.shape import declare_axes, same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
 from .block_orders import sorted_in_blocks
 from .checks import axis_of, integers, tensor
@@ -86,7 +86,7 @@ def invert_permutation(data: Tensor) -> Tensor:
     """The permutation that undoes one of 0 ... n - 1, in the shape (n,) and the dtype of data: result[data[i]] = i. Raises
     BadOperand (TW0181)."""
     source = tensor(data, "invert_permutation", 1)
-    loops = axes_over(source.shape, "i")
+    loops = declare_axes(source.shape, "i")
     place = source[loops]
     return scatter(
         "invert_permutation",
@@ -117,7 +117,7 @@ def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None,
         counts = te.compute(
             (rows,), lambda r: clipped_index(given[r], extent + 1).astype("int32"), name="counts", tag="injective"
         )
-    length = constant_of(extent)
+    length = integer_value(extent)
     if 0 < count <= FEW_OF_A_ROW and (length is None or length > count):
         order: Tensor = first_places(keys, count)
     elif length is not None and length <= SHORT_ROW:
@@ -125,7 +125,7 @@ def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None,
     else:
         order = sorted_places(keys, counts, max(keys.dtype.bits // 8, 1))
     if length:
-        asked = constant_of(order.shape[1], length)
+        asked = integer_value(order.shape[1], length)
         order = where_target_has("cuda", sorted_in_blocks(keys, counts, length, asked), order)
     if count > 0 and not same_extent(order.shape[1], ops.convert(count)):
         whole = order
@@ -211,7 +211,7 @@ def scatter_elements(
         reduction,
         index.ndim == new.ndim == source.ndim and all(map(same_extent, index.shape, new.shape)),
     )
-    loops = axes_over(index.shape, "i")
+    loops = declare_axes(index.shape, "i")
     place = index_from_end(index[loops], source.shape[at])
     return _scattered(
         source,
@@ -229,10 +229,10 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
     Raises BadOperand (TW0181), BadParameter (TW0182).
     """
     source, index, new = tensor(data, "scatter_nd"), tensor(indices, "scatter_nd"), tensor(updates, "scatter_nd")
-    depth = constant_of(index.shape[0], -1) if index.ndim else -1
+    depth = integer_value(index.shape[0], -1) if index.ndim else -1
     many = index.ndim - 1
     _check(source, index, new, mode, 0 <= depth <= source.ndim and new.ndim == many + source.ndim - depth)
-    loops = axes_over((*index.shape[1:], *source.shape[depth:]), "i")
+    loops = declare_axes((*index.shape[1:], *source.shape[depth:]), "i")
     place = (*(index[(dim, *loops[:many])] for dim in range(depth)), *loops[many:])
     number = ops.cast(flat_index(loops[:many], index.shape[1:]), "int64")
     return _scattered(

@@ -19,7 +19,7 @@ from ..errors import user_source
 from ..ir import ops
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import Expr, IntImm
-from ..ir.ops import constant_of
+from ..ir.ops import integer_value
 from ..te import either as te
 from ..te.shape import INT64_FROM, same_extent
 from ..te.tensor import Tensor, tensor_text
@@ -172,7 +172,7 @@ def _new_shape(source: Tensor, newshape: Any) -> tuple[Expr, ...]:
         return shape_of(given, "reshape")
     rest = [extent for at, extent in enumerate(given) if at not in holes]
     total, others = _product(source.shape), _product(rest)
-    size = constant_of(total, total)
+    size = integer_value(total, total)
     if len(holes) > 1 or (isinstance(others, int) and (others <= 0 or (isinstance(size, int) and size % others))):
         raise _no_such_shape(source, given)
     # A call whose symbols leave a rest is refused: what is rounded up reads outside.
@@ -570,7 +570,7 @@ def _extent(value: Any) -> Expr:
 
 
 def _is_zero(value: Any) -> bool:
-    return constant_of(value, value) == 0 if isinstance(value, (int, IntImm)) else False
+    return integer_value(value, value) == 0 if isinstance(value, (int, IntImm)) else False
 
 
 def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.codegen.machine import machine_of, register_tiles
+from tilewright.codegen.machine import find_machine, register_tiles
 from tilewright.codegen.target import Target
 
-machine = machine_of(Target.parse("llvm"))
+machine = find_machine(Target.parse("llvm"))
 tile = register_tiles(machine, bits=32)[0]
 lanes, threads = machine.lanes(32), min(machine.cores, int(os.environ.get("OMP_NUM_THREADS") or machine.cores))
 unit = math.lcm(tile.rows, tile.columns, 32)

@@ -6,7 +6,7 @@ The layer is one of a network for photographs: 3 by 3, with zeros around the ima
 import numpy as np
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.codegen.machine import machine_of
+from tilewright.codegen.machine import find_machine
 from tilewright.codegen.target import Target
 
 inputs, outputs, size = 32, 64, 28
@@ -66,7 +66,7 @@ for name in ("padding inlined", "padding in a band"):
 # vectors of weights, which all pixels use, and broadcasts an element of the image, which all channels use.
 #
 # Two vectors of channels have to lie side by side then. Weights do not change from call to call, so that is done once.
-machine = machine_of(Target.parse("llvm"))
+machine = find_machine(Target.parse("llvm"))
 lanes = machine.lanes(32)
 channels, pixels = 2 * lanes, (machine.registers - 3) // 2
 laid_out = topi.nn.conv2d_prepack(weights, block=channels)

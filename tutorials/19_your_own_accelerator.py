@@ -50,7 +50,7 @@ print(program.timed())
 first = next(at for at, each in enumerate(program.stream) if each.op == "gemm")
 careless = [replace(each, pops=()) if at == first else each for at, each in enumerate(program.stream)]
 try:
-    program.with_stream(careless).run({"A": a, "B": b, "C": c})
+    program.replace_stream(careless).run({"A": a, "B": b, "C": c})
 except tw.TilewrightError as error:
     print(error)
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..ir.analysis.count import ONE, ZERO, Count
-from ..ir.analysis.work import Work, elementary, work_of
+from ..ir.analysis.work import Work, elementary, measure_work
 from ..ir.expr import Expr, IterVar, ProducerLoad, Range, Var
 from ..ir.stmt import BufferStore
 from ..ir.visit import free_vars
-from ..schedule.lowering.lower import Lowered, lower_whole
+from ..schedule.lowering.lower import Lowered, lower_parts
 from ..schedule.lowering.stage_bounds import Loop, StageBounds, thread_rank
 from ..schedule.lowering.text import all_arguments
 from ..schedule.model.schedule import Schedule
@@ -116,14 +116,14 @@ def explain(
     if stage.op.is_given:
         passed = stage.op.is_passed
         return Explanation(stage.name, "passed by the caller" if passed else "known when the kernel is built")
-    lowered = lowered or lower_whole(schedule, all_arguments(schedule))
+    lowered = lowered or lower_parts(schedule, all_arguments(schedule))
     fixed = set(schedule.symbols)
     if stage.attach_type in ("inline", "inlined"):
         return _inlined(schedule, stage, lowered, fixed)
     own = next((bounds for computation, bounds in lowered.bounds.of.items() if computation.stage is stage), None)
     if own is None:
         return Explanation(stage.name, "not computed: no output needs it")
-    return _computed(stage, own, lowered, work or work_of(lowered.function), fixed)
+    return _computed(stage, own, lowered, work or measure_work(lowered.function), fixed)
 
 
 def _computed(stage: Stage, bounds: StageBounds, lowered: Lowered, work: Work, fixed: set[Var]) -> Explanation:

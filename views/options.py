@@ -91,7 +91,7 @@ def options(schedule: Schedule, given: Stage | Tensor | Operation, target: str =
     """Every primitive tried on a stage with what the target has; `schedule` stays as it is. Raises UnknownStage (TW0201)."""
     chosen = Target.parse(target)
     stage = given if isinstance(given, Stage) else schedule[given]
-    place = schedule.place_of(stage)
+    place = schedule.find_place(stage)
     holds = _lowers(schedule) is None
     tried: list[Option] = []
     for name, row in primitives().items():

@@ -14,10 +14,10 @@ from typing import Any, cast
 
 from ..autoschedule.plan import Plan, time_text
 from ..ir.analysis.count import ONE, Count
-from ..ir.analysis.work import Work, work_of
+from ..ir.analysis.work import Work, measure_work
 from ..ir.expr import Var
 from ..ir.stmt import For, Function
-from ..ir.text.printer import lines_of
+from ..ir.text.printer import write_lines
 from ..ir.visit import walk
 from ..schedule.lowering.lower import Lowered
 from ..schedule.model.schedule import Schedule
@@ -109,10 +109,10 @@ def loop_lines(parts: PageParts) -> list[LoopLine]:
     if parts.function is None or parts.lowered is None:
         text = (parts.steps.steps[-1].text if parts.steps.steps else None) or parts.steps.begin
         return [LoopLine(number, line) for number, line in enumerate(text.splitlines(), 1)]
-    text, _ = lines_of(parts.function)
+    text, _ = write_lines(parts.function)
     lines = [LoopLine(number, line) for number, line in enumerate(text, 1)]
     _nest(lines)
-    whole = work_of(parts.function)
+    whole = measure_work(parts.function)
     lines[0].cost = whole
     costs = {cost.loop.line: cost for cost in whole.nested() if cost.loop is not None}
     loops = {node.line: node for node in walk(parts.function.body) if isinstance(node, For)}

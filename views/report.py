@@ -20,10 +20,10 @@ from ..codegen.target import Target
 from ..errors import CodegenError, CudaError, LoweringError
 from ..ir.passes.common.target_facts import resolve_facts
 from ..ir.stmt import BufferStore, Evaluate, For, Function, Stmt
-from ..ir.text.printer import lines_of
+from ..ir.text.printer import write_lines
 from ..ir.visit import Rewriter, deep_recursion
 from ..schedule import Schedule
-from ..schedule.lowering.lower import lower_whole
+from ..schedule.lowering.lower import lower_parts
 from ..schedule.lowering.text import all_arguments
 from .page import Instruction, PageParts, render, stages_svg
 from .steps import Steps
@@ -48,14 +48,14 @@ def stages_picture(schedule: Schedule) -> str:
     """
     with deep_recursion():
         whole = Steps(schedule).schedule
-        return stages_svg(whole, lower_whole(whole, all_arguments(whole), "picture"))
+        return stages_svg(whole, lower_parts(whole, all_arguments(whole), "picture"))
 
 
 def _parts(schedule: Schedule, target: Target) -> PageParts:
     steps = Steps(schedule)
     name = "_".join(op.name for op in schedule.outputs)
     try:
-        lowered = lower_whole(steps.schedule, all_arguments(steps.schedule), _symbol(name))
+        lowered = lower_parts(steps.schedule, all_arguments(steps.schedule), _symbol(name))
     except LoweringError as problem:
         return PageParts(
             name, steps, None, None, "; ".join(filter(None, (problem.headline, problem.reason, problem.fix)))
@@ -155,7 +155,7 @@ def _has_screen() -> bool:
 
 def number_lines(function: Function) -> Function:
     """`function` with the line of its text, counted from 1, noted in every loop, store and call."""
-    _, begins = lines_of(function)
+    _, begins = write_lines(function)
     with deep_recursion():
         return function.with_body(_Numbering(begins).visit(function.body))
 

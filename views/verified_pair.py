@@ -18,7 +18,7 @@ from ..ir.expr import Expr, IntImm, ProducerLoad, Var
 from ..ir.ops import cast, const
 from ..ir.stmt import Function
 from ..ir.visit import post_order, substitute
-from ..ir.widen import widened
+from ..ir.widen import widen
 from ..runtime.array import numpy_dtype
 from ..te.operation import Operation, producers_first
 from ..te.tensor import Tensor
@@ -119,9 +119,7 @@ def draw_inputs(
 
 def extent_of(extent: Expr, symbols: Mapping[Var, Expr]) -> int:
     wide = {var: Var(var.name, INT64) for var in symbols}
-    value = simplify(
-        substitute(widened(extent, wide), {wide[var]: cast(known, INT64) for var, known in symbols.items()})
-    )
+    value = simplify(substitute(widen(extent, wide), {wide[var]: cast(known, INT64) for var, known in symbols.items()}))
     if not isinstance(value, IntImm):
         raise CannotVerify(
             f"the extent {extent} of an argument is not known",

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from math import prod
 
 from ...codegen.machine import Machine
-from ...ir.analysis.count import product, value_of
-from ...ir.analysis.footprint import Access, box_of
+from ...ir.analysis.count import evaluate_count, product
+from ...ir.analysis.footprint import Access, access_box
 from ...ir.combine import FUSED
 from ...ir.expr import BufferLoad, Call, Expr, Max, Min, ProducerLoad, Var
 from ...ir.visit import children, post_order
@@ -177,7 +177,7 @@ def _overlap(access: Access, tile: Mapping[Var, int], lanes: Mapping[Var, int], 
     own: dict[Var, int] = {axis: size for axis, size in tile.items() if access.step(axis)}
     if any(access.step(axis) for axis in lanes):
         return 0
-    if value_of(product(box_of(access, own))) in (None, 0, prod(own.values())):
+    if evaluate_count(product(access_box(access, own))) in (None, 0, prod(own.values())):
         return 0
     return prod(size for axis, size in own.items() if axis in rows)
 

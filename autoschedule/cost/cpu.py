@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from ...codegen.machine import Machine
-from ...ir.analysis.footprint import Access, Array, box_of, line_bytes
+from ...ir.analysis.footprint import Access, Array, access_box, line_bytes
 from ...ir.expr import Var
 from ..accesses import ASSUMED
 from ..loop_nest import Body, Nest
@@ -69,7 +69,7 @@ class Lines:
         """The bytes of the lines that an access touches, and of the pages. key: the widths of its own variables."""
         size = self.sizes.get((access, key))
         if size is None:
-            box = box_of(access, widths)
+            box = access_box(access, widths)
             lines, pages = (line_bytes(box, access.bytes, ASSUMED, access.shape, each) for each in (line, PAGE))
             size = self.sizes[access, key] = lines, pages
         return size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
-from ...ir.analysis.operations import Kind, operations_of
+from ...ir.analysis.operations import Kind, count_operations
 from ...ir.structural import StructuralKey
 from ...te.operation import Operation
 from ...te.shape import constant_extent
@@ -102,7 +102,7 @@ def taps_of(op: Operation) -> int:
 def operators_of(op: Operation) -> float:
     """Operators of an element of it, in all taps of its window."""
     reduction = op.reduction
-    bag = operations_of(op.values if reduction is None else reduction.sources).values
+    bag = count_operations(op.values if reduction is None else reduction.sources).values
     slow = bag.number(Kind.DIVISION) * SLOW + bag.number(Kind.CALL) * CALL
     return (bag.number(Kind.ARITHMETIC, Kind.COMPARISON, Kind.LOGIC, Kind.CONVERSION) + slow) * taps_of(op)
 

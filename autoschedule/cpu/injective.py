@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ...ir.expr import Expr, IfThenElse, IterVar, ProducerLoad, Select
 from ...ir.visit import children, post_order
 from ...schedule import Stage
-from ...schedule.model.inlining import expanded
+from ...schedule.model.inlining import expand_inlined
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
@@ -71,7 +71,7 @@ def _ways(group: Group, op: Operation) -> list[Candidate]:
         return [Candidate("a single element", lambda: None)]
     operators = sum(map(weight, (op, *inlined_into(s, op))))
     usual, threads = VECTORS if operators <= LIGHT else 1, worth_threads(axes, operators)
-    value = expanded(s[op])
+    value = expand_inlined(s[op])
     flat = op.num_outputs == 1 and _is_flat(op, value)
     ways = [
         _Loops(flat, vectors, shared) for shared in (threads, not threads) for vectors in dict.fromkeys((usual, *STEPS))

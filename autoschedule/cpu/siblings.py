@@ -23,13 +23,13 @@ from math import ceil, prod
 from ...codegen.machine import Machine
 from ...errors import LoweringError
 from ...ir.analysis.footprint import Access
-from ...ir.analysis.work import work_of
+from ...ir.analysis.work import measure_work
 from ...ir.expr import IntImm, IterVar, Var
-from ...ir.ops import constant_of
+from ...ir.ops import integer_value
 from ...ir.visit import substitute
 from ...schedule import Schedule, Stage
 from ...schedule.lowering.computation import Computation
-from ...schedule.lowering.lower import lower_whole
+from ...schedule.lowering.lower import lower_parts
 from ...schedule.lowering.stage_bounds import Bounds, Loop
 from ...schedule.lowering.text import all_arguments
 from ...schedule.model.axes import declared_ranges
@@ -57,10 +57,10 @@ def share_loops(s: Schedule, machine: Machine, chooser: Chooser) -> list[Decisio
     if not pairs:
         return []
     try:
-        lowered = lower_whole(s, all_arguments(s))
+        lowered = lower_parts(s, all_arguments(s))
     except LoweringError:
         return []
-    found = _found(lowered.bounds, nest_of(work_of(lowered.function), machine))
+    found = _found(lowered.bounds, nest_of(measure_work(lowered.function), machine))
     decisions: list[Decision] = []
     for first, second in pairs:
         leader, other = found.get(first), found.get(second)
@@ -110,7 +110,7 @@ class _Root:
         """The root, what is computed at its loops, and those of its followers."""
         stages = [self.computation.stage]
         for stage in stages:
-            stages += [each for each in stage.schedule.computed_at(stage) if each.attach_type == "at"]
+            stages += [each for each in stage.schedule.find_computed(stage) if each.attach_type == "at"]
         return stages + [stage for follower in self.followers for stage in follower.stages]
 
 
@@ -163,13 +163,13 @@ def _begin_alike(one: Stage, other: Stage) -> bool:
     return (
         extents[0] is not None
         and extents[0] == extents[1]
-        and one.attr(one.leaf_iter_vars[0]).runs_as(other.attr(other.leaf_iter_vars[0]))
+        and one.attr(one.leaf_iter_vars[0]).has_kind(other.attr(other.leaf_iter_vars[0]))
     )
 
 
 def _extent(stage: Stage, axis: IterVar) -> int | None:
     within = declared_ranges(stage).get(axis)
-    return None if within is None else constant_of(within.extent)
+    return None if within is None else integer_value(within.extent)
 
 
 def _found(bounds: Bounds, work: Nest) -> dict[Stage, _Root]:
@@ -231,7 +231,7 @@ def _match(one: Computation, other: Computation, bounds: Bounds) -> _Match:
             and isinstance(theirs.extent, IntImm)
             and own.extent.value == theirs.extent.value
         )
-        if not same or (own.var is None) != (theirs.var is None) or not own.attr.runs_as(theirs.attr):
+        if not same or (own.var is None) != (theirs.var is None) or not own.attr.has_kind(theirs.attr):
             break
         alike.append((own, theirs))
         may = may and own.attr.kind in SHARED

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar, ProducerLoad
 from ...schedule import Stage
-from ...schedule.model.inlining import expanded
+from ...schedule.model.inlining import expand_inlined
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
@@ -104,7 +104,7 @@ def time_of_sums(group: Group) -> Estimate | None:
         return [estimates[soonest(estimates)]] if found else []
 
     op = group.s[group.anchor].op
-    return next(iter(group.times(("time of sums", structure_key(expanded(group.s[op]), op.axis)), times)), None)
+    return next(iter(group.times(("time of sums", structure_key(expand_inlined(group.s[op]), op.axis)), times)), None)
 
 
 def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidate]:
@@ -176,7 +176,7 @@ def _write_out(stage: Stage, loops: Sequence[IterVar], bodies: int) -> None:
 def _estimates(group: Group, terms: Terms, plans: Sequence[SumPlan | None]) -> Sequence[Estimate]:
     """The times of plans, with what their copies take."""
     op, drafts, lines = group.s[group.anchor].op, Drafts(), Lines()
-    form = structure_key(expanded(group.s[op]), op.axis)
+    form = structure_key(expand_inlined(group.s[op]), op.axis)
     numbers = {axis: at for at, axis in enumerate((*terms.axis, *terms.reduce_axis))}
     places = {id(load): at for at, load in enumerate(terms.loads)}
     times: list[Estimate] = []
@@ -219,7 +219,7 @@ def _movable(group: Group) -> set[Tensor]:
 def _terms(group: Group, op: Operation) -> Terms | None:
     """What a term of a reduction takes with the expressions of all that is inlined into it."""
     now = group.s[op].op
-    return terms_of(expanded(group.s[now]), now.axis) if now.reduction is not None else None
+    return terms_of(expand_inlined(group.s[now]), now.axis) if now.reduction is not None else None
 
 
 def _place_heads(group: Group) -> bool:
@@ -227,7 +227,9 @@ def _place_heads(group: Group) -> bool:
     their own."""
     placed = False
     for head in reversed(group.heads):
-        values = [(expanded(group.s[now]), now.axis) for now in (group.s[op].op for op in (group.anchor, *group.parts))]
+        values = [
+            (expand_inlined(group.s[now]), now.axis) for now in (group.s[op].op for op in (group.anchor, *group.parts))
+        ]
         reading = [
             (value, axis)
             for value, axis in values

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar, ProducerLoad
-from ...schedule.model.inlining import expanded
+from ...schedule.model.inlining import expand_inlined
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
@@ -112,7 +112,7 @@ def read_across(
     found: dict[Tensor, int] = {}
     for op in ops:
         now = s[op].op
-        for load in collect_loads(expanded(s[now])):
+        for load in collect_loads(expand_inlined(s[now])):
             place = _place_of_row(load, rows[op], along[op])
             if isinstance(load.producer, Tensor) and place is not None:
                 found[load.producer] = place

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from ...ir.expr import Call, Expr, IterVar, Reduce, Var
 from ...ir.visit import children, post_order
 from ...schedule import Schedule, Stage
-from ...schedule.model.inlining import expanded
+from ...schedule.model.inlining import expand_inlined
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
@@ -150,7 +150,7 @@ def _same_axis(group: Group, axis: IterVar | None) -> IterVar | None:
 
 def _values(group: Group, reduction: Reduce) -> Sequence[Expr]:
     """The sources of a reduction, with what is inlined into them."""
-    value = expanded(group.s[group.anchor])
+    value = expand_inlined(group.s[group.anchor])
     return value.sources if isinstance(value, Reduce) else reduction.sources
 
 

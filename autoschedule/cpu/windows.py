@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from ...ir.expr import IfThenElse, IterVar
 from ...ir.visit import post_order
 from ...schedule import Stage
-from ...schedule.model.inlining import expanded
+from ...schedule.model.inlining import expand_inlined
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads, inline
 from ...te.shape import constant_extent
@@ -111,10 +111,10 @@ def _guarded_axes(group: Group, sums: Sequence[Operation], images: Sequence[Oper
     s = group.s
     places: set[int] = set()
     for op in sums:
-        value = expanded(s[s[op].op])
+        value = expand_inlined(s[s[op].op])
         for image in reversed(images):
             now = s[image].op
-            value = inline(value, image.output(0), now.axis, expanded(s[now]))
+            value = inline(value, image.output(0), now.axis, expand_inlined(s[now]))
         axes = s[op].op.axis
         for node in post_order(value):
             if isinstance(node, IfThenElse):
@@ -159,7 +159,7 @@ def _sums_and_images(group: Group, parts: Sequence[Operation]) -> tuple[list[Ope
     if not all(map(is_window, sums)):
         return [], []
     axes = s[output].op.axis
-    reads = collect_loads(expanded(s[s[output].op]))
+    reads = collect_loads(expand_inlined(s[s[output].op]))
     for op in sums:
         if op is not output and not all(
             len(load.indices) == len(axes) and all(a is b for a, b in zip(load.indices, axes, strict=True))
@@ -190,7 +190,9 @@ def _apply(group: Group, sums: Sequence[Operation], images: Sequence[Operation],
     stage.unroll(row)
     stage.vectorize(lane)
     task = fused(stage, outer) if outer else None
-    guards = [(node, op) for op in held for node in post_order(expanded(s[s[op].op])) if isinstance(node, IfThenElse)]
+    guards = [
+        (node, op) for op in held for node in post_order(expand_inlined(s[s[op].op])) if isinstance(node, IfThenElse)
+    ]
     ragged = (
         constant_extent(last) is None
         or bool(extent % width)

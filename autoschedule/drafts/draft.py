@@ -19,7 +19,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...ir.expr import Expr, FloorDiv, FloorMod, IterVar, Node, ProducerLoad, Range
-from ...ir.ops import const, constant_of
+from ...ir.ops import const, integer_value
 from ...ir.structural import structural_key
 from ...ir.visit import post_order, rewrite
 from ...te.factors import guarded_load
@@ -200,7 +200,7 @@ class DraftStage:
 
     def _make_loop(self, index: Expr, place: int) -> IterVar:
         """The loop that stands for an index of a layout: over an axis, or over a part of the number that several make."""
-        whole, by = (index.a, constant_of(index.b)) if isinstance(index, (FloorDiv, FloorMod)) else (index, 0)
+        whole, by = (index.a, integer_value(index.b)) if isinstance(index, (FloorDiv, FloorMod)) else (index, 0)
         digits = _digits(whole, self.own)
         if by is None:
             raise Undrafted(f"a layout by {index}")
@@ -351,7 +351,7 @@ class _OverLoops(ComputeOp):
 
 def extent_in_numbers(axis: IterVar) -> int:
     """The extent of an axis; where the call decides, what is assumed."""
-    return constant_of(axis.dom.extent, ASSUMED) if axis.dom is not None else ASSUMED
+    return integer_value(axis.dom.extent, ASSUMED) if axis.dom is not None else ASSUMED
 
 
 def _range(extent: int) -> Range:

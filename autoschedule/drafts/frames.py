@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, prod
 
-from ...ir.analysis.count import value_of
-from ...ir.analysis.footprint import Access, box_of
+from ...ir.analysis.count import evaluate_count
+from ...ir.analysis.footprint import Access, access_box
 from ...ir.expr import Expr, IterVar, ProducerLoad, Var
 from ..accesses import ASSUMED, dimension, find_axes, numeric_shape
 from ..cost.instructions import Work
@@ -154,7 +154,7 @@ def _union(loads: Sequence[ProducerLoad], widths: Mapping[Var, int]) -> tuple[in
     first = loads[0]
     shape = numeric_shape(first.producer)
     boxes = [
-        [parse_width(size) for size in box_of(Access(load.producer, load.indices, shape), widths)] for load in loads
+        [parse_width(size) for size in access_box(Access(load.producer, load.indices, shape), widths)] for load in loads
     ]
     if len(loads) == 1:
         return tuple(boxes[0])
@@ -168,7 +168,7 @@ def _union(loads: Sequence[ProducerLoad], widths: Mapping[Var, int]) -> tuple[in
 def parse_width(width: object) -> int:
     if isinstance(width, int):
         return width
-    known = value_of(width) if width is not None else None  # type: ignore[arg-type]
+    known = evaluate_count(width) if width is not None else None  # type: ignore[arg-type]
     return ASSUMED if known is None else known
 
 

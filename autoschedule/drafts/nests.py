@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 
 from ...codegen.machine import Machine
-from ...ir.analysis.footprint import Access, width_of
-from ...ir.combine import combined
+from ...ir.analysis.footprint import Access, count_values
+from ...ir.combine import combine_values
 from ...ir.expr import Expr, FloorDiv, FloorMod, IterVar, ProducerLoad, Reduce, Var
 from ...ir.structural import structural_key
 from ...ir.visit import substitute
-from ...schedule.model.inlining import inlined_into
+from ...schedule.model.inlining import find_inlined
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads, inline
 from ...te.tensor import Tensor
@@ -94,7 +94,7 @@ class Nests:
 
     def value(self, stage: DraftStage) -> Value:
         """The value of a stage, found once for an operation and what is inlined into it."""
-        inlined = inlined_into(stage)  # type: ignore[arg-type]
+        inlined = find_inlined(stage)  # type: ignore[arg-type]
         key = ("value", id(stage.op), *(id(each.op) for each in inlined))
 
         def make() -> Value:
@@ -106,7 +106,7 @@ class Nests:
             owns: tuple[ProducerLoad, ...] = ()
             if reduction is not None:
                 owns = tuple(ProducerLoad(tensor, tuple(stage.own)) for tensor in op.outputs)
-                values = combined(reduction, owns, reduction.sources)
+                values = combine_values(reduction, owns, reduction.sources)
             loads = tuple(load for load in collect_loads(*values) if not any(load is own for own in owns))
             return Value(tuple(values), loads, tuple(list_work(values, self.machine)), owns)
 
@@ -195,7 +195,7 @@ class Nests:
         """The extents of a box of elements in a layout."""
         assert stage.layout is not None
         widths: dict[Var, int] = dict(zip(stage.own, box, strict=True))
-        return tuple(parse_width(width_of(index, widths)) for index in stage.layout(*stage.own))
+        return tuple(parse_width(count_values(index, widths)) for index in stage.layout(*stage.own))
 
     def written(self, stage: DraftStage, frame: Frame) -> Access:
         """The element that is stored."""

@@ -17,7 +17,7 @@ from ...ir.cached import cached_property
 from ...ir.expr import Cast, Expr, IntImm, IterVar, ProducerLoad
 from ...te.factors import factors, guarded_load
 from ...te.operation import Operation
-from ...te.tf32 import within_tf32
+from ...te.tf32 import unwrap_tf32
 from ..accesses import contiguous_axes, dimension, find_axes, load_axes, row_steps, source
 from ..operations import fixed_extent, size_of
 
@@ -125,7 +125,7 @@ def strip_guard(factor: Expr) -> Expr:
 
 def strip_conversion(factor: Expr) -> Expr:
     """The load that a factor is, before it is converted once, or rounded to TF32."""
-    return factor.value if isinstance(factor, Cast) else within_tf32(factor)
+    return factor.value if isinstance(factor, Cast) else unwrap_tf32(factor)
 
 
 def _last_dimension(load: ProducerLoad, axis: IterVar) -> int:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from ...ir.expr import Cast, Expr, FloorMod, IntImm, IterVar, ProducerLoad
 from ...ir.structural import structural_key
 from ...schedule.errors import BadOnline
-from ...schedule.model.inlining import expanded
+from ...schedule.model.inlining import expand_inlined
 from ...te.factors import factors, guarded_load
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.softmax_sums import weighted_sum
-from ...te.tensor import Tensor, tensor_of
+from ...te.tensor import Tensor, find_tensor
 from ..accesses import dimension, domain_axes, find_axes, load_axes, source
 from ..loops import fused
 from ..operations import elements, fixed_extent, is_plain
@@ -189,7 +189,7 @@ def _is_copied(s: Schedule, product: Operation, terms: int, factor: Operation) -
     guarded = guarded_load(factor.values[0])
     value = factor.values[0] if guarded is None else guarded
     side = next(side for side in product_sides(product) if product.axis[terms] in load_axes(side))
-    stages = [s[tensor_of(load)] for load in (side, value) if isinstance(load, ProducerLoad)]
+    stages = [s[find_tensor(load)] for load in (side, value) if isinstance(load, ProducerLoad)]
     return (
         len(stages) == 2 and all(each.op.output(0).dtype.bytes == 4 for each in stages) and not is_plain(stages[0].op)
     )
@@ -235,13 +235,13 @@ def _product(s: Schedule, scores: Stage) -> tuple[Stage, ProducerLoad] | None:
     """The one product that scores are of, which nothing else reads, and how it is read."""
     loads = {
         (load.producer, *map(structural_key, load.indices)): load
-        for load in collect_loads(expanded(scores))
-        if tensor_of(load).op.reduction is not None
+        for load in collect_loads(expand_inlined(scores))
+        if find_tensor(load).op.reduction is not None
     }
     if len(loads) != 1:
         return None
     load = next(iter(loads.values()))
-    stage = s[tensor_of(load)]
+    stage = s[find_tensor(load)]
     readers = all(reader is scores or reader.attach_type == "inline" for reader in stage.readers)
     return (stage, load) if readers and not stage.is_output and factors(stage.op) is not None else None
 
@@ -284,7 +284,7 @@ def _merges(stage: Stage, merged: Operation, places: tuple[int, int]) -> tuple[t
     """The places of the merged rows and columns among the axes of a reduction that merges these further, and the number of chunks;
     None for any other reduction."""
     op = stage.op
-    indices = [load.indices for load in collect_loads(expanded(stage)) if tensor_of(load).op is merged]
+    indices = [load.indices for load in collect_loads(expand_inlined(stage)) if find_tensor(load).op is merged]
     if len(op.reduce_axis) != 1 or op.num_outputs < 2 or not indices:
         return None
     chunk, first = op.reduce_axis[0], indices[0]
@@ -299,7 +299,7 @@ def _merges(stage: Stage, merged: Operation, places: tuple[int, int]) -> tuple[t
 
 def _reads_merged(stage: Stage, merged: Operation, places: tuple[int, int]) -> Rows | None:
     """The rows that the axes of a stage run over, where its last one runs over the columns; None for any other access."""
-    indices = {load.indices for load in collect_loads(expanded(stage)) if tensor_of(load).op is merged}
+    indices = {load.indices for load in collect_loads(expand_inlined(stage)) if find_tensor(load).op is merged}
     axes = stage.op.axis
     if not axes or len({tuple(map(structural_key, each)) for each in indices}) != 1:
         return None

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.ops import is_const
-from ...te.operation import Operation, extent_of
+from ...te.operation import Operation, axis_extent
 from ...te.shape import same_extent
 from ...te.tensor import Tensor
 from ..accesses import domain_axes, op_loads
@@ -93,7 +93,7 @@ def _space(
     own: Places = tuple(range(len(last.axis)))
     if last.reduction is not None:
         return _reduced_space(last, own, len(own)), {last}
-    extents = tuple(map(extent_of, last.axis))
+    extents = tuple(map(axis_extent, last.axis))
     numbers: _Space | None = None
     visited: set[Operation] = set()
     walk = _Walk(last, own, extents, place)
@@ -124,12 +124,12 @@ def _reduced_space(op: Operation, along: Places, count: int) -> _Space | None:
         if at is not None and axis in axes:
             last[at] = axes.index(axis)
     inside = frozenset(at for at, axis in enumerate(axes) if axis in op.reduce_axis)
-    return _Space(tuple(map(extent_of, axes)), inside, tuple(last))
+    return _Space(tuple(map(axis_extent, axes)), inside, tuple(last))
 
 
 def _reduces(op: Operation, extents: Sequence[Expr]) -> bool:
     """Return whether a reduction runs over dimensions of these extents, and reads each of its terms once."""
-    reduced = [extent for extent in map(extent_of, op.reduce_axis) if not is_const(extent, 1)]
+    reduced = [extent for extent in map(axis_extent, op.reduce_axis) if not is_const(extent, 1)]
     return len(reduced) == len(extents) and all(map(same_extent, reduced, extents)) and full_load(op) is not None
 
 
@@ -138,7 +138,7 @@ def full_load(op: Operation) -> ProducerLoad | None:
     all its operands are read again and again."""
     if any(domain_axes(axis) for axis in op.reduce_axis):
         return None
-    axes = {axis for axis in (*op.axis, *op.reduce_axis) if not is_const(extent_of(axis), 1)}
+    axes = {axis for axis in (*op.axis, *op.reduce_axis) if not is_const(axis_extent(axis), 1)}
     for load in op_loads(op):
         along = [index for index in load.indices if not is_const(index)]
         if (
@@ -163,7 +163,7 @@ def _members(
     walk = _Walk(last, space.last, space.extents, place)
     for op, along in walk:
         is_row, is_element = whole.difference(inside) == whole.intersection(along), whole.issubset(along)
-        reduced = [axis for axis in op.reduce_axis if not is_const(extent_of(axis), 1)]
+        reduced = [axis for axis in op.reduce_axis if not is_const(axis_extent(axis), 1)]
         fits = (
             is_row and _reduces(op, [space.extents[at] for at in inside])
             if op.reduction is not None

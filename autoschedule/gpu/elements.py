@@ -14,14 +14,14 @@ from functools import partial
 from math import gcd
 from typing import TYPE_CHECKING
 
-from ...codegen.gpus import Gpu, gpu_of
+from ...codegen.gpus import Gpu, target_gpu
 from ...ir.analysis.warps import sectors
 from ...ir.expr import IterVar, Node, ProducerLoad
 from ...ir.visit import children, post_order
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.shape import same_extent
-from ...te.tensor import Tensor, tensor_of
+from ...te.tensor import Tensor, find_tensor
 from ..accesses import contiguous_axes, dimension, find_axes, load_axes, op_loads, tensor_bytes
 from ..cost.estimate import Estimate
 from ..cost.gpu import kernel_time
@@ -46,10 +46,10 @@ TILE_COLUMNS = 8
 def injective(group: Group) -> None:
     """16 bytes a thread, or tiles in shared memory for what is read across."""
     group.inline_cheap_heads()
-    op, gpu = group.s[group.output].op, gpu_of(group.target)
+    op, gpu = group.s[group.output].op, target_gpu(group.target)
     across = _read_across(op)
     if across:
-        names, lanes = ", ".join(dict.fromkeys(tensor_of(load).name for load in across[1])), _tile_lanes(op, *across)
+        names, lanes = ", ".join(dict.fromkeys(find_tensor(load).name for load in across[1])), _tile_lanes(op, *across)
         size = max(WARP, TILE_COLUMNS * lanes)
         small = "; elements smaller than a bank meet in some" if op.output(0).dtype.bytes < BANK else ""
         group.choose(
@@ -84,7 +84,7 @@ def _time(op: Operation, gpu: Gpu) -> Estimate | None:
         return None
     moved: dict[Tensor, float] = {}
     for load in op_loads(op):
-        tensor = tensor_of(load)
+        tensor = find_tensor(load)
         whole = tensor_bytes(tensor)
         moved[tensor] = count * SECTOR if _by_data(load) else min(whole, count * tensor.dtype.bytes)
     total = sum(moved.values()) + count * sum(tensor.dtype.bytes for tensor in op.outputs)
@@ -106,7 +106,7 @@ def _lanes(op: Operation) -> tuple[int, str]:
         return 1, ""  # neighbouring threads read what lies next to each other, as far as it does
     tensors = [
         op.output(0),
-        *(tensor_of(load) for load in op_loads(op) if op.axis and op.axis[-1] in contiguous_axes(load)),
+        *(find_tensor(load) for load in op_loads(op) if op.axis and op.axis[-1] in contiguous_axes(load)),
     ]
     lanes = min(lanes_of(tensor.dtype) for tensor in tensors)
     count = fixed_extent(op.axis[-1]) if op.axis else 1
@@ -156,7 +156,7 @@ def _scattered(op: Operation) -> Iterator[str]:
     """Return the access that neighbouring threads do not read side by side, and why."""
     last = op.axis[-1] if op.axis else None
     why = {
-        tensor_of(load).name: "where data say" if _by_data(load) else "at places that lie apart"
+        find_tensor(load).name: "where data say" if _by_data(load) else "at places that lie apart"
         for load in op_loads(op)
         if _by_data(load)
         or last not in contiguous_axes(load)
@@ -213,7 +213,7 @@ def _read_across(op: Operation) -> tuple[IterVar, list[ProducerLoad]] | None:
 
 def _tile_lanes(op: Operation, across: IterVar, loads: Sequence[ProducerLoad]) -> int:
     """Return the number of neighbours that a thread moves at once through a tile, on both ways."""
-    lanes = min(lanes_of(tensor.dtype) for tensor in (op.output(0), *map(tensor_of, loads)))
+    lanes = min(lanes_of(tensor.dtype) for tensor in (op.output(0), *map(find_tensor, loads)))
     extents = fixed_extent(across), fixed_extent(op.axis[-1])
     lanes = (
         min(gcd(lanes, *extents), 8) if lanes * BANK >= VECTOR else 1
@@ -226,7 +226,7 @@ def _tile_lanes(op: Operation, across: IterVar, loads: Sequence[ProducerLoad]) -
 def _in_tiles(group: Group, across: IterVar, loads: list[ProducerLoad], lanes: int) -> None:
     s, output = group.s, group.output
     place = s[output].op.axis.index(across)
-    sources = list(dict.fromkeys(tensor_of(load) for load in loads))
+    sources = list(dict.fromkeys(find_tensor(load) for load in loads))
     copies = [s[s.cache_read(tensor, "shared", [s[output]])] for tensor in sources]
     stage = s[output]
     y, x = stage.op.axis[place], stage.op.axis[-1]

@@ -24,7 +24,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from ... import te
-from ...codegen.gpus import Gpu, gpu_of
+from ...codegen.gpus import Gpu, target_gpu
 from ...ir.expr import IntImm, IterVar, ProducerLoad
 from ...ir.fragments import LATE_STAGES
 from ...te.axis import thread_axis
@@ -131,7 +131,7 @@ class Tile:
 def on_warpgroups(group: Group) -> list[Candidate]:
     """The ways to compute a group's product by warpgroups, the quickest first; none where the architecture has no such
     instructions, or the dtypes are not theirs."""
-    gpu, found = gpu_of(group.target), match_contraction(group.anchor, strip_conversion)
+    gpu, found = target_gpu(group.target), match_contraction(group.anchor, strip_conversion)
     if (
         not gpu.warpgroup
         or found is None

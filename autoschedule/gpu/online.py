@@ -23,7 +23,7 @@ from functools import partial
 from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
-from ...codegen.gpus import Gpu, gpu_of
+from ...codegen.gpus import Gpu, target_gpu
 from ...ir.expr import IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ...te.operation import Operation
@@ -94,7 +94,7 @@ def online(group: Group) -> bool:
     form = match_online(group.s, group.anchor)
     if form is None or any(rule.matches(group) for rule in registered()):
         return False
-    gpu = gpu_of(group.target)
+    gpu = target_gpu(group.target)
     ways: list[tuple[Estimate, str, Callable[[], None]]] = [
         *(
             (time_on_cores(form, each, gpu), str(each), partial(apply_on_cores, group.s, form, each))

@@ -22,7 +22,7 @@ from functools import partial
 from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
-from ...codegen.gpus import Gpu, gpu_of
+from ...codegen.gpus import Gpu, target_gpu
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.ops import bitwise
 from ...te.axis import thread_axis
@@ -96,7 +96,7 @@ def product(group: Group, in_order: bool = False) -> bool:
     candidates = [] if in_order else [*on_warpgroups(group), *on_tensor_cores(group)]
     found = match_contraction(group.anchor, strip_conversion) if not candidates else None
     if found is not None:
-        gpu, bits = gpu_of(group.target), group.anchor.output(0).dtype.bits
+        gpu, bits = target_gpu(group.target), group.anchor.output(0).dtype.bits
         tiles = (tile for tile in _tiles(found, gpu, bits) if tile.splits == 1 or not in_order)
         ways = sorted(((_time(found, tile, gpu, bits), tile) for tile in tiles), key=lambda way: way[0].seconds)
         reason = reason_of(found, group.output.output(0).dtype)

@@ -21,7 +21,7 @@ from ...codegen.gpus import Gpu
 from ...ir.expr import IntImm, IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ...te.operation import Operation
-from ...te.tensor import tensor_of
+from ...te.tensor import find_tensor
 from ..accesses import contiguous_axes, domain_axes, find_axes, op_loads
 from ..cost.estimate import Estimate
 from ..cost.gpu import kernel_time
@@ -111,7 +111,7 @@ def _apply(group: Group) -> None:
     sums.set_scope("local")
     sums.compute_at(stage, across)
     copies = [
-        s[s.cache_read(tensor, "local", [sums.op])] for tensor in dict.fromkeys(map(tensor_of, op_loads(sums.op)))
+        s[s.cache_read(tensor, "local", [sums.op])] for tensor in dict.fromkeys(map(find_tensor, op_loads(sums.op)))
     ]
     *rest, row, column = sums.op.axis
     sums.reorder(*rest, *sums.op.reduce_axis, row, column)

@@ -20,7 +20,7 @@ from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.structural import structural_key
 from ...te.axis import thread_axis
 from ...te.operation import Operation
-from ...te.tensor import tensor_of
+from ...te.tensor import find_tensor
 from ..accesses import contiguous_axes, dimension, find_axes, op_loads
 from ..cost.estimate import Estimate
 from ..cost.gpu import kernel_time, max_resident
@@ -159,7 +159,7 @@ def rows_read(op: Operation, inner: Sequence[IterVar]) -> dict[Tensor, tuple[int
     wanted = {axis for axis in inner if fixed_extent(axis) > 1}
     found: dict[Tensor, tuple[int, ...] | None] = {}
     for load in op_loads(op):
-        tensor, at = tensor_of(load), tuple(place for place, index in enumerate(load.indices) if index in wanted)
+        tensor, at = find_tensor(load), tuple(place for place, index in enumerate(load.indices) if index in wanted)
         fits = _is_plain(load) and len(at) == len(wanted) and found.get(tensor, at) == at
         found[tensor] = at if fits else None
     return {tensor: at for tensor, at in found.items() if at}
@@ -179,7 +179,7 @@ def terms_beside(op: Operation) -> list[Tensor]:
     places: dict[Tensor, set[object]] = {}
     for load in op_loads(op):
         along = last in contiguous_axes(load) and _begins_whole(load.indices[-1], last)
-        places.setdefault(tensor_of(load), set()).add(tuple(map(structural_key, load.indices)) if along else None)
+        places.setdefault(find_tensor(load), set()).add(tuple(map(structural_key, load.indices)) if along else None)
     return [tensor for tensor, read in places.items() if len(read) == 1 and None not in read]
 
 

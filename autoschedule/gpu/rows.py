@@ -19,7 +19,7 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...codegen.gpus import Gpu, gpu_of
+from ...codegen.gpus import Gpu, target_gpu
 from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ..accesses import tensor_bytes
@@ -52,7 +52,7 @@ def rows(group: Group) -> None:
         element_a_thread(group)
         return
     group.inline_cheap_heads()
-    gpu, row = gpu_of(group.target), _row(group, chain)
+    gpu, row = target_gpu(group.target), _row(group, chain)
     candidates = shared_rows(gpu, row, partial(_apply, group, chain))
     if is_plain(group.output) and candidates:
         candidates.append(Candidate("each reduction apart", partial(_apart, group), _time_apart(group, row, gpu)))

@@ -18,12 +18,12 @@ from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from ...codegen.gpus import Gpu, gpu_of
+from ...codegen.gpus import Gpu, target_gpu
 from ...ir.expr import IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ...te.tensor import Tensor, tensor_of
+from ...te.tensor import Tensor, find_tensor
 from ..accesses import find_axes, op_loads
 from ..cost.estimate import Estimate
 from ..cost.gpu import kernel_time, max_resident
@@ -57,7 +57,7 @@ class _Rows:
 
 def scan(group: Group) -> None:
     """The rule. The group's parts are what is computed step by step, its output what alone reads the states, or the scan."""
-    s, gpu = group.s, gpu_of(group.target)
+    s, gpu = group.s, target_gpu(group.target)
     steps = dict.fromkeys(tensor.op for tensor in group.anchor.input_tensors)
     for op in (part for part in group.parts if part not in steps and is_plain(part) and group.anchor.num_outputs == 1):
         s[op].compute_inline()
@@ -101,7 +101,7 @@ def _rows(group: Group, steps: Sequence[Operation]) -> _Rows | None:
         return None
     row = next(at for at, index in enumerate(load.indices) if index is output.axis[-2])
     read = [each for end in ends for each in op_loads(end) if _is_along_time(each, end)]
-    sources = tuple(dict.fromkeys(tensor_of(each) for each in read if each.producer not in op.own_placeholders))
+    sources = tuple(dict.fromkeys(find_tensor(each) for each in read if each.producer not in op.own_placeholders))
     length, item = fixed_extent(dims[0]), op.output(0).dtype.bytes
     size = (length + 1) * (item + sum(source.dtype.bytes for source in sources))
     return _Rows(row, length, prod(map(fixed_extent, dims[1:])), sources, size)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from math import prod
 
 from ...codegen.gpus import Gpu, Occupancy
-from ...ir.analysis.warps import Touch, block_of, touches
+from ...ir.analysis.warps import Touch, find_block, touches
 from ...ir.buffer import Buffer
 from ...ir.copies import ASYNCHRONOUS
 from ...ir.stmt import Attr, BufferStore, For
@@ -57,7 +57,7 @@ def _of_memory(found: Iterable[Touch]) -> Iterator[str]:
 
 
 def _of_threads(kernel: For, gpu: Gpu) -> Iterator[str]:
-    block = block_of(kernel)
+    block = find_block(kernel)
     copied = {
         node.buffer
         for each in statements(kernel)

@@ -22,7 +22,7 @@ from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...codegen.gpus import Gpu, gpu_of
+from ...codegen.gpus import Gpu, target_gpu
 from ...ir.expr import IterVar
 from ...te.axis import thread_axis
 from ...te.operation import Operation
@@ -98,7 +98,7 @@ def stencil_chains(s: Schedule, begin: Callable[[Operation], Group]) -> list[Dec
         if chain is None or any(rule.matches(begin(op)) for rule in registered()):
             continue
         group = begin(op)
-        gpu = gpu_of(group.target)
+        gpu = target_gpu(group.target)
         tiles = [tile for tile in TILES if _fits(chain, tile, gpu)]
         ways = sorted(((_time(chain, tile, gpu), tile) for tile in tiles), key=lambda way: way[0].seconds)
         if ways:

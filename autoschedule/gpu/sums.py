@@ -16,9 +16,9 @@ from functools import partial
 from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
-from ...codegen.gpus import Gpu, gpu_of
+from ...codegen.gpus import Gpu, target_gpu
 from ...te.operation import Operation
-from ...te.tensor import tensor_of
+from ...te.tensor import find_tensor
 from ..accesses import contiguous_axes, find_axes, op_loads, tensor_bytes
 from ..cost.estimate import Estimate
 from ..cost.gpu import kernel_time
@@ -40,7 +40,7 @@ FILLED = 4
 
 def sums(group: Group) -> None:
     """Threads share a sum where there are few of them, else a thread has each."""
-    op, gpu = group.anchor, gpu_of(group.target)
+    op, gpu = group.anchor, target_gpu(group.target)
     extent = prod(map(fixed_extent, op.reduce_axis))
     results = prod(map(fixed_extent, op.axis)) if op.axis else 1
     group.inline_cheap_heads()
@@ -55,7 +55,7 @@ def _row(group: Group, extent: int, results: int) -> Row:
     """Describe the terms of a sum."""
     op = group.s[group.anchor].op
     along = _is_along_rows(op)
-    read = dict.fromkeys(map(tensor_of, op_loads(op)))
+    read = dict.fromkeys(map(find_tensor, op_loads(op)))
     vector, item = bytes_at_once(terms_beside(op), along, fixed_extent(op.reduce_axis[-1]))
     moved = float(sum(map(tensor_bytes, read)))
     return Row(results, extent, vector, along, moved, 1, item, False)
@@ -121,7 +121,7 @@ def _in_parts(group: Group, chunk: int, first: RowBlock, last: RowBlock) -> None
 
 def _is_along_rows(op: Operation) -> bool:
     """Return whether neighbouring terms lie side by side, rather than neighbouring results, in most of what is read."""
-    beside = [(contiguous_axes(load), tensor_bytes(tensor_of(load))) for load in op_loads(op)]
+    beside = [(contiguous_axes(load), tensor_bytes(find_tensor(load))) for load in op_loads(op)]
     terms = sum(size for axes, size in beside if op.reduce_axis[-1] in axes)
     return terms >= sum(size for axes, size in beside if any(axis in axes for axis in op.axis))
 

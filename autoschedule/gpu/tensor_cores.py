@@ -21,14 +21,14 @@ from math import ceil, gcd, prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ... import te
-from ...codegen.gpus import Gpu, gpu_of
+from ...codegen.gpus import Gpu, target_gpu
 from ...ir.expr import Cast, IterVar, ProducerLoad
 from ...ir.passes.gpu.narrow_results import NARROW_RESULTS
 from ...ir.visit import children, post_order
-from ...schedule.model.inlining import expanded
+from ...schedule.model.inlining import expand_inlined
 from ...te.axis import thread_axis
 from ...te.factors import factors
-from ...te.tf32 import within_tf32
+from ...te.tf32 import unwrap_tf32
 from ..accesses import source
 from ..cost.estimate import Estimate
 from ..cost.gpu import Waves, busiest, kernel_time
@@ -130,7 +130,7 @@ def on_tensor_cores(group: Group) -> list[Candidate]:
     found = match_contraction(group.anchor, strip_conversion)
     if found is None or group.parts or not is_theirs(group, found, _SUMS):
         return []
-    gpu, size = gpu_of(group.target), found.a.dtype.bytes
+    gpu, size = target_gpu(group.target), found.a.dtype.bytes
     ways = sorted(
         ((_time(found, tile, gpu, size), tile) for tile in _tiles(found, gpu, size)), key=lambda way: way[0].seconds
     )
@@ -151,7 +151,7 @@ def reason_in_matrices(group: Group, found: Contraction) -> str:
 def result_bytes(group: Group) -> int:
     """Return the bytes of an element of the sums on their way out: of float16 or bfloat16 where all that reads them converts them."""
     sums, kinds = group.anchor.output(0), set[str]()
-    for node in post_order(expanded(group.s[group.output])):
+    for node in post_order(expand_inlined(group.s[group.output])):
         if any(isinstance(child, ProducerLoad) and source(child) is sums for child in children(node)):
             kinds.add(str(node.dtype) if isinstance(node, Cast) else "")
     return 2 if len(kinds) == 1 and kinds <= {*NARROW_RESULTS} else sums.dtype.bytes
@@ -177,7 +177,7 @@ def is_theirs(group: Group, found: Contraction, sums: Mapping[str, str] = SUMS) 
     if dtype != other and found.a.dtype.bytes > 1:
         return False
     return dtype != sums[dtype] or all(
-        within_tf32(factor) is not factor for factor in factors(group.s[group.anchor].op) or ()
+        unwrap_tf32(factor) is not factor for factor in factors(group.s[group.anchor].op) or ()
     )
 
 

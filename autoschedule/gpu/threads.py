@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ...ir.dtype import DType
 from ...ir.expr import IntImm
-from ...schedule.model.inlining import expanded
+from ...schedule.model.inlining import expand_inlined
 from ...te.rewrite import collect_loads
-from ...te.tensor import tensor_of
+from ...te.tensor import find_tensor
 from ..accesses import source
 from ..forms.contraction import Contraction
 from ..operations import fixed_extent, size_of
@@ -47,11 +47,11 @@ def lanes_along_last(stage: Stage) -> int:
     """
     last = stage.op.axis[-1]
     lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(last))
-    for load in collect_loads(expanded(stage)):
+    for load in collect_loads(expand_inlined(stage)):
         extent = load.producer.shape[-1]
         if not load.indices or load.indices[-1] is not last or not isinstance(extent, IntImm):
             return 1
-        lanes = gcd(lanes, extent.value, lanes_of(tensor_of(load).dtype))
+        lanes = gcd(lanes, extent.value, lanes_of(find_tensor(load).dtype))
     return lanes
 
 

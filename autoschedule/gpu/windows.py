@@ -19,7 +19,7 @@ from functools import partial
 from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
-from ...codegen.gpus import Gpu, gpu_of
+from ...codegen.gpus import Gpu, target_gpu
 from ...ir.expr import Expr, FloatImm, IfThenElse, IntImm, IterVar
 from ...te.axis import thread_axis
 from ...te.operation import Operation
@@ -86,7 +86,7 @@ def windows(group: Group) -> bool:
     if extents_of(group.output) != extents_of(op) or fixed_extent(op.axis[-1]) < 2:
         return False
     found = match_windows(op)
-    gpu = gpu_of(group.target)
+    gpu = target_gpu(group.target)
     ways = sorted(
         ((_time(op, found, tile, gpu), tile) for tile in _tiles(op, found, gpu)), key=lambda way: way[0].seconds
     )

@@ -21,7 +21,7 @@ from ...errors import is_interruption, user_source
 from ...ir.errors import CallbackFailed
 from ...ir.expr import Call, Expr, IntImm, Node, StringImm
 from ...ir.packed import call_func, callback_failed, find_func, registered_names, trace_line
-from ...ir.pointers import WRITES, pointed_to
+from ...ir.pointers import WRITES, pointed_buffer
 from ...ir.stmt import Function
 from ...ir.visit import calls_any, post_order, rewrite
 from ...runtime.array import numpy_dtype
@@ -184,7 +184,7 @@ def _flat(arg: Expr) -> tuple[Expr, ...]:
 
 def _array(arg: Call) -> _Parameter:
     start, rank = arg.args[:2]
-    pointed = pointed_to(start)
+    pointed = pointed_buffer(start)
     assert pointed is not None and isinstance(rank, IntImm), "a packed array begins with a pointer and its rank"
     (buffer, mode), count = pointed, rank.value
     dtype, writable = numpy_dtype(str(buffer.dtype)), bool(mode & WRITES)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ...errors import user_source
-from ...ir.analysis.work import executions, work_of
+from ...ir.analysis.work import executions, measure_work
 from ...ir.buffer import Buffer
 from ...ir.expr import (
     Add,
@@ -149,5 +149,5 @@ def _runs_long(function: Function) -> bool:
     """Return whether the loops whose extents are known take so many turns that other Python threads should run meanwhile."""
     return any(
         work.loop is not None and (work.loop.kind is LoopKind.PARALLEL or turns >= _LONG_RUN)
-        for work, turns in executions(work_of(function, bounds=False), unknown=1)
+        for work, turns in executions(measure_work(function, bounds=False), unknown=1)
     )

@@ -26,7 +26,7 @@ from ..export.errors import NotACName
 from ..export.final_kernel import FinalKernel
 from ..export.names import check_names
 from ..folding import OF_ANOTHER_TARGET
-from ..llvm.evaluation import without_constant_parts
+from ..llvm.evaluation import split_constant_parts
 from ..llvm.jit import CompiledModule, compile_text
 from ..result import BuildOptions, BuildResult
 from ..sources import Sources
@@ -52,7 +52,7 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
     """Raise UnsupportedIntrinsic for what C cannot say; NoCompiler, RejectedSource and UnresolvedSymbol where no code can be made."""
     fuses = target.fuses and not options.contracts
     symbols = {function.name: shape_symbols(function) for function in functions}
-    functions, _ = without_constant_parts(functions, Target(), OF_ANOTHER_TARGET, options, fuses=fuses)
+    functions, _ = split_constant_parts(functions, Target(), OF_ANOTHER_TARGET, options, fuses=fuses)
     signatures = [make_signature(function, symbols[function.name]) for function in functions]
     pipeline = c_pipeline(options.bounds_check, options.passes, fuses)
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
@@ -61,7 +61,7 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
         load_imported(source)
     packed = PackedCalls()
     programs = tuple(FinalKernel(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
-    bound = tuple(_named(replace(program, function=packed.bound(program.function))) for program in programs)
+    bound = tuple(_rename_reserved(replace(program, function=packed.bound(program.function))) for program in programs)
     text = c_text(bound, options.fast_math, options.fp_contract)
     unit = _Unit(bound, text, options.fast_math, options.fp_contract, packed, imported)
     stubs = _stubs(signatures, bound, unit)
@@ -82,7 +82,7 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
     return BuildResult(Module(kernels, exporter))
 
 
-def _named(program: FinalKernel) -> FinalKernel:
+def _rename_reserved(program: FinalKernel) -> FinalKernel:
     """Itself, under another name where C has a meaning for its own."""
     name = program.signature.name
     try:

@@ -10,7 +10,7 @@ from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Expr, IfThenElse, IntImm, Let
 from ...ir.visit import children
 from ..clike.emit_expr import COMMON, CallTable, ExprEmitter
-from ..clike.shared_values import in_several_places
+from ..clike.shared_values import find_repeated
 from ..clike.types import bare
 from .types import constant, suffix, value_type
 
@@ -34,7 +34,7 @@ class CExprEmitter(ExprEmitter):
         """A statement with these values is written next."""
         self.shared.clear()
         self._sizes.clear()
-        self._several = in_several_places(roots) if any(self.is_long(root) for root in roots) else frozenset()
+        self._several = find_repeated(roots) if any(self.is_long(root) for root in roots) else frozenset()
 
     def kind(self, dtype: DType) -> str:
         return value_type(dtype)

@@ -16,8 +16,8 @@ from ...ir.atomics import added
 from ...ir.buffer import Buffer
 from ...ir.constant import Constant
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, Range, StringImm, Var
-from ...ir.passes.common.simplify import analyzer_for, symbol_range
-from ...ir.pointers import WRITES, pointed_to
+from ...ir.passes.common.simplify import build_analyzer, symbol_range
+from ...ir.pointers import WRITES, pointed_buffer
 from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
 from ...ir.visit import walk
 from ...runtime.abi import OUT_OF_MEMORY
@@ -28,7 +28,7 @@ from ..export.header import declarations
 from ..export.names import parameter_names
 from ..sizes import exceeds_memory
 from .emit_expr import CExprEmitter
-from .intrinsics import CALLS, STANDARD, outside_call
+from .intrinsics import CALLS, STANDARD, call_outside_function
 from .loops import VECTORIZE
 from .types import storage_type, value_type
 
@@ -80,7 +80,7 @@ class _Emitter(StmtEmitter):
     scoped = (LetStmt, Allocate)
 
     def __init__(self, function: Function) -> None:
-        self.function, analyzer = function, analyzer_for(function)
+        self.function, analyzer = function, build_analyzer(function)
         super().__init__(CExprEmitter(analyzer, CALLS, self._fail_lines), analyzer, [])
         self.taken |= {"restrict", "inline", "typeof", "signed", "NULL", "tw_status", "unix", "linux"}
         self.parallel = False
@@ -100,10 +100,10 @@ class _Emitter(StmtEmitter):
         self.taken |= {
             signature.name,
             *(name + f for name in STANDARD for f in ("", "f")),
-            *_called(self.function.body),
+            *_collect_called_names(self.function.body),
         }
         names = [self.fresh(name) for name in public]  # a parameter may hide no function that is called
-        written = _written(self.function.body)
+        written = _collect_written(self.function.body)
         for var, name in zip(symbols, names, strict=False):
             self.analyzer.bind(var, symbol_range(var))
             self.exprs.names[var] = name
@@ -121,7 +121,7 @@ class _Emitter(StmtEmitter):
         frame = self._close()
         head = [*self.lines[: frame.start], *(["  int32_t tw_status = 0;"] if frame.is_left else [])]
         tail = ["  return tw_status;" if frame.is_left else "  return 0;"]
-        prototype = _restricted(declarations(signature)[0].removesuffix(";"))
+        prototype = _restrict_pointers(declarations(signature)[0].removesuffix(";"))
         for old, new in zip(public, names, strict=True):
             prototype = re.sub(rf"\b{old}\b(?=[,)])", new, prototype)
         text = "\n".join(
@@ -196,7 +196,7 @@ class _Emitter(StmtEmitter):
         if isinstance(call, Call) and call.name in ("call_extern", "call_pure_extern"):
             self.exprs.lines = []
             self.exprs.begin(call)
-            text = outside_call(self.exprs, call, 0)
+            text = call_outside_function(self.exprs, call, 0)
             self._raw([*self.exprs.lines, f"{text};"])
             return
         text = self.values(call)[0][0]
@@ -311,12 +311,12 @@ class _Emitter(StmtEmitter):
         self.line(f"{memory} = NULL;")
 
 
-def _restricted(prototype: str) -> str:
+def _restrict_pointers(prototype: str) -> str:
     """The pointers of a prototype overlap nothing that is written."""
     return prototype.replace(" *", " *restrict ")
 
 
-def _called(body: Stmt) -> set[str]:
+def _collect_called_names(body: Stmt) -> set[str]:
     """The names of the outside functions that are called."""
     return {
         node.args[0].value
@@ -325,10 +325,10 @@ def _called(body: Stmt) -> set[str]:
     }
 
 
-def _written(body: Stmt) -> set[Buffer]:
+def _collect_written(body: Stmt) -> set[Buffer]:
     written: set[Buffer] = set()
     for node in walk(body):
-        pointed = pointed_to(node)
+        pointed = pointed_buffer(node)
         if isinstance(node, BufferStore):
             written.add(node.buffer)
         elif pointed is not None and pointed[1] & WRITES:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from ...errors import user_source
 from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
-from ...ir.pointers import pointed_to
+from ...ir.pointers import pointed_buffer
 from ..abi.packed_calls import CALLBACK_RAISED, FAILED, PACKED_PREFIX, bound_symbol
 from ..clike import intrinsics as clike
 from ..clike.emit_expr import CallTable
 from ..clike.types import bare
 from ..errors import UnsupportedIntrinsic
 from .emit_expr import CExprEmitter
-from .types import quoted, value_type
+from .types import quote_string, value_type
 
-__all__ = ["CALLS", "STANDARD", "outside_call"]
+__all__ = ["CALLS", "STANDARD", "call_outside_function"]
 
 STANDARD = frozenset(
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin fmod "
@@ -34,10 +34,10 @@ def _reinterpret(em: CExprEmitter, call: Call, lane: int) -> str:
     if to <= of:
         shift = lane % (of // to) * to
         text = _bits(em, source, lane // (of // to))
-        return _of_bits(em, f"({text} >> {shift})" if shift else text, target)
+        return _reinterpret_bits(em, f"({text} >> {shift})" if shift else text, target)
     ratio = to // of
     parts = [_bits(em, source, lane * ratio + k) for k in range(ratio)]
-    return _of_bits(em, "(" + " | ".join(f"{part} << {k * of}" for k, part in enumerate(parts)) + ")", target)
+    return _reinterpret_bits(em, "(" + " | ".join(f"{part} << {k * of}" for k, part in enumerate(parts)) + ")", target)
 
 
 def _bits(em: CExprEmitter, source: Expr, lane: int) -> str:
@@ -49,7 +49,7 @@ def _bits(em: CExprEmitter, source: Expr, lane: int) -> str:
     return f"(uint64_t)(uint{max(dtype.bits, 8)}_t)({text})"
 
 
-def _of_bits(em: CExprEmitter, text: str, dtype: DType) -> str:
+def _reinterpret_bits(em: CExprEmitter, text: str, dtype: DType) -> str:
     if dtype.is_bool:
         return f"(({text} & 1) != 0)"
     if dtype.is_float and dtype.bits > 16:
@@ -60,15 +60,15 @@ def _of_bits(em: CExprEmitter, text: str, dtype: DType) -> str:
 # Outside code
 
 
-def outside_call(em: CExprEmitter, call: Call, lane: int) -> str:
+def call_outside_function(em: CExprEmitter, call: Call, lane: int) -> str:
     """The call of a C function, which the text declares where no header does."""
     name = call.args[0]
     assert isinstance(name, StringImm), "the first argument of an external call is its symbol"
     kinds, operands = list[str](), list[str]()
     for arg in call.args[1:]:
-        kinds.append("const char *" if isinstance(arg, StringImm) else _passed(call, arg.dtype))
-        operands.append(quoted(arg.value) if isinstance(arg, StringImm) else bare(em.value(arg, lane)))
-    result = _passed(call, call.dtype)
+        kinds.append("const char *" if isinstance(arg, StringImm) else _pass_argument(call, arg.dtype))
+        operands.append(quote_string(arg.value) if isinstance(arg, StringImm) else bare(em.value(arg, lane)))
+    result = _pass_argument(call, call.dtype)
     operand_text = ", ".join(operands)
     if name.value.removesuffix("f") in STANDARD or name.value in STANDARD:
         return f"{name.value}({operand_text})"
@@ -78,7 +78,7 @@ def outside_call(em: CExprEmitter, call: Call, lane: int) -> str:
     return f"{name.value}({operand_text})"
 
 
-def _passed(call: Call, dtype: DType) -> str:
+def _pass_argument(call: Call, dtype: DType) -> str:
     if dtype.lanes == 1 and not (dtype.is_float and dtype.bits == 16):
         return value_type(dtype)
     name = call.args[0]
@@ -91,8 +91,8 @@ def _passed(call: Call, dtype: DType) -> str:
     )
 
 
-def _outside(em: CExprEmitter, call: Call, lane: int) -> str:
-    text = outside_call(em, call, lane)
+def _emit_outside_call(em: CExprEmitter, call: Call, lane: int) -> str:
+    text = call_outside_function(em, call, lane)
     return text if call.name == "call_pure_extern" else em.kept(text, call.dtype)
 
 
@@ -114,13 +114,13 @@ def _prefetch(em: CExprEmitter, call: Call, lane: int) -> str:
 def _unaligned_elements(em: CExprEmitter, call: Call, lane: int) -> str:
     """Return the number of elements up to the next multiple of so many bytes."""
     start, size = call.args
-    pointed = pointed_to(start)
+    pointed = pointed_buffer(start)
     assert pointed is not None and isinstance(size, IntImm), "unaligned_elements takes a pointer and a number of bytes"
     distance = f"((0 - (uintptr_t){em.value(start, lane)}) & {size.value - 1})"
     return f"({value_type(call.dtype)})({distance} / {pointed[0].dtype.bytes})"
 
 
-def _packed(em: CExprEmitter, call: Call, lane: int) -> str:
+def _emit_python_call(em: CExprEmitter, call: Call, lane: int) -> str:
     """A Python function, by the pointer that the process sets. Where it fails the kernel is left."""
     symbol = bound_symbol(call, "c")
     return f"({value_type(call.dtype)}){_call_python(em, symbol, list(call.args[1:]), lane)}"
@@ -158,7 +158,7 @@ def _trace(em: CExprEmitter, call: Call, lane: int) -> str:
             passed.append(f"({'double' if arg.dtype.is_float else 'long long'}){value}")
         else:
             parts.append(value.value.replace("%", "%%"))
-    em.lines.append(f"printf({', '.join([quoted(' '.join(parts) + chr(10)), *passed])});")
+    em.lines.append(f"printf({', '.join([quote_string(' '.join(parts) + chr(10)), *passed])});")
     return last
 
 
@@ -180,12 +180,12 @@ CALLS = CallTable(
     {
         **clike.OTHER_ROWS,
         "reinterpret": _reinterpret,
-        "call_extern": _outside,
-        "call_pure_extern": _outside,
+        "call_extern": _emit_outside_call,
+        "call_pure_extern": _emit_outside_call,
         "access_ptr": _address,
         "prefetch": _prefetch,
         "unaligned_elements": _unaligned_elements,
-        "call_packed": _packed,
+        "call_packed": _emit_python_call,
         "trace": _trace,
         "call_llvm_intrinsic": _llvm,
         "target_has": lambda em, call, lane: "false",

@@ -14,7 +14,7 @@ from ...runtime.abi import OUT_OF_MEMORY, Check, pack_status
 from ...runtime.signature import BufferParam, ScalarParam, Signature
 from ..abi.stub import integer_bounds
 from ..clike.functions import used_functions
-from ..constants import symbols_of
+from ..constants import name_symbols
 from ..errors import UnsupportedIntrinsic
 from ..export.final_kernel import FinalKernel
 from ..export.header import declarations
@@ -23,7 +23,7 @@ from ..export.statuses import status_texts
 from .emit_stmt import EmittedKernel, emit_kernel
 from .options import compiler_options
 from .prelude import FUNCTIONS, HEADER
-from .types import quoted
+from .types import quote_string
 
 __all__ = ["CText", "c_text", "entry_symbol", "entry_text"]
 
@@ -57,7 +57,7 @@ def c_text(programs: Sequence[FinalKernel], fast_math: bool = False, fp_contract
     """The text of kernels of stage "final", to be compiled with or without the liberties of fast_math and fp_contract.
 
     Raises UnsupportedIntrinsic for what C has no way to say."""
-    constants = symbols_of(program.function for program in programs)
+    constants = name_symbols(program.function for program in programs)
     emitted: dict[str, EmittedKernel] = {}
     for program in programs:
         if program.function.attrs.get("import_llvm"):
@@ -113,7 +113,7 @@ def _error_text(signature: Signature, messages: Sequence[str]) -> str:
         at = signature.bindings[symbol.name]
         own |= {pack_status(check, at.param, at.dim) for check in (Check.EXTENT, Check.TOO_LARGE)}
     own |= {pack_status(Check.SCALAR_RANGE, i) for i in range(len(signature.params))}
-    lines = [f"    case {status}: return {quoted(text)};" for status, text in texts.items() if status in own]
+    lines = [f"    case {status}: return {quote_string(text)};" for status, text in texts.items() if status in own]
     head = declarations(signature)[2].removesuffix(";")
     return "\n".join([f"{head} {{", "  switch (status) {", *lines, '    default: return "unknown status";', "  }", "}"])
 
@@ -144,7 +144,7 @@ def entry_text(signature: Signature) -> str:
     count = len(signature.params)
     passed = [f"slots[{count + k}]" for k in range(len(signature.symbols))]
     for i, param in enumerate(signature.params):
-        passed.append(_from_slot(i, param))
+        passed.append(_load_slot(i, param))
     return f"""
 void {entry_symbol(signature.name)}(int64_t *slots);
 void {entry_symbol(signature.name)}(int64_t *slots) {{
@@ -153,7 +153,7 @@ void {entry_symbol(signature.name)}(int64_t *slots) {{
 """
 
 
-def _from_slot(i: int, param: BufferParam | ScalarParam) -> str:
+def _load_slot(i: int, param: BufferParam | ScalarParam) -> str:
     if isinstance(param, BufferParam):
         return f"(void *)slots[{i}]"
     if param.dtype in ("float32", "float64", "bool"):

@@ -209,7 +209,7 @@ static inline T tw_float_floordiv_NAME(T a, T b) {
 }
 
 
-def _written(table: dict[str, str], name: str, kind: str, short: str = "") -> dict[str, str]:
+def _write_rows(table: dict[str, str], name: str, kind: str, short: str = "") -> dict[str, str]:
     """The rows of a table for one type. short: what the C library's functions of it end in."""
     spelt = {"uUINT": "uint64_t" if "64" in kind else "uint32_t", "_NAME": f"_{name}", "F(": f"{short}("}
     functions: dict[str, str] = {}
@@ -229,10 +229,10 @@ def _functions() -> dict[str, str]:
     }
     for bits in (8, 16, 32, 64):
         for sign, table in (("", {**_INTEGERS, **_SIGNED}), ("u", _INTEGERS)):
-            functions |= _written({**extrema, **table}, f"{sign}int{bits}", f"{sign}int{bits}_t")
+            functions |= _write_rows({**extrema, **table}, f"{sign}int{bits}", f"{sign}int{bits}_t")
     for kind, short in (("float", "f"), ("double", "")):
-        functions |= _written({**float_extrema, **_FLOATS}, kind, kind, short)
-    functions |= _written(extrema, "bool", "bool")
+        functions |= _write_rows({**float_extrema, **_FLOATS}, kind, kind, short)
+    functions |= _write_rows(extrema, "bool", "bool")
     return {name: text.strip() for name, text in functions.items()}
 
 

@@ -73,16 +73,16 @@ def library_of_c(source: str, options: Sequence[str], beside: Sequence[str] = ()
 @shielded_call
 def built_c(source: str, options: Sequence[str], beside: Sequence[str] = ()) -> bytes:
     """A shared library of C sources. Raises NoCompiler and RejectedSource."""
-    return _made(source, ["-shared", "-fPIC", *_OWN_NAMES_FIRST, *options], ["-lm"], beside, _LIBRARY)
+    return _run_compiler(source, ["-shared", "-fPIC", *_OWN_NAMES_FIRST, *options], ["-lm"], beside, _LIBRARY)
 
 
 @shielded_call
 def assembly_of_c(source: str, options: Sequence[str]) -> str:
     """Compile C source to assembly text. Raises NoCompiler and RejectedSource."""
-    return _made(source, ["-S", "-fPIC", *options], []).decode()
+    return _run_compiler(source, ["-S", "-fPIC", *options], []).decode()
 
 
-def _made(
+def _run_compiler(
     source: str, options: Sequence[str], libraries: Sequence[str], beside: Sequence[str] = (), begins: bytes = b""
 ) -> bytes:
     compiler = _compiler(cplusplus=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ir.dtype import DType
 from ..clike import types as clike
 
-__all__ = ["constant", "quoted", "storage_type", "suffix", "value_type"]
+__all__ = ["constant", "quote_string", "storage_type", "suffix", "value_type"]
 
 
 def storage_type(dtype: DType) -> str:
@@ -36,6 +36,6 @@ def constant(value: float, dtype: DType) -> str:
     return clike.constant(value, dtype)
 
 
-def quoted(text: str) -> str:
+def quote_string(text: str) -> str:
     """A C string, in octal escapes where a character is special."""
     return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode()) + '"'

@@ -159,7 +159,7 @@ class ExprEmitter(ABC):
             return text
         return f"tw_round_{'half' if dtype.kind == 'float' else 'bfloat16'}({text})"
 
-    def narrowed(self, text: str, dtype: DType) -> str:
+    def narrow(self, text: str, dtype: DType) -> str:
         """An integer result of C's int arithmetic, wrapped to its dtype."""
         return f"({self.kind(dtype)}){text}" if dtype.bits < 32 else text
 
@@ -242,7 +242,7 @@ def _division(name: str, symbol: str) -> Callable[[ExprEmitter, BinaryOp, int], 
         divisor = expr.b.value if isinstance(expr.b, Broadcast) else expr.b
         if isinstance(divisor, IntImm) and divisor.value > 0 and em.not_negative(expr.a):
             text = _infix(a, symbol, b)
-            return text if dtype.bits >= 32 else em.narrowed(f"({text})", dtype)
+            return text if dtype.bits >= 32 else em.narrow(f"({text})", dtype)
         return f"{em.typed(name, dtype)}({a}, {b})"
 
     return build

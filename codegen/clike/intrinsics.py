@@ -45,14 +45,14 @@ def _integer_abs(em: ExprEmitter, call: Call, lane: int) -> str:
 def _bitwise(symbol: str) -> OtherRow:
     def build(em: ExprEmitter, call: Call, lane: int) -> str:
         a, b = (em.closed(arg, lane) for arg in call.args)
-        return em.narrowed(f"({a} {symbol} {b})", call.dtype)
+        return em.narrow(f"({a} {symbol} {b})", call.dtype)
 
     return build
 
 
 def _bitwise_not(em: ExprEmitter, call: Call, lane: int) -> str:
     value = em.closed(call.args[0], lane)
-    return f"(!{value})" if call.dtype.is_bool else em.narrowed(f"(~{value})", call.dtype)
+    return f"(!{value})" if call.dtype.is_bool else em.narrow(f"(~{value})", call.dtype)
 
 
 def _shift(em: ExprEmitter, call: Call, lane: int) -> str:
@@ -62,20 +62,20 @@ def _shift(em: ExprEmitter, call: Call, lane: int) -> str:
     if call.name == "shift_left":
         unsigned = "unsigned long long" if call.dtype.bits == 64 else "unsigned int"
         return f"({em.kind(call.dtype)})(({unsigned}){a} << ({amount} & {width}))"
-    return em.narrowed(f"({a} >> ({amount} & {width}))", call.dtype)
+    return em.narrow(f"({a} >> ({amount} & {width}))", call.dtype)
 
 
-def _unsigned(em: ExprEmitter, call: Call, lane: int) -> str:
+def _cast_unsigned(em: ExprEmitter, call: Call, lane: int) -> str:
     source = call.args[0].dtype
     return f"({em.kind(DType(f'uint{max(source.bits, 8)}'))})({em.value(call.args[0], lane)})"
 
 
 def _popcount(em: ExprEmitter, call: Call, lane: int) -> str:
-    return f"({em.kind(call.dtype)})tw_popcount({_unsigned(em, call, lane)})"
+    return f"({em.kind(call.dtype)})tw_popcount({_cast_unsigned(em, call, lane)})"
 
 
 def _clz(em: ExprEmitter, call: Call, lane: int) -> str:
-    return f"tw_clz({_unsigned(em, call, lane)}, {call.args[0].dtype.bits})"
+    return f"tw_clz({_cast_unsigned(em, call, lane)}, {call.args[0].dtype.bits})"
 
 
 OTHER_ROWS: dict[str, OtherRow] = {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ...ir.expr import Broadcast, Expr, IfThenElse, Let, Ramp
 from ...ir.visit import children, post_order
 
-__all__ = ["WRITTEN_OUT", "in_several_places", "shared_values", "written_size"]
+__all__ = ["WRITTEN_OUT", "find_repeated", "shared_values", "written_size"]
 
 WRITTEN_OUT = 2000
 """Nodes up to which an expression is written out, whatever it shares."""
@@ -21,7 +21,7 @@ def written_size(expr: Expr, known: dict[int, int]) -> int:
     return known[id(expr)]
 
 
-def in_several_places(roots: Sequence[Expr]) -> frozenset[int]:
+def find_repeated(roots: Sequence[Expr]) -> frozenset[int]:
     """Return the values that stand in several places of `roots` and are worth a name, by identity."""
     uses: dict[int, int] = {}
     nodes = list(post_order(*roots))
@@ -35,8 +35,8 @@ def shared_values(roots: Sequence[Expr]) -> list[Expr]:
     """Return the values that stand in several places of `roots` and are sure to be evaluated, or safe to be, in one of
     them, operands first.
     """
-    several = in_several_places(roots)
-    return [node for node in post_order(*roots, below=_evaluated) if id(node) in several]
+    several = find_repeated(roots)
+    return [node for node in post_order(*roots, below=_sure_operands) if id(node) in several]
 
 
 def _worth_a_name(node: Expr) -> bool:
@@ -44,7 +44,7 @@ def _worth_a_name(node: Expr) -> bool:
     return bool(children(node)) and not isinstance(node, (Broadcast, Ramp)) and node.dtype.kind != "handle"
 
 
-def _evaluated(node: Expr) -> Sequence[Expr]:
+def _sure_operands(node: Expr) -> Sequence[Expr]:
     """The operands that are evaluated wherever the node is: not the branches of a condition, nor what names a let's value."""
     if isinstance(node, IfThenElse):
         return [node.condition]

@@ -7,7 +7,7 @@ import struct
 
 from ...ir.dtype import DType
 
-__all__ = ["bare", "constant", "signed"]
+__all__ = ["bare", "constant", "write_signed"]
 
 
 def constant(value: float, dtype: DType) -> str:
@@ -19,11 +19,13 @@ def constant(value: float, dtype: DType) -> str:
     number = int(value)
     if dtype.bits == 64:
         suffix = "LL" if dtype.kind == "int" else "ULL"
-        return f"(-{-number - 1}LL - 1)" if number == dtype.least < 0 else signed(number, suffix)
-    return "(-2147483647 - 1)" if number == dtype.least < 0 else signed(number, "" if dtype.kind == "int" else "u")
+        return f"(-{-number - 1}LL - 1)" if number == dtype.least < 0 else write_signed(number, suffix)
+    return (
+        "(-2147483647 - 1)" if number == dtype.least < 0 else write_signed(number, "" if dtype.kind == "int" else "u")
+    )
 
 
-def signed(number: int, suffix: str) -> str:
+def write_signed(number: int, suffix: str) -> str:
     """An integer, in parentheses where it has a sign."""
     return f"({number}{suffix})" if number < 0 else f"{number}{suffix}"
 
@@ -36,7 +38,7 @@ def _float(value: float, suffix: str) -> str:
         return text if value > 0 else f"(-{text})"
     if suffix:  # the shortest text that reads back as this float32
         value = struct.unpack("<f", struct.pack("<f", value))[0]
-        text = next(text for digits in range(6, 10) if _rounds_to(text := f"{value:.{digits}g}", value))
+        text = next(text for digits in range(6, 10) if _has_rounding(text := f"{value:.{digits}g}", value))
     else:
         text = repr(value)
     if not any(mark in text for mark in ".en"):
@@ -44,7 +46,7 @@ def _float(value: float, suffix: str) -> str:
     return f"({text}{suffix})" if math.copysign(1.0, value) < 0 else text + suffix
 
 
-def _rounds_to(text: str, value: float) -> bool:
+def _has_rounding(text: str, value: float) -> bool:
     return struct.unpack("<f", struct.pack("<f", float(text)))[0] == value
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from ...ir.stmt import For, Function
 from ...ir.visit import statements
 from ..abi.signature import shape_symbols
-from ..assembly import AssemblyLine, within_loops
-from ..gpus import GPUS, architecture_of, features_of
+from ..assembly import AssemblyLine, find_loops
+from ..gpus import GPUS, target_architecture, target_features
 from ..target import Target
 from .emit_stmt import LOOPS
 from .inspection import INSTRUCTION
@@ -28,15 +28,17 @@ def sass_lines(function: Function, target: Target) -> list[AssemblyLine]:
 
     Raises what a build raises, CompilerMissing and DisassemblerMissing.
     """
-    arch = architecture_of(target)
-    program = split(function, shape_symbols(function), (), bounds_check=False, features=FEATURES | features_of(target))
+    arch = target_architecture(target)
+    program = split(
+        function, shape_symbols(function), (), bounds_check=False, features=FEATURES | target_features(target)
+    )
     text = cuda_text(program, function, GPUS[arch].block_shared, noted=True)
     sass = disassemble(compile_cuda(text.text, arch, ("--fmad=false", "-lineinfo")).cubin, lines=True)
     loops = {node.line for node in statements(function.body) if isinstance(node, For)}
-    return within_loops([line for kernel in text.kernels for line in _parsed(sass, kernel.name)], loops)
+    return find_loops([line for kernel in text.kernels for line in _parse_lines(sass, kernel.name)], loops)
 
 
-def _parsed(sass: str, kernel: str) -> Iterator[AssemblyLine]:
+def _parse_lines(sass: str, kernel: str) -> Iterator[AssemblyLine]:
     """The lines of a kernel. What stands before an instruction tells its place, and where that was inlined from."""
     lines = iter(sass.splitlines())
     for line in lines:

@@ -16,7 +16,7 @@ from ...runtime.signature import Signature
 from ..abi.callback import callback_kernel, kernel_text
 from ..abi.stub import stub_symbols, stub_text
 from ..errors import UnknownArchitecture
-from ..gpus import GPUS, architecture_of, features_of
+from ..gpus import GPUS, target_architecture, target_features
 from ..llvm.jit import compile_text
 from ..result import BuildOptions, BuildResult
 from ..sources import Sources
@@ -26,18 +26,18 @@ from .emulate.call import EmulatedRun
 from .inspection import InspectedKernel
 from .nvrtc import DeviceCode
 from .split import FEATURES
-from .unit import DeviceUnit, exporter_of, unit_of
+from .unit import DeviceUnit, build_unit, make_exporter
 
 __all__ = ["BACKEND"]
 
 
 def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
-    units = [unit_of(function, target, options) for function in functions]
+    units = [build_unit(function, target, options) for function in functions]
 
     def exporting(
         units: Sequence[DeviceUnit], is_module: bool, path: Any, threads: str, loadable: bool
     ) -> tuple[Path, Path, Path]:
-        return exporter_of([unit.exported() for unit in units], options, is_module)(path, threads, loadable)
+        return make_exporter([unit.exported() for unit in units], options, is_module)(path, threads, loadable)
 
     def exports(units: Sequence[DeviceUnit], is_module: bool) -> Exporting | None:
         return None if _is_emulated(target) else partial(exporting, units, is_module)
@@ -48,16 +48,16 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
 
 def _kernel(unit: DeviceUnit, exporting: Exporting | None) -> Kernel:
     """Make the Python callable of a function compiled to CUDA kernels. exporting: writes the library of it."""
-    signature, plan, code, arch = unit.signature, unit.plan, unit.code, architecture_of(unit.target)
+    signature, plan, code, arch = unit.signature, unit.plan, unit.code, target_architecture(unit.target)
     held = tuple(constant.data for constant in unit.function.constants)
     sources = _sources(unit.function, code)
-    check = unit.trial.raise_for if unit.trial is not None else None
+    check = unit.trial.check_values if unit.trial is not None else None
     emulated = EmulatedRun(signature, unit.text, plan, unit.memory, held, check) if _is_emulated(unit.target) else None
     if emulated is not None:
         kernel = callback_kernel(signature, emulated, sources)
     else:
         program = DeviceProgram(plan, unit.memory, arch, code.binary, unit.text.messages, held, check)
-        kernel = _on_device(signature, program, sources, exporting)
+        kernel = _build_device_kernel(signature, program, sources, exporting)
     kernel.kernels = tuple(
         InspectedKernel(
             launch.name,
@@ -78,7 +78,9 @@ def _kernel(unit: DeviceUnit, exporting: Exporting | None) -> Kernel:
     return kernel
 
 
-def _on_device(signature: Signature, program: DeviceProgram, sources: Sources, exporting: Exporting | None) -> Kernel:
+def _build_device_kernel(
+    signature: Signature, program: DeviceProgram, sources: Sources, exporting: Exporting | None
+) -> Kernel:
     """A kernel for device memory: the same check of arguments, then the launches."""
     entries = stub_symbols(signature.name)
     compiled = compile_text(
@@ -122,7 +124,7 @@ BACKEND = Backend(
     },
     flags=("emulate",),
     check=_check,
-    has=lambda target, feature: feature in FEATURES | features_of(target),
+    has=lambda target, feature: feature in FEATURES | target_features(target),
     rules="gpu",
     device=lambda target: "cpu" if _is_emulated(target) else "cuda",
     assembly=sass_lines,

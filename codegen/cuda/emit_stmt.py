@@ -14,11 +14,11 @@ from ...ir.buffer import Buffer
 from ...ir.copies import ASYNCHRONOUS
 from ...ir.dtype import HANDLE
 from ...ir.expr import Broadcast, BufferLoad, Expr, FloatImm, IfThenElse, IntImm, Let, Ramp, Range, Var
-from ...ir.passes.common.simplify import analyzer_for
+from ...ir.passes.common.simplify import build_analyzer
 from ...ir.passes.gpu.bulk_copies import PLACE_BYTES
 from ...ir.passes.gpu.errors import LocalNotConstant, TooMuchShared
 from ...ir.passes.gpu.hardware import BLOCK_TAGS
-from ...ir.passes.gpu.overlay import shared_places
+from ...ir.passes.gpu.overlay import allocate_shared
 from ...ir.passes.gpu.roles import MORE_REGISTERS
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
 from ...ir.structural import structural_key
@@ -71,7 +71,7 @@ def emit_kernel(
 
     Raises LocalNotConstant, TooMuchShared.
     """
-    return _Emitter(kernel, analyzer_for(whole), shared_limit, messages, noted).emit()
+    return _Emitter(kernel, build_analyzer(whole), shared_limit, messages, noted).emit()
 
 
 class _Emitter(StmtEmitter):
@@ -105,7 +105,7 @@ class _Emitter(StmtEmitter):
                 self.line(f"const float {name} = {self.exprs.loaded(inner, param.dtype)};")
         self.aligned.update(range(len(self.kernel.maps)))
         body = self._thread_indices(self.function.body)
-        dynamic = self._shared(body)
+        dynamic = self._declare_shared(body)
         self.statement(body)
         threads = self.kernel.hardware.threads
         together = f"__cluster_dims__({self.kernel.cluster}, 1, 1) " if self.kernel.cluster > 1 else ""
@@ -137,7 +137,7 @@ class _Emitter(StmtEmitter):
             body = body.body
         by_tag = {loop.thread: loop for loop in loops}
         self.resident = resident_loops(by_tag, body)
-        indices = self._folded(by_tag) if self.kernel.hardware.folded else {}
+        indices = self._unfold_blocks(by_tag) if self.kernel.hardware.folded else {}
         for loop in loops:
             self.at = loop.line or self.at
             self.analyzer.bind(loop.var, Range(loop.begin, loop.extent))
@@ -150,7 +150,7 @@ class _Emitter(StmtEmitter):
                 self.line(f"const int {name} = {value};")
         return body
 
-    def _folded(self, loops: Mapping[str, For]) -> dict[str, str]:
+    def _unfold_blocks(self, loops: Mapping[str, For]) -> dict[str, str]:
         """The indices of blocks that lie along x together, from that of the grid."""
         rest, indices = "blockIdx.x", dict[str, str]()
         *tags, last = (tag for tag in (BLOCK_TAGS[0], *self.kernel.hardware.folded) if tag in loops)
@@ -160,7 +160,7 @@ class _Emitter(StmtEmitter):
             rest = f"{rest} / {extent}"
         return {**indices, last: f"(int)({rest})"}
 
-    def _shared(self, body: Stmt) -> int:
+    def _declare_shared(self, body: Stmt) -> int:
         """Declare the shared memory; the bytes of it that the launch must ask for."""
         buffers = [
             node.buffer for node in statements(body) if isinstance(node, Allocate) and node.buffer.scope == "shared"
@@ -168,7 +168,7 @@ class _Emitter(StmtEmitter):
         self.shared_granule = min((buffer.dtype.bytes for buffer in buffers), default=16)
         sizes = [self._count(buffer) * buffer.dtype.bytes for buffer in buffers]
         least = PLACE_BYTES if self.kernel.maps else 16  # where boxes may begin
-        places, total = shared_places(self.function, least)
+        places, total = allocate_shared(self.function, least)
         overlaid = total < sum(-(-max(size, 1) // 16) * 16 for size in sizes)
         if total > self.shared_limit:
             raise TooMuchShared(

@@ -21,7 +21,7 @@ from ...ir.analysis.dependence import Iterations, Meets
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, Range, Var
 from ...ir.ops import is_const
-from ...ir.pointers import WRITES, pointed_to
+from ...ir.pointers import WRITES, pointed_buffer
 from ...ir.stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt, While
 from ...ir.structural import equal
 from ...ir.visit import children, free_vars, post_order, substitute
@@ -84,19 +84,19 @@ def _check(function: Function, loop: For) -> None:
     stores = [access for access in accesses if access.is_store and access.blocks]
     for store in stores:
         for access in accesses:
-            if access.buffer is store.buffer and access is not store and not blocks.in_one(store, access):
+            if access.buffer is store.buffer and access is not store and not blocks.is_met_by_one_block(store, access):
                 name = store.buffer.name
                 raise BlocksDepend(
                     f"cannot build {function.name} for a GPU: an iteration of '{loop.var.name}' depends on other blocks' work",
-                    reason=f"blocks store {name}[{_shown(store)}], and {'store' if access.is_store else 'read'} "
-                    f"{name}[{_shown(access)}] in the same loop, which is not proved to be their own",
+                    reason=f"blocks store {name}[{_show(store)}], and {'store' if access.is_store else 'read'} "
+                    f"{name}[{_show(access)}] in the same loop, which is not proved to be their own",
                     called=user_source(),
                     fix=f"bind what is inside '{loop.var.name}' to threads of one block, or to blocks and "
                     "threads such that each goes on with its own elements",
                 )
 
 
-def _shown(access: _Access) -> str:
+def _show(access: _Access) -> str:
     return ", ".join(map(str, access.indices))
 
 
@@ -141,7 +141,7 @@ def _collect(stmt: Stmt, around: _Around, accesses: list[_Access]) -> None:
 def _reads(values: tuple[Expr, ...], around: _Around, accesses: list[_Access]) -> None:
     for value in values:
         for node in post_order(value):
-            pointed = pointed_to(node)
+            pointed = pointed_buffer(node)
             if isinstance(node, BufferLoad):
                 _note(node.buffer, node.indices, False, around, accesses)
             elif (
@@ -179,7 +179,7 @@ class _Blocks:
             None, {var: within for var, within in own.items() if var not in threads}, constant=constant
         )
 
-    def in_one(self, store: _Access, access: _Access) -> bool:
+    def is_met_by_one_block(self, store: _Access, access: _Access) -> bool:
         """Return whether an element of both is certainly met by one block alone."""
         if store.blocks != access.blocks:
             return False

@@ -32,22 +32,22 @@ class InspectedKernel(KernelLaunch):
     @property
     def registers(self) -> int:
         """Registers of 32 bits that a thread has."""
-        return self._reported(r"Used (\d+) registers")
+        return self._read_report(r"Used (\d+) registers")
 
     @property
     def spilled_bytes(self) -> int:
         """Bytes that a thread stores because registers are short."""
-        return self._reported(r"(\d+) bytes spill stores")
+        return self._read_report(r"(\d+) bytes spill stores")
 
     @property
     def local_bytes(self) -> int:
         """Bytes of memory of its own that a thread has: what is spilled, and arrays that no register can hold."""
-        return self._reported(r"(\d+) bytes stack frame")
+        return self._read_report(r"(\d+) bytes stack frame")
 
     @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory of a block, of both kinds."""
-        return self._reported(r"(\d+) bytes smem", 0) + self.dynamic_shared_bytes
+        return self._read_report(r"(\d+) bytes smem", 0) + self.dynamic_shared_bytes
 
     @property
     def occupancy(self) -> Occupancy:
@@ -93,7 +93,7 @@ class InspectedKernel(KernelLaunch):
                 return part
         raise InternalError(f"NVRTC reports nothing of {self.name}")
 
-    def _reported(self, pattern: str, otherwise: int | None = None) -> int:
+    def _read_report(self, pattern: str, otherwise: int | None = None) -> int:
         number = re.search(pattern, self._report)
         if number is None and otherwise is None:
             raise InternalError(f"NVRTC's report of {self.name} has no {pattern!r}:\n{self._report}")
@@ -190,12 +190,10 @@ def _loops(sass: str, kernel: str) -> tuple[list[str], list[range]]:
 def _innermost(codes: Sequence[str], loops: Sequence[range], some: Sequence[str] = ()) -> list[Counter[str]]:
     """Return the instructions in the innermost of the loops with some of these classes, or of all."""
     having = [loop for loop in loops if not some or any(codes[at] in some for at in loop)]
-    return [
-        Counter(codes[at] for at in loop) for loop in having if not any(_is_within(other, loop) for other in having)
-    ]
+    return [Counter(codes[at] for at in loop) for loop in having if not any(_has_line(other, loop) for other in having)]
 
 
-def _is_within(loop: range, other: range) -> bool:
+def _has_line(loop: range, other: range) -> bool:
     return loop != other and loop[0] >= other[0] and loop[-1] <= other[-1]
 
 

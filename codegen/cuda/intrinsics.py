@@ -32,7 +32,7 @@ def _reinterpret(em: CudaExprEmitter, call: Call, lane: int) -> str:
     return em.loaded(f"tw_reinterpret<tw_vector<{to}, {ratio}>, {of}>({parts[0]}).lane[{lane % ratio}]", target)
 
 
-def _outside(em: CudaExprEmitter, call: Call, lane: int) -> str:
+def _emit_outside_call(em: CudaExprEmitter, call: Call, lane: int) -> str:
     name = call.args[0]
     assert isinstance(name, StringImm), "the first argument of an external call is its symbol"
     operands = [em.value(arg, lane) for arg in call.args[1:]]
@@ -71,10 +71,10 @@ def _trace(em: CudaExprEmitter, call: Call, lane: int) -> str:
             parts.append(arg.value.replace("%", "%%"))
         else:
             parts.append(_format(arg.dtype))
-            passed.append(f"({_printed(arg.dtype)})({em.value(arg, lane)})")
+            passed.append(f"({_emit_print(arg.dtype)})({em.value(arg, lane)})")
     last = call.args[-1]
     parts = [f"{parts[0]}:", *parts[1:], _format(last.dtype)]
-    passed.append(f"({_printed(last.dtype)})(last)")
+    passed.append(f"({_emit_print(last.dtype)})(last)")
     line = '"' + " ".join(parts).translate(_IN_C) + '\\n"'
     return f"[&]() {{ auto last = {em.value(last, lane)}; printf({', '.join([line, *passed])}); return last; }}()"
 
@@ -83,7 +83,7 @@ def _format(dtype: DType) -> str:
     return "%.9g" if dtype.is_float else "%lld"
 
 
-def _printed(dtype: DType) -> str:
+def _emit_print(dtype: DType) -> str:
     return "double" if dtype.is_float else "long long"
 
 
@@ -96,8 +96,8 @@ CALLS = CallTable(
     {
         **clike.OTHER_ROWS,
         "reinterpret": _reinterpret,
-        "call_extern": _outside,
-        "call_pure_extern": _outside,
+        "call_extern": _emit_outside_call,
+        "call_pure_extern": _emit_outside_call,
         "access_ptr": _address,
         "trace": _trace,
     },

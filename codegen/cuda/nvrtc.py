@@ -19,7 +19,7 @@ from ...ir.cached import cached_property
 from ..errors import UnresolvedSymbol
 from .errors import CompilerMissing, DisassemblerMissing
 
-__all__ = ["Compiled", "DeviceCode", "compile_cuda", "disassemble", "find_nvrtc", "rejected"]
+__all__ = ["Compiled", "DeviceCode", "compile_cuda", "disassemble", "find_nvrtc", "refusal_error"]
 
 _INSTALL = "pip install 'tilewright[nvrtc]'"
 
@@ -101,7 +101,7 @@ def compile_cuda(text: str, arch: str, options: tuple[str, ...] = ()) -> Compile
         array = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
         if library.nvrtcCompileProgram(program, len(flags), array):
             log = _text(library, program, "ProgramLog")
-            raise _too_old(library, arch) if "gpu-architecture" in log else rejected("NVRTC", log)
+            raise _too_old(library, arch) if "gpu-architecture" in log else refusal_error("NVRTC", log)
         return Compiled(
             _bytes(library, program, "CUBIN"), _text(library, program, "PTX"), _text(library, program, "ProgramLog")
         )
@@ -120,7 +120,7 @@ def _too_old(library: ctypes.CDLL, arch: str) -> CompilerMissing:
     )
 
 
-def rejected(compiler: str, log: str) -> UnresolvedSymbol | InternalError:
+def refusal_error(compiler: str, log: str) -> UnresolvedSymbol | InternalError:
     """Return the error for a compiler's refusal of our text: a function of the user's that nobody defines, or a fault of ours."""
     unknown = re.search(r"identifier \"(\w+)\" is undefined|‘(\w+)’ was not declared", log)
     name = next(filter(None, unknown.groups()), "") if unknown else ""

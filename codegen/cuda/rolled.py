@@ -31,9 +31,9 @@ def rolled_loops(body: Stmt) -> frozenset[For]:
         return frozenset()
     loaded: set[Var] = set()
     for node in statements(body):
-        if isinstance(node, LetStmt) and _by_data(node.value, loaded):
+        if isinstance(node, LetStmt) and _depends_on_data(node.value, loaded):
             loaded.add(node.var)
-    in_memory = {buffer for buffer, index in _accesses(body) if buffer in own and _by_data(index, loaded)}
+    in_memory = {buffer for buffer, index in _accesses(body) if buffer in own and _depends_on_data(index, loaded)}
     loops = [node for node in statements(body) if isinstance(node, For)] if in_memory else []
     return frozenset(loop for loop in loops if _is_rolled(loop, own, in_memory))
 
@@ -68,5 +68,5 @@ def _accesses(body: Stmt) -> Iterator[tuple[Buffer, Expr]]:
             yield from ((node.buffer, index) for index in node.indices)
 
 
-def _by_data(index: Expr, loaded: set[Var]) -> bool:
+def _depends_on_data(index: Expr, loaded: set[Var]) -> bool:
     return any(isinstance(node, BufferLoad) or isinstance(node, Var) and node in loaded for node in walk(index))

@@ -22,7 +22,7 @@ from ...ir.passes.common.fused_sums import round_sums
 from ...ir.passes.common.left_loops import leave_loops
 from ...ir.passes.common.remove_likely import remove_likely
 from ...ir.passes.common.runner import Pass, Watcher, run_pipeline
-from ...ir.passes.common.simplify import analyzer_for, simplify
+from ...ir.passes.common.simplify import build_analyzer, simplify
 from ...ir.passes.common.target_facts import resolve_facts
 from ...ir.passes.common.unsafe_select import unsafe_select
 from ...ir.passes.cpu.lane_races import serialize_racing_lanes
@@ -40,10 +40,10 @@ from ...ir.passes.gpu.narrow import narrow_arithmetic
 from ...ir.passes.gpu.narrow_results import narrow_results
 from ...ir.passes.gpu.overlay import separate
 from ...ir.passes.gpu.paired_loads import pair_loads
-from ...ir.passes.gpu.reduce import join_thread_reductions, with_their_inits
+from ...ir.passes.gpu.reduce import join_thread_reductions, pair_inits
 from ...ir.passes.gpu.registers import free_registers
 from ...ir.passes.gpu.remove_prefetches import remove_prefetches
-from ...ir.passes.gpu.roles import name_barriers, with_producer
+from ...ir.passes.gpu.roles import add_producer, name_barriers
 from ...ir.passes.gpu.row_values import move_row_values
 from ...ir.passes.gpu.swizzled import fence_stores, place_panels
 from ...ir.passes.gpu.threads import map_threads
@@ -107,7 +107,7 @@ def split(
     mapped: list[tuple[Function, Hardware, tuple[BoxMap, ...], int]] = []
     for number, nest in enumerate(nests.found):
         name = f"{re.sub('[^A-Za-z0-9_]', '_', function.name)}_kernel{number}"
-        made, hardware, extra, maps = _mapped(function, nest, name, workspaces, BULK_FEATURE in features)
+        made, hardware, extra, maps = _map_nest(function, nest, name, workspaces, BULK_FEATURE in features)
         workspaces += extra
         mapped.append((made, hardware, maps, blocks_together(nest) if maps else 1))
     places: dict[Buffer | Var, int] = {
@@ -115,16 +115,16 @@ def split(
     }
     kernels: list[DeviceKernel] = []
     for made, hardware, maps, cluster in mapped:
-        read, stored = _used(made), _stored(made)
+        read, stored = _used(made), _collect_stored(made)
         used = [item for item in places if item in read]
         outputs = tuple(item for item in used if isinstance(item, Buffer) and item in stored)
         kernel = Function(made.name, (*(each.var for each in maps), *used), made.body, outputs, {"stage": "loops"})
-        analyzer = analyzer_for(function)
+        analyzer = build_analyzer(function)
         done = run_pipeline(kernel, _device_pipeline(hardware, analyzer, function, bounds_check, fuses), watchers)
         kernels.append(
             DeviceKernel(
                 done,
-                with_producer(hardware, done.body),
+                add_producer(hardware, done.body),
                 tuple(places[item] for item in used),
                 tuple((each, places[each.source]) for each in maps),
                 cluster,
@@ -171,7 +171,7 @@ def _device_pipeline(
     )
 
 
-def _mapped(
+def _map_nest(
     whole: Function,
     nest: Stmt,
     name: str,
@@ -180,7 +180,7 @@ def _mapped(
 ) -> tuple[Function, Hardware, list[Buffer], tuple[BoxMap, ...]]:
     """One nest in terms of the hardware's thread indices, the workspaces of its own, and what the copy engine needs to know. bulk:
     whether the architecture has one."""
-    analyzer = analyzer_for(whole)
+    analyzer = build_analyzer(whole)
     hardware = Hardware.of(nest, name, analyzer)
     if not hardware.variables:
         _require_single(nest, name)
@@ -233,7 +233,7 @@ class _Nests:
 
     def collect(self, stmt: Stmt, wrap: Wrap) -> None:
         if isinstance(stmt, Seq):
-            for group in with_their_inits(stmt.body):
+            for group in pair_inits(stmt.body):
                 if len(group) == 1:
                     self.collect(group[0], wrap)
                 else:
@@ -301,5 +301,5 @@ def _symbols(value: Expr) -> Iterator[Var]:
     return (node for node in walk(value) if isinstance(node, Var))
 
 
-def _stored(function: Function) -> set[Buffer]:
+def _collect_stored(function: Function) -> set[Buffer]:
     return written_buffers(function.body)

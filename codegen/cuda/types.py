@@ -42,5 +42,5 @@ def value_type(dtype: DType) -> str:
 def constant(value: float, dtype: DType) -> str:
     """A constant as CUDA C writes it, in the type that values of `dtype` are computed in."""
     if dtype.is_integer and dtype.bits < 32:
-        return f"({_STORAGE[str.__str__(dtype.element)]}){clike.signed(int(value), '')}"
+        return f"({_STORAGE[str.__str__(dtype.element)]}){clike.write_signed(int(value), '')}"
     return clike.constant(value, dtype)

@@ -24,8 +24,8 @@ from ..export.cpu import baseline_target
 from ..export.exporter import Exporter
 from ..export.final_kernel import FinalKernel
 from ..export.gpu import GpuFunction, GpuImage, GpuVariant
-from ..gpus import GPUS, architecture_of, architectures_of, features_of
-from ..llvm.pipeline import pipeline_of
+from ..gpus import GPUS, library_architectures, target_architecture, target_features
+from ..llvm.pipeline import build_pipeline
 from ..result import BuildOptions
 from ..target import Target
 from .errors import HostCallback
@@ -35,7 +35,7 @@ from .nvrtc import DeviceCode
 from .plan import launches, workspaces
 from .split import FEATURES, SplitFunction, split
 
-__all__ = ["DeviceUnit", "exporter_of", "unit_of"]
+__all__ = ["DeviceUnit", "make_exporter", "build_unit"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class DeviceUnit:
         signature = replace(
             self.signature, on_stream=True, params=tuple(self._param(i) for i in range(len(self.signature.params)))
         )
-        images = {arch: replace(self.code, arch=arch).compiled for arch in architectures_of(self.target)}
+        images = {arch: replace(self.code, arch=arch).compiled for arch in library_architectures(self.target)}
         newest = [arch for arch in images if not arch.endswith("a")] or list(
             images
         )  # what is sm_90a's alone runs nowhere else
@@ -89,11 +89,11 @@ class DeviceUnit:
             ),
         )
         return FinalKernel(
-            run_pipeline(host, pipeline_of(baseline_target(Target()), False, AS_USUAL, fuses=False), ()), named, ()
+            run_pipeline(host, build_pipeline(baseline_target(Target()), False, AS_USUAL, fuses=False), ()), named, ()
         )
 
 
-def unit_of(function: Function, target: Target, options: BuildOptions) -> DeviceUnit:
+def build_unit(function: Function, target: Target, options: BuildOptions) -> DeviceUnit:
     """Raise CudaError where the schedule does not fit a GPU; compiling waits until the code is needed."""
     callback = calls_packed(function)
     if callback is not None:
@@ -111,9 +111,9 @@ def unit_of(function: Function, target: Target, options: BuildOptions) -> Device
         options.watchers,
         bounds_check=options.bounds_check,
         fuses=not options.contracts,
-        features=FEATURES | features_of(target),
+        features=FEATURES | target_features(target),
     )
-    text = cuda_text(program, function, GPUS[architecture_of(target)].block_shared)
+    text = cuda_text(program, function, GPUS[target_architecture(target)].block_shared)
     names = unique_names(function, symbols)
     return DeviceUnit(
         function,
@@ -122,8 +122,8 @@ def unit_of(function: Function, target: Target, options: BuildOptions) -> Device
         text,
         launches(program, text, names),
         workspaces(program, names),
-        trial_of(program, names),
-        DeviceCode(text.text, architecture_of(target), _compiler_options(options)),
+        build_trial(program, names),
+        DeviceCode(text.text, target_architecture(target), _compiler_options(options)),
     )
 
 
@@ -132,7 +132,7 @@ def _compiler_options(options: BuildOptions) -> tuple[str, ...]:
     return ("--use_fast_math",) if options.fast_math else (f"--fmad={'true' if options.fp_contract else 'false'}",)
 
 
-def exporter_of(functions: Sequence[GpuFunction], options: BuildOptions, is_module: bool) -> Exporter:
+def make_exporter(functions: Sequence[GpuFunction], options: BuildOptions, is_module: bool) -> Exporter:
     """Return a function that writes a library of them alone, for any processor of this machine's kind."""
     host = baseline_target(Target())
     return Exporter((), options.fast_math, options.fp_contract, host, gpu=tuple(functions), is_module=is_module)
@@ -152,7 +152,7 @@ class Trial:
     def _interpreter(self) -> Interpreter:
         return Interpreter(self.function, False)
 
-    def raise_for(self, values: Mapping[str, int]) -> None:
+    def check_values(self, values: Mapping[str, int]) -> None:
         """Raise KernelAssertion (TW0518) where it fails on values, given by name."""
         try:
             self._interpreter(*(values[self.names[param]] for param in self.function.params))
@@ -165,7 +165,7 @@ class Trial:
             ) from None
 
 
-def trial_of(program: SplitFunction, names: Mapping[Buffer | Var, str]) -> Trial | None:
+def build_trial(program: SplitFunction, names: Mapping[Buffer | Var, str]) -> Trial | None:
     """None where there is nothing to try. names: of the function's parameters and symbols."""
     if not program.checks:
         return None

@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 
 from ...errors import user_source
 from ...runtime.critical_section import run_in_turn
-from ..instructions import attributes, beyond, least
+from ..instructions import attributes, least, stronger_callees
 from ..rvv import LINUX_BASELINE
 from ..target import Target
 from .errors import NoProcessorCheck
@@ -160,7 +160,7 @@ def needed_features(target: Target) -> tuple[str, ...]:
     """The features beyond the baseline that code for `target` may use, of those that a processor can be asked for."""
     table, *_ = _table(target)
     callees = [least(target.architecture, name) for name in table]
-    lacking = set(beyond(attributes(target.llvm_cpu, target.llvm_features), callees, target.machine()))
+    lacking = set(stronger_callees(attributes(target.llvm_cpu, target.llvm_features), callees, target.machine()))
     length = (f"{_LENGTH}{target.sve_bits}",) if target.sve_bits else ()
     if target.rvv_bits > 128:  # as many every one has
         length = (f"{_LEAST}{target.rvv_bits}",)

@@ -346,7 +346,7 @@ class _Launches(StraightLine):
         kernel = f"ptr %frame, ptr %library, ptr {slot}, ptr @{self.names.text(launch.name)}"
         x, *others = (self._extent(extent) for extent in launch.grid)
         if launch.parts:
-            x = self._held(launch, kernel)
+            x = self._count_held(launch, kernel)
         grid = ", ".join(f"i64 {extent}" for extent in (x, *others))
         self._leave_unless_done(
             self.value(
@@ -355,7 +355,7 @@ class _Launches(StraightLine):
             )
         )
 
-    def _held(self, launch: KernelLaunch, kernel: str) -> str:
+    def _count_held(self, launch: KernelLaunch, kernel: str) -> str:
         """Return the number of blocks that take the parts of a launch."""
         place = self.value("alloca i64, align 8")
         sizes = (

@@ -94,7 +94,7 @@ def driver_text(attributes: str) -> str:
             _function(
                 "i32 @tw_cuda_held(ptr %place, ptr %frame, ptr %library, ptr %slot, ptr %name, i64 %parts, i32 %threads, "
                 "i32 %cluster, i32 %shared)",
-                _held(),
+                _emit_held(),
                 attributes,
             ),
             f"@tw_cuda_ones = private constant [{MOST_DIMENSIONS} x i32] [{', '.join(['i32 1'] * MOST_DIMENSIONS)}]",
@@ -290,7 +290,7 @@ def _launch() -> StraightLine:
     return text
 
 
-def _held() -> StraightLine:
+def _emit_held() -> StraightLine:
     """A status; the place holds how many blocks along x take so many parts: those that the GPU holds at once, whole clusters."""
     text = StraightLine()
     text.add("%each = alloca i32")

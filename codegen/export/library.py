@@ -18,7 +18,7 @@ from ...ir.constant import Constant
 from ...runtime.metadata import NoMetadata, seal_file
 from ..abi.parallel import PARALLEL_FOR
 from ..abi.stub import stub_text
-from ..constants import definitions, filled, symbols_of
+from ..constants import definitions, fill_marks, name_symbols
 from ..errors import NoCompiler
 from ..llvm.build import CodegenOptions, module_text
 from ..llvm.jit import object_code
@@ -178,7 +178,7 @@ class _Library:
         every = [*own, *chain.from_iterable(self.variants.values())]
         called = [*exporter.inner, *(each.checks for each in self._gpu_variants() if each.checks is not None)]
         inner = [Variant(self.target, p.function, p.symbols) for p in called]
-        constants = symbols_of(each.function for each in (*every, *inner))
+        constants = name_symbols(each.function for each in (*every, *inner))
         for held in (
             *chain.from_iterable(each.constants for each in self._gpu_variants()),
             *(image.content for function in exporter.gpu for _, image in function.images),
@@ -303,7 +303,7 @@ class _Library:
     def _code(self, others: list[str]) -> bytes:
         platform = find_platform(self.target) or LINUX
         parts = [(target, [*map(platform.adapt, group)]) for target, group in self.kernel_parts]
-        return filled(object_code(parts, [*map(platform.adapt, others)], self.target, self.api), self.constants)
+        return fill_marks(object_code(parts, [*map(platform.adapt, others)], self.target, self.api), self.constants)
 
     def _others(self, for_python: bool) -> list[str]:
         """Return what there is beside the kernels and their stubs, as LLVM IR: the C functions and what they stand on."""

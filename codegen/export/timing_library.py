@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from ...ir.passes.common.options import with_options
+from ...ir.passes.common.options import apply_options
 from ...ir.stmt import Function
 from ...runtime.folders import temporary_folder
 from ..llvm.backend import prepare
@@ -58,7 +58,7 @@ define void @{_THREADS}(i32 %count) nounwind {{
 def measured_library(function: Function, target: Target) -> bytes:
     """A shared library of a function of stage "loops" and of arrays alone, for `runner`. Raises CodegenError, ExportError."""
     options = BuildOptions()
-    prepared = prepare([with_options(function, options.passes)], target, options)
+    prepared = prepare([apply_options(function, options.passes)], target, options)
     exporter = Exporter(prepared.programs, options.fast_math, options.fp_contract, target, is_module=False)
     companion = Companion(
         {

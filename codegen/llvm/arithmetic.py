@@ -11,11 +11,11 @@ from math import nan
 from ...ir.dtype import BOOL, INT32, DType
 from .narrow_floats import bfloat16_to_float32, float16_to_float32, float32_to_bfloat16, float32_to_float16
 from .text import FunctionText
-from .types import float_constant, int_constant, llvm_type, mangled, zero
+from .types import float_constant, int_constant, llvm_type, mangle_type, zero
 from .workarounds.dropped_selects import zero_for_nan
 from .workarounds.saturating_conversions import clamped
 
-__all__ = ["compare", "convert", "divide", "float_floor_quotient", "float_remainder", "maximum_of", "select"]
+__all__ = ["compare", "convert", "divide", "float_floor_quotient", "float_remainder", "emit_maximum", "select"]
 
 _INTEGER_CONDITION = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _FLOAT_CONDITION = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
@@ -37,7 +37,7 @@ def select(f: FunctionText, condition: str, a: str, b: str, dtype: DType) -> str
     return f.op(f"select {llvm_type(BOOL.with_lanes(dtype.lanes))} {condition}, {kind} {a}, {kind} {b}")
 
 
-def maximum_of(
+def emit_maximum(
     f: FunctionText,
     a: str,
     b: str,
@@ -56,7 +56,7 @@ def maximum_of(
         if dtype.kind == "bool":
             return f.op(f"{'and' if least else 'or'} {kind} {a}, {b}")
         name = ("s" if dtype.kind == "int" else "u") + ("min" if least else "max")
-        return f.op(f"call {kind} @llvm.{name}.{mangled(dtype)}({kind} {a}, {kind} {b})")
+        return f.op(f"call {kind} @llvm.{name}.{mangle_type(dtype)}({kind} {a}, {kind} {b})")
     if not flags and not least and float_constant(0.0, dtype) in (a, b):
         return _not_below_zero(f, b if a == float_constant(0.0, dtype) else a, dtype)
     # What waits for one after the other waits for two instructions, instead of a branch by a sign or five instructions. Beside a
@@ -74,7 +74,7 @@ def maximum_of(
     # As a call it is known for what it is: loops over it become vector reductions, chains of it take no time to
     # analyse, and comparisons of it with the same constant keep NaNs (workarounds/dropped_selects.py).
     return f.op(
-        f"call {flags}{kind} @llvm.{'minimum' if least else 'maximum'}.{mangled(dtype)}({kind} {a}, {kind} {b})"
+        f"call {flags}{kind} @llvm.{'minimum' if least else 'maximum'}.{mangle_type(dtype)}({kind} {a}, {kind} {b})"
     )
 
 
@@ -83,19 +83,19 @@ def _not_below_zero(f: FunctionText, a: str, dtype: DType) -> str:
     Without it LLVM sees no maximum with 0, which it might take for another one (workarounds/dropped_selects.py)."""
     none, kind = float_constant(0.0, dtype), llvm_type(dtype)
     chosen = select(f, compare(f, "<", a, none, dtype), none, a, dtype)
-    return f.op(f"call {kind} @llvm.fabs.{mangled(dtype)}({kind} {chosen})")
+    return f.op(f"call {kind} @llvm.fabs.{mangle_type(dtype)}({kind} {chosen})")
 
 
 def _least_lanes(f: FunctionText, a: str, b: str, dtype: DType) -> str:
     """The smaller of a and b, asked for in both orders: machines give the second operand where one is a NaN or both are
     equal. So the two answers differ in zeros of either sign, and where one is a NaN: the "or" of their bits is -0, and a NaN."""
-    one, other, bits = _in_both_orders(f, a, b, dtype, "<")
+    one, other, bits = _order_bits(f, a, b, dtype, "<")
     return _bits(f, f.op(f"or {bits} {one}, {other}"), bits, llvm_type(dtype))
 
 
 def _greatest_in_both_orders(f: FunctionText, a: str, b: str, dtype: DType) -> str:
     """The greater of them in the same way: the "and" of the bits is +0, and with all bits where one is a NaN it is one."""
-    one, other, bits = _in_both_orders(f, a, b, dtype, ">")
+    one, other, bits = _order_bits(f, a, b, dtype, ">")
     kind = llvm_type(dtype)
     apart = f.op(f"sext {llvm_type(BOOL.with_lanes(dtype.lanes))} {f.op(f'fcmp uno {kind} {a}, {b}')} to {bits}")
     return _bits(f, f.op(f"or {bits} {f.op(f'and {bits} {one}, {other}')}, {apart}"), bits, kind)
@@ -103,12 +103,12 @@ def _greatest_in_both_orders(f: FunctionText, a: str, b: str, dtype: DType) -> s
 
 def _greatest_alone(f: FunctionText, a: str, b: str, dtype: DType) -> str:
     """The greater of two numbers in the same way; a NaN is chosen last, as scalars have no bits by comparison."""
-    one, other, bits = _in_both_orders(f, a, b, dtype, ">")
+    one, other, bits = _order_bits(f, a, b, dtype, ">")
     found = _bits(f, f.op(f"and {bits} {one}, {other}"), bits, llvm_type(dtype))
     return select(f, f.op(f"fcmp uno {llvm_type(dtype)} {a}, {b}"), float_constant(nan, dtype), found, dtype)
 
 
-def _in_both_orders(f: FunctionText, a: str, b: str, dtype: DType, symbol: str) -> tuple[str, str, str]:
+def _order_bits(f: FunctionText, a: str, b: str, dtype: DType, symbol: str) -> tuple[str, str, str]:
     """The bits of a where it is before b, else of b; those with both exchanged; and the type of these bits."""
     kind, bits = llvm_type(dtype), llvm_type(DType(f"int{dtype.bits}").with_lanes(dtype.lanes))
     one, other = (
@@ -132,7 +132,7 @@ def _greatest_lanes(f: FunctionText, a: str, b: str, dtype: DType) -> str:
     usual = f", i32 {_CURRENT_ROUNDING}" if bits == _WIDEST else ""
     found = "poison"
     for lane in range(0, dtype.lanes, part.lanes):
-        x, y = (_part_of(f, value, dtype, part, lane) for value in (a, b))
+        x, y = (_slice_lanes(f, value, dtype, part, lane) for value in (a, b))
         greater = f.op(
             f"call {own} @{name}({own} {x}, {own} {y}, i32 {_GREATEST}, {own} zeroinitializer, {mask}{usual})"
         )
@@ -140,19 +140,19 @@ def _greatest_lanes(f: FunctionText, a: str, b: str, dtype: DType) -> str:
             greater
             if part.lanes == dtype.lanes
             else f.op(
-                f"call {kind} @llvm.vector.insert.{mangled(dtype)}.{mangled(part)}({kind} {found}, {own} {greater}, i64 {lane})"
+                f"call {kind} @llvm.vector.insert.{mangle_type(dtype)}.{mangle_type(part)}({kind} {found}, {own} {greater}, i64 {lane})"
             )
         )
     return select(f, f.op(f"fcmp uno {kind} {a}, {b}"), float_constant(nan, dtype), found, dtype)
 
 
-def _part_of(f: FunctionText, value: str, dtype: DType, part: DType, lane: int) -> str:
+def _slice_lanes(f: FunctionText, value: str, dtype: DType, part: DType, lane: int) -> str:
     """The lanes of a vector from one of them on."""
     return (
         value
         if part.lanes == dtype.lanes
         else f.op(
-            f"call {llvm_type(part)} @llvm.vector.extract.{mangled(part)}.{mangled(dtype)}({llvm_type(dtype)} {value}, i64 {lane})"
+            f"call {llvm_type(part)} @llvm.vector.extract.{mangle_type(part)}.{mangle_type(dtype)}({llvm_type(dtype)} {value}, i64 {lane})"
         )
     )
 
@@ -178,17 +178,17 @@ def divide(
     if divisor == 0:
         return zero(dtype)
     if unsigned:
-        return _unsigned(f, a, b, dtype, divisor, want_remainder)
+        return _emit_unsigned(f, a, b, dtype, divisor, want_remainder)
     if divisor == -1:
         return zero(dtype) if want_remainder else f.op(f"sub {llvm_type(dtype)} {zero(dtype)}, {a}")
     if divisor is not None and floor and divisor > 0 and divisor & (divisor - 1) == 0:
         if want_remainder:
             return f.op(f"and {llvm_type(dtype)} {a}, {int_constant(divisor - 1, dtype)}")
         return f.op(f"ashr {llvm_type(dtype)} {a}, {int_constant(divisor.bit_length() - 1, dtype)}")
-    return _signed(f, a, b, dtype, floor, divisor, want_remainder)
+    return _emit_signed(f, a, b, dtype, floor, divisor, want_remainder)
 
 
-def _unsigned(f: FunctionText, a: str, b: str, dtype: DType, divisor: int | None, want_remainder: bool) -> str:
+def _emit_unsigned(f: FunctionText, a: str, b: str, dtype: DType, divisor: int | None, want_remainder: bool) -> str:
     kind, none = llvm_type(dtype), zero(dtype)
     if divisor is not None:
         return f.op(f"{'urem' if want_remainder else 'udiv'} {kind} {a}, {b}")
@@ -198,7 +198,7 @@ def _unsigned(f: FunctionText, a: str, b: str, dtype: DType, divisor: int | None
     return rest if want_remainder else select(f, by_zero, none, quotient, dtype)  # a % 1 is the 0 that is wanted
 
 
-def _signed(
+def _emit_signed(
     f: FunctionText,
     a: str,
     b: str,
@@ -220,7 +220,7 @@ def _signed(
         down = f.op(f"and {llvm_type(BOOL.with_lanes(dtype.lanes))} {differ}, {inexact}")
         if want_remainder:
             return f.op(f"add {kind} {rest}, {select(f, down, safe, none, dtype)}")
-        quotient = f.op(f"add {kind} {quotient}, {_extended(f, down, dtype)}")
+        quotient = f.op(f"add {kind} {quotient}, {_extend(f, down, dtype)}")
     elif want_remainder:
         return rest
     if divisor is None:
@@ -231,7 +231,7 @@ def _signed(
     return quotient
 
 
-def _extended(f: FunctionText, condition: str, dtype: DType) -> str:
+def _extend(f: FunctionText, condition: str, dtype: DType) -> str:
     return f.op(f"sext {llvm_type(BOOL.with_lanes(dtype.lanes))} {condition} to {llvm_type(dtype)}")
 
 
@@ -262,12 +262,12 @@ def float_remainder(f: FunctionText, a: str, b: str, dtype: DType, *, floor: boo
     rest = f.op(f"frem {kind} {a}, {b}")
     if not floor:
         return rest
-    adjusted = select(f, _rest_is_beyond(f, rest, b, dtype), f.op(f"fadd {kind} {rest}, {b}"), rest, dtype)
-    signed_zero = f.op(f"call {kind} @llvm.copysign.{mangled(dtype)}({kind} {none}, {kind} {b})")
+    adjusted = select(f, _is_rest_opposite(f, rest, b, dtype), f.op(f"fadd {kind} {rest}, {b}"), rest, dtype)
+    signed_zero = f.op(f"call {kind} @llvm.copysign.{mangle_type(dtype)}({kind} {none}, {kind} {b})")
     return select(f, f.op(f"fcmp oeq {kind} {rest}, {none}"), signed_zero, adjusted, dtype)
 
 
-def _rest_is_beyond(f: FunctionText, rest: str, b: str, dtype: DType) -> str:
+def _is_rest_opposite(f: FunctionText, rest: str, b: str, dtype: DType) -> str:
     """Return whether the rest is not 0 and of the other sign than b."""
     none, condition = zero(dtype), llvm_type(BOOL.with_lanes(dtype.lanes))
     differ = f.op(f"xor {condition} {compare(f, '<', rest, none, dtype)}, {compare(f, '<', b, none, dtype)}")
@@ -280,10 +280,10 @@ def float_floor_quotient(f: FunctionText, a: str, b: str, dtype: DType) -> str:
     rest = f.op(f"frem {kind} {a}, {b}")
     quotient = f.op(f"fdiv {kind} {f.op(f'fsub {kind} {a}, {rest}')}, {b}")
     less = f.op(f"fsub {kind} {quotient}, {float_constant(1.0, dtype)}")
-    quotient = select(f, _rest_is_beyond(f, rest, b, dtype), less, quotient, dtype)
-    nearest = f.op(f"call {kind} @llvm.rint.{mangled(dtype)}({kind} {quotient})")
+    quotient = select(f, _is_rest_opposite(f, rest, b, dtype), less, quotient, dtype)
+    nearest = f.op(f"call {kind} @llvm.rint.{mangle_type(dtype)}({kind} {quotient})")
     plain = f.op(f"fdiv {kind} {a}, {b}")
-    signed_zero = f.op(f"call {kind} @llvm.copysign.{mangled(dtype)}({kind} {zero(dtype)}, {kind} {plain})")
+    signed_zero = f.op(f"call {kind} @llvm.copysign.{mangle_type(dtype)}({kind} {zero(dtype)}, {kind} {plain})")
     nearest = select(f, compare(f, "==", nearest, zero(dtype), dtype), signed_zero, nearest, dtype)
     return select(f, compare(f, "==", b, zero(dtype), dtype), plain, nearest, dtype)
 
@@ -299,7 +299,7 @@ def convert(f: FunctionText, value: str, source: DType, target: DType, *, not_ne
         condition = "fcmp une" if source.is_float else "icmp ne"
         return f.op(f"{condition} {llvm_type(source)} {value}, {zero(source)}")
     if source.is_float:
-        return _from_float(f, value, source, target)
+        return _convert_float(f, value, source, target)
     if target.is_float:
         wide = target if target.bits > 16 else DType("float32").with_lanes(target.lanes)
         operation = "sitofp" if source.kind == "int" else "uitofp"
@@ -315,12 +315,12 @@ def convert(f: FunctionText, value: str, source: DType, target: DType, *, not_ne
     return f.op(f"{operation} {llvm_type(source)} {value} to {llvm_type(target)}")
 
 
-def _from_float(f: FunctionText, value: str, source: DType, target: DType) -> str:
+def _convert_float(f: FunctionText, value: str, source: DType, target: DType) -> str:
     if source.bits == 16:
         widened = (bfloat16_to_float32 if source.kind == "bfloat" else float16_to_float32)(f, value, source)
         return convert(f, widened, DType("float32").with_lanes(source.lanes), target)
     if not target.is_float:
-        return _saturated(f, value, source, target)
+        return _saturate(f, value, source, target)
     if target.bits > source.bits:
         return f.op(f"fpext {llvm_type(source)} {value} to {llvm_type(target)}")
     if target.bits == 32:
@@ -330,7 +330,7 @@ def _from_float(f: FunctionText, value: str, source: DType, target: DType) -> st
     return (float32_to_bfloat16 if target.kind == "bfloat" else float32_to_float16)(f, value, source)
 
 
-def _saturated(f: FunctionText, value: str, source: DType, target: DType) -> str:
+def _saturate(f: FunctionText, value: str, source: DType, target: DType) -> str:
     """A float towards zero, within the target's range; 0 for a NaN."""
     greatest = _float_at_most(target.greatest, source)
     within = clamped(f, value, source, float(target.least), greatest)
@@ -361,9 +361,9 @@ def _round_to_odd(f: FunctionText, value: str, source: DType) -> str:
     f64, f32, i32 = llvm_type(source), llvm_type(narrow), llvm_type(word)
     nearest = f.op(f"fptrunc {f64} {value} to {f32}")
     back = f.op(f"fpext {f32} {nearest} to {f64}")
-    sizes = [f.op(f"call {f64} @llvm.fabs.{mangled(source)}({f64} {v})") for v in (back, value)]
+    sizes = [f.op(f"call {f64} @llvm.fabs.{mangle_type(source)}({f64} {v})") for v in (back, value)]
     away = f.op(f"fcmp ogt {f64} {sizes[0]}, {sizes[1]}")
     inexact = f.op(f"fcmp une {f64} {back}, {value}")
-    bits = f.op(f"add {i32} {_bits(f, nearest, f32, i32)}, {_extended(f, away, word)}")
+    bits = f.op(f"add {i32} {_bits(f, nearest, f32, i32)}, {_extend(f, away, word)}")
     sticky = f.op(f"zext {llvm_type(BOOL.with_lanes(lanes))} {inexact} to {i32}")
     return _bits(f, f.op(f"or {i32} {bits}, {sticky}"), i32, f32)

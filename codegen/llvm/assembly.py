@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import For, Function
 from ...ir.visit import walk
-from ..assembly import AssemblyLine, within_loops
+from ..assembly import AssemblyLine, find_loops
 from ..target import Target
 from .build import CodegenOptions, module_text
-from .jit import assembly
-from .pipeline import pipeline_of
+from .jit import assembly_text
+from .pipeline import build_pipeline
 
 __all__ = ["assembly_lines"]
 
@@ -28,13 +28,13 @@ def assembly_lines(function: Function, target: Target) -> list[AssemblyLine]:
     The instructions are those that a build gives; the stub by which Python calls the kernel is left out. Raises what a
     build raises.
     """
-    final = run_pipeline(function, pipeline_of(target))
+    final = run_pipeline(function, build_pipeline(target))
     text, _ = module_text([final], target, CodegenOptions(debug_lines=True))
     loops = {node.line for node in walk(function.body) if isinstance(node, For)}
-    return within_loops(list(_parsed(assembly([text], target))), loops)
+    return find_loops(list(_parse_lines(assembly_text([text], target))), loops)
 
 
-def _parsed(text: str) -> Iterator[AssemblyLine]:
+def _parse_lines(text: str) -> Iterator[AssemblyLine]:
     """The lines worth reading: directives that say where in the file things stand are dropped, and debug sections."""
     line, described = 0, False
     for raw in text.splitlines():

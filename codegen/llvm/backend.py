@@ -15,22 +15,22 @@ from ...runtime.module import Module
 from ..abi.packed_calls import PackedCalls
 from ..abi.signature import add_buffers, make_signature, shape_symbols
 from ..abi.stub import stub_symbols, stub_text
-from ..constants import addresses, symbols_of
+from ..constants import addresses, name_symbols
 from ..evaluate import Evaluation
 from ..export.exporter import Exporter
 from ..export.final_kernel import FinalKernel
-from ..folding import OF_ANOTHER_TARGET, opened
+from ..folding import OF_ANOTHER_TARGET, open_constants
 from ..result import BuildOptions, BuildResult, NativeCode, Opening
 from ..sources import Sources
 from ..sve import ANY_LENGTH, LENGTHS
 from ..target import Backend, Target, check_processor
 from .assembly import assembly_lines
-from .build import CodegenOptions, Unit, unit_of
-from .evaluation import has_parallel_loops, thread_symbols, without_constant_parts
+from .build import CodegenOptions, Unit, build_unit
+from .evaluation import has_parallel_loops, split_constant_parts, thread_symbols
 from .features import fuses, target_has
 from .jit import CompiledModule, foreign_target
-from .pipeline import pipeline_of
-from .workspaces import with_workspaces
+from .pipeline import build_pipeline
+from .workspaces import provide_workspaces
 
 __all__ = ["BACKEND", "Prepared", "prepare"]
 
@@ -72,24 +72,24 @@ def prepare(functions: Sequence[Function], target: Target, options: BuildOptions
     evaluation, opening, packing = None, Opening(), None
     refused = () if native else OF_ANOTHER_TARGET
     if stubs:
-        functions, evaluation = without_constant_parts(
+        functions, evaluation = split_constant_parts(
             functions, target if native else Target(), refused, options, fuses=fused
         )
     else:
         (function,) = functions
-        function, packing, opening = opened(function, refused)
+        function, packing, opening = open_constants(function, refused)
         functions = [function] if packing is None or not native else [function, packing]
         symbols |= {each.name: () for each in functions[1:]}
     signatures = [make_signature(function, symbols[function.name]) for function in functions]
-    pipeline = pipeline_of(target, options.bounds_check, options.passes, fuses=fused)
+    pipeline = build_pipeline(target, options.bounds_check, options.passes, fuses=fused)
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
     if not stubs:
-        final[0] = with_workspaces(final[0])
+        final[0] = provide_workspaces(final[0])
         signatures[0] = add_buffers(signatures[0], final[0].arguments[len(signatures[0].params) :])
     packed = PackedCalls()
     here = [packed.bound(function) for function in final] if native else final
-    constants = symbols_of(final)
-    unit = unit_of(
+    constants = name_symbols(final)
+    unit = build_unit(
         here,
         target,
         CodegenOptions(

@@ -16,7 +16,7 @@ from ...runtime.critical_section import run_in_turn
 from ..abi.signature import shape_symbols
 from ..abi.stub import kernel_symbol
 from ..c.imported import imported_addresses, imported_c
-from ..constants import declaration, symbols_of
+from ..constants import declaration, name_symbols
 from ..errors import RejectedImport
 from ..sve import length_attribute
 from ..target import Target
@@ -27,7 +27,7 @@ from .jit import CompiledModule, compile_text, declared
 from .text import ModuleText
 from .tiles import tile_functions
 
-__all__ = ["CodegenOptions", "Unit", "compile_function", "kernel_symbol", "module_text", "unit_of"]
+__all__ = ["CodegenOptions", "Unit", "compile_function", "kernel_symbol", "module_text", "build_unit"]
 
 
 _STORE_FENCE = "call void @llvm.x86.sse.sfence()"
@@ -67,7 +67,7 @@ def module_text(
     debug = DebugLines(module) if options.debug_lines else None
     attributes = f'nounwind "prefer-vector-width"="{target.vector_bits}"{length_attribute(target.sve_bits)}'
     messages: dict[str, tuple[str, ...]] = {}
-    constants = symbols_of(functions) if options.constants is None else options.constants
+    constants = name_symbols(functions) if options.constants is None else options.constants
     for function in functions:
         symbols = options.shape_symbols.get(function.name)
         messages[function.name] = emit_kernel(
@@ -84,13 +84,13 @@ def module_text(
             debug=debug,
             constants=constants,
         )
-    for held in symbols_of(functions):
+    for held in name_symbols(functions):
         module.add(declaration(held, constants[held]))
     imported = dict.fromkeys(text for function in functions for text in function.attrs.get("import_llvm", ()))
     from_c = dict.fromkeys(text for function in functions for text in function.attrs.get("import_c", ()))
     imported.update(dict.fromkeys(filter(None, map(imported_c, from_c))))
     header = f'target datalayout = "{target.data_layout}"\ntarget triple = "{target.llvm_triple}"'
-    return with_imports(module.text(header), (*imported, *tile_functions(module.declared, target))), messages
+    return link_imports(module.text(header), (*imported, *tile_functions(module.declared, target))), messages
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,10 @@ def compile_function(
 ) -> CompiledModule:
     """Machine code of functions of stage "final", by the kernel ABI: `i32 tw_kernel_NAME(arguments, i64 symbols)`,
     buffers as pointers, scalars by value; 0 is success, k > 0 that assertion k - 1 failed, -1 that memory ran out."""
-    return unit_of(functions, target, options or CodegenOptions()).compiled()
+    return build_unit(functions, target, options or CodegenOptions()).compiled()
 
 
-def unit_of(functions: Sequence[Function], target: Target, options: CodegenOptions) -> Unit:
+def build_unit(functions: Sequence[Function], target: Target, options: CodegenOptions) -> Unit:
     """Return the unit that compile_function compiles."""
     text, messages = module_text(functions, target, options)
     from_c = dict.fromkeys(source for function in functions for source in function.attrs.get("import_c", ()))
@@ -135,7 +135,7 @@ _TARGET = re.compile(r"^target (?:datalayout|triple) = .*$", re.MULTILINE)
 
 
 @run_in_turn
-def with_imports(text: str, imported: Sequence[str]) -> str:
+def link_imports(text: str, imported: Sequence[str]) -> str:
     """The module `text` with what the imported texts define. They are compiled for the kernel's target, whatever theirs.
 
     Raises RejectedImport."""

@@ -45,10 +45,10 @@ from ...ir.expr import (
 )
 from ...ir.rounding import wrap_int
 from . import memory
-from .arithmetic import compare, convert, divide, float_floor_quotient, float_remainder, maximum_of
+from .arithmetic import compare, convert, divide, emit_maximum, float_floor_quotient, float_remainder
 from .emitter import Builder, ExprEmitter
 from .intrinsics import emit_call
-from .types import computing_dtype, float_constant, int_constant, llvm_type, mangled, shuffle_mask
+from .types import computing_dtype, float_constant, int_constant, llvm_type, mangle_type, shuffle_mask
 
 __all__ = ["BUILDERS"]
 
@@ -119,7 +119,7 @@ def _float_division(em: ExprEmitter, a: str, b: str, dtype: DType, floor: bool, 
     else:
         kind = llvm_type(wide)
         quotient = em.f.op(f"fdiv {kind} {a}, {b}")
-        result = em.f.op(f"call {kind} @llvm.trunc.{mangled(wide)}({kind} {quotient})")
+        result = em.f.op(f"call {kind} @llvm.trunc.{mangle_type(wide)}({kind} {quotient})")
     return convert(em.f, result, wide, dtype)
 
 
@@ -127,7 +127,7 @@ def _extremum(*, least: bool) -> Callable[[ExprEmitter, BinaryOp], str]:
     def build(em: ExprEmitter, expr: BinaryOp) -> str:
         dtype, wide = expr.dtype, computing_dtype(expr.dtype)
         x, y = convert(em.f, em.value(expr.a), dtype, wide), convert(em.f, em.value(expr.b), dtype, wide)
-        found = maximum_of(
+        found = emit_maximum(
             em.f,
             x,
             y,
@@ -210,7 +210,7 @@ def _broadcast_value(em: ExprEmitter, scalar: Expr, dtype: DType) -> str:
 def _shuffle(em: ExprEmitter, expr: Shuffle) -> str:
     joined, dtype = em.value(expr.vectors[0]), expr.vectors[0].dtype
     for vector in expr.vectors[1:]:
-        joined, dtype = _concatenated(em, joined, dtype, em.value(vector), vector.dtype)
+        joined, dtype = _concatenate(em, joined, dtype, em.value(vector), vector.dtype)
     if len(expr.indices) == 1:
         if dtype.lanes == 1:
             return joined
@@ -221,18 +221,18 @@ def _shuffle(em: ExprEmitter, expr: Shuffle) -> str:
     return em.f.op(f"shufflevector {kind} {joined}, {kind} poison, {shuffle_mask(expr.indices)}")
 
 
-def _concatenated(em: ExprEmitter, a: str, a_dtype: DType, b: str, b_dtype: DType) -> tuple[str, DType]:
+def _concatenate(em: ExprEmitter, a: str, a_dtype: DType, b: str, b_dtype: DType) -> tuple[str, DType]:
     """The lanes of a, then those of b."""
     lanes = a_dtype.lanes + b_dtype.lanes
     common = max(a_dtype.lanes, b_dtype.lanes, 2)
-    padded = [_padded(em, v, d, common) for v, d in ((a, a_dtype), (b, b_dtype))]
+    padded = [_pad(em, v, d, common) for v, d in ((a, a_dtype), (b, b_dtype))]
     kind = llvm_type(a_dtype.with_lanes(common))
     mask = [*range(a_dtype.lanes), *range(common, common + b_dtype.lanes)]
     joined = em.f.op(f"shufflevector {kind} {padded[0]}, {kind} {padded[1]}, {shuffle_mask(mask)}")
     return joined, a_dtype.with_lanes(lanes)
 
 
-def _padded(em: ExprEmitter, value: str, dtype: DType, lanes: int) -> str:
+def _pad(em: ExprEmitter, value: str, dtype: DType, lanes: int) -> str:
     if dtype.lanes == lanes:
         return value
     if dtype.lanes == 1:

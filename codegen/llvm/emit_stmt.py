@@ -49,7 +49,7 @@ from .outline import (
     captures,
     constant_bytes,
     context_slot,
-    loops_in,
+    count_loops,
     pointer_parameter,
     stored_buffers,
     task_entry,
@@ -99,7 +99,7 @@ class KernelText:
     loops: dict[Stmt, int] = field(default_factory=dict[Stmt, int])
     """How many are in each statement that was asked about."""
 
-    def status_of(self, message: str) -> int:
+    def add_message(self, message: str) -> int:
         """The status that stands for an assertion's message."""
         if message not in self.messages:
             self.messages.append(message)
@@ -150,14 +150,14 @@ def emit_kernel(
     for buffer, held in function.constant_buffers.items():
         emitter.bind_buffer(buffer, Place(f"@{(constants or {})[held]}", ALIGNMENT))
     for i, symbol_var in enumerate(symbols):
-        emitter.exprs.variables[symbol_var] = _narrowed(f, f"%n{i}", symbol_var)
+        emitter.exprs.variables[symbol_var] = _narrow(f, f"%n{i}", symbol_var)
     for var in {*symbols, *shape_symbols(Function("", function.buffers, Seq(())))}:
         emitter.exprs.facts.bind_symbol(var, not_negative=True)  # a shape's extents are not negative
     emitter.function_body(lambda: emitter.statement(function.body))
     return tuple(kernel.messages)
 
 
-def _narrowed(f: FunctionText, value: str, var: Var) -> str:
+def _narrow(f: FunctionText, value: str, var: Var) -> str:
     return value if var.dtype.bits == 64 else f.op(f"trunc nsw i64 {value} to {llvm_type(var.dtype)}")
 
 
@@ -232,19 +232,19 @@ class StmtEmitter:
 
     def sequence(self, stmt: Seq) -> None:
         parts, counted = _flat(stmt), self.kernel.loops
-        several = loops_in(stmt, counted) > _MOST_LOOPS and sum(counted[part] > 0 for part in parts) > 1
+        several = count_loops(stmt, counted) > _MOST_LOOPS and sum(counted[part] > 0 for part in parts) > 1
         together: list[Stmt] = []
         for part in parts:
             loops = counted[part] if several else 0
             if together and (not loops or sum(counted[stmt] for stmt in together) + loops > _MOST_LOOPS):
-                self._apart(seq(*together))
+                self._outline(seq(*together))
                 together = []
             if loops:
                 together.append(part)
             else:
                 self.statement(part)
         if together:
-            self._apart(seq(*together))
+            self._outline(seq(*together))
 
     def store(self, stmt: BufferStore) -> None:
         index = stmt.indices[-1] if stmt.indices else IntImm(0)
@@ -252,7 +252,7 @@ class StmtEmitter:
         if addend is not None:
             memory.add(self.exprs, stmt.buffer, index, self.exprs.value(addend), stmt.predicate)
             return
-        value = self.exprs.value(memory.read_whole(self.exprs, stmt, index))
+        value = self.exprs.value(memory.widen_masked_update(self.exprs, stmt, index))
         if index.dtype.lanes > 1 and stmt.value.dtype.lanes == 1:
             value = self.exprs.splat(value, stmt.buffer.dtype.with_lanes(index.dtype.lanes))
         memory.store(self.exprs, stmt.buffer, index, value, stmt.predicate)
@@ -278,7 +278,7 @@ class StmtEmitter:
         lanes = stmt.condition.dtype.lanes
         if lanes > 1:
             holds = self.f.op(f"call i1 @llvm.vector.reduce.and.v{lanes}i1({llvm_type(stmt.condition.dtype)} {holds})")
-        self.leave_if(self.f.op(f"xor i1 {holds}, true"), str(self.kernel.status_of(stmt.message)))
+        self.leave_if(self.f.op(f"xor i1 {holds}, true"), str(self.kernel.add_message(stmt.message)))
 
     def condition(self, stmt: If) -> None:
         condition = self.exprs.value(stmt.condition)
@@ -313,7 +313,7 @@ class StmtEmitter:
             self._parallel(stmt)
             return
         if self._depth == _MOST_LOOPS:
-            self._apart(stmt)
+            self._outline(stmt)
             return
         self._depth += 1
         self._serial(stmt)
@@ -398,9 +398,9 @@ class StmtEmitter:
     # Memory
 
     def allocate(self, stmt: Allocate) -> None:
-        self._with_memory(stmt.buffer, lambda: self.statement(stmt.body))
+        self._allocate(stmt.buffer, lambda: self.statement(stmt.body))
 
-    def _with_memory(self, buffer: Buffer, write: Callable[[], None]) -> None:
+    def _allocate(self, buffer: Buffer, write: Callable[[], None]) -> None:
         """Run `write` with memory for a buffer."""
         self._own.add(buffer)
         size = constant_bytes(buffer)
@@ -414,9 +414,9 @@ class StmtEmitter:
             self.bind_buffer(buffer, Place(pointer, OWN_ALIGNMENT, rounded // buffer.dtype.bytes))
             write()
             return
-        self._on_heap(buffer, write)
+        self._allocate_heap(buffer, write)
 
-    def _on_heap(self, buffer: Buffer, write: Callable[[], None]) -> None:
+    def _allocate_heap(self, buffer: Buffer, write: Callable[[], None]) -> None:
         f = self.f
         f.module.declare("aligned_alloc", "noalias ptr", ["i64", "i64"])
         f.module.declare("free", "void", ["ptr captures(none)"])
@@ -442,7 +442,7 @@ class StmtEmitter:
 
     # Functions of their own
 
-    def _apart(self, stmt: Stmt) -> None:
+    def _outline(self, stmt: Stmt) -> None:
         """The statement as a function that is called here."""
         captured = captures(stmt, self.exprs)
         f, name = self.f, f"{self.kernel.symbol}_part_{self.kernel.outlined}"
@@ -497,16 +497,18 @@ class StmtEmitter:
         inner.exprs.facts.bind_loop(stmt.var, stmt.begin, stmt.extent)
         kind = llvm_type(stmt.var.dtype)
         lo, hi, *step = (end.split()[1] if kind == "i64" else f.op(f"trunc nsw {end} to {kind}") for end in ends)
-        inner.function_body(lambda: inner._with_own_memory(stmt, lambda rest: inner.counted(rest, lo, hi, None, *step)))
+        inner.function_body(
+            lambda: inner._hoist_allocations(stmt, lambda rest: inner.counted(rest, lo, hi, None, *step))
+        )
 
-    def _with_own_memory(self, stmt: For, write: Callable[[For], None]) -> None:
+    def _hoist_allocations(self, stmt: For, write: Callable[[For], None]) -> None:
         """A loop, with what each of its iterations would allocate anew allocated once."""
         body = stmt.body
         if isinstance(body, Allocate) and not any(
             node is stmt.var for extent in body.buffer.shape for node in walk(extent)
         ):
             inside = replace(stmt, body=body.body)
-            self._with_memory(body.buffer, lambda: self._with_own_memory(inside, write))
+            self._allocate(body.buffer, lambda: self._hoist_allocations(inside, write))
         else:
             write(stmt)
 

@@ -10,14 +10,14 @@ from ...errors import InternalError
 from ...ir.buffer import Buffer
 from ...ir.dtype import BOOL, DType
 from ...ir.expr import Broadcast, BufferLoad, Call, Expr, IfThenElse, Select, Var
-from ...ir.ops import constant_of
+from ...ir.ops import integer_value
 from ...ir.visit import walk
 from .arithmetic import select
 from .facts import IndexFacts
 from .maths_lanes import PORTABLE, MathsOptions
 from .text import FunctionText
 from .types import llvm_type, zero
-from .workarounds.scalar_masks import mask_of
+from .workarounds.scalar_masks import emit_mask
 
 __all__ = ["Builder", "ExprEmitter", "Place"]
 
@@ -93,7 +93,7 @@ class ExprEmitter:
 
     def constant_int(self, expr: Expr) -> int | None:
         """The value of a constant integer, the same in every lane; else None."""
-        return constant_of(expr.value if isinstance(expr, Broadcast) else expr)
+        return integer_value(expr.value if isinstance(expr, Broadcast) else expr)
 
     def splat(self, scalar: str, dtype: DType) -> str:
         """A scalar value in every lane of `dtype`."""
@@ -113,12 +113,12 @@ class ExprEmitter:
 
     # Control flow within expressions
 
-    def mask_of(self, predicate: Expr | None, lanes: int) -> str | None:
+    def access_mask(self, predicate: Expr | None, lanes: int) -> str | None:
         """The lanes that an access touches: those of its predicate, in the arm of a vector IfThenElse that is being
         written. None for all."""
         mask = None
         if predicate is not None and self.constant_int(predicate) != 1:
-            mask = mask_of(self, predicate)
+            mask = emit_mask(self, predicate)
         if self._mask is None:
             return mask
         chosen, mask_lanes = self._mask
@@ -128,7 +128,7 @@ class ExprEmitter:
 
     def guarded(self, condition: str, dtype: DType, make: Callable[[], str]) -> str:
         """The value that `make` writes, evaluated only if the scalar condition holds; else 0."""
-        return self._chosen(condition, dtype, make, lambda: zero(dtype))
+        return self._emit_choice(condition, dtype, make, lambda: zero(dtype))
 
     def when(self, condition: str, act: Callable[[], None]) -> None:
         """Write the code of `act`, executed only if the scalar condition holds."""
@@ -136,24 +136,26 @@ class ExprEmitter:
         self.f.branch(condition, then, after)
         self.f.begin(then)
         with self.f.scope():
-            self._in_branch(act)
+            self._emit_branch(act)
         self.f.jump(after)
         self.f.begin(after)
 
-    def _chosen(self, condition: str, dtype: DType, make_true: Callable[[], str], make_false: Callable[[], str]) -> str:
+    def _emit_choice(
+        self, condition: str, dtype: DType, make_true: Callable[[], str], make_false: Callable[[], str]
+    ) -> str:
         then, otherwise, after = (self.f.fresh(stem) for stem in ("then", "else", "after"))
         self.f.branch(condition, then, otherwise)
         ends: list[str] = []
         for label, make in ((then, make_true), (otherwise, make_false)):
             self.f.begin(label)
             with self.f.scope():
-                value = self._in_branch(make)
+                value = self._emit_branch(make)
             ends.append(f"[ {value}, %{self.f.label} ]")
             self.f.jump(after)
         self.f.begin(after)
         return self.f.read(f"phi {llvm_type(dtype)} {', '.join(ends)}")
 
-    def _in_branch(self, make: Callable[[], Any]) -> Any:
+    def _emit_branch(self, make: Callable[[], Any]) -> Any:
         """Values made within a branch must not be used after it."""
         before, self._memo = self._memo, dict(self._memo)
         result = make()
@@ -164,25 +166,25 @@ class ExprEmitter:
         if _is_speculatable(expr.true_value) and _is_speculatable(expr.false_value):
             return self.select(expr.condition, expr)
         if expr.condition.dtype.lanes == 1:
-            return self._chosen(
+            return self._emit_choice(
                 self.value(expr.condition),
                 expr.dtype,
                 lambda: self.value(expr.true_value),
                 lambda: self.value(expr.false_value),
             )
-        lanes, condition = expr.condition.dtype.lanes, mask_of(self, expr.condition)
+        lanes, condition = expr.condition.dtype.lanes, emit_mask(self, expr.condition)
         negated = self.f.op(f"xor {_bools(lanes)} {condition}, splat (i1 true)")
-        a = self._under_mask(condition, lanes, expr.true_value)
-        b = self._under_mask(negated, lanes, expr.false_value)
+        a = self._emit_masked(condition, lanes, expr.true_value)
+        b = self._emit_masked(negated, lanes, expr.false_value)
         return select(self.f, condition, a, b, expr.dtype)
 
-    def _under_mask(self, mask: str, lanes: int, expr: Expr) -> str:
+    def _emit_masked(self, mask: str, lanes: int, expr: Expr) -> str:
         """A vector whose loads touch only the lanes of `mask`."""
         before = self._mask
         if before is not None:
             mask = self.f.op(f"and {_bools(lanes)} {before[0]}, {mask}")
         self._mask = (mask, lanes)
-        result = self._in_branch(lambda: self.value(expr))
+        result = self._emit_branch(lambda: self.value(expr))
         self._mask = before
         return result
 

@@ -10,19 +10,19 @@ from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import For, Function, LoopKind
 from ...ir.visit import statements
 from ..abi.parallel import PARALLEL_FOR, parallel_for_address
-from ..constants import addresses, symbols_of
+from ..constants import addresses, name_symbols
 from ..evaluate import Evaluation, run
 from ..folding import fold
 from ..result import BuildOptions
 from ..target import Target
 from .build import CodegenOptions, compile_function, kernel_symbol
 from .jit import CompiledModule
-from .pipeline import pipeline_of
+from .pipeline import build_pipeline
 
-__all__ = ["compile_here", "has_parallel_loops", "thread_symbols", "without_constant_parts"]
+__all__ = ["compile_here", "has_parallel_loops", "thread_symbols", "split_constant_parts"]
 
 
-def without_constant_parts(
+def split_constant_parts(
     functions: Sequence[Function],
     target: Target,
     refused: Collection[str],
@@ -58,9 +58,9 @@ class _Here:
 
 def compile_here(functions: Sequence[Function], target: Target, options: BuildOptions, *, fuses: bool) -> _Here:
     """Functions of stage "loops" as code that can run at once. Arguments as above."""
-    pipeline = pipeline_of(target, False, options.passes, fuses=fuses)
+    pipeline = build_pipeline(target, False, options.passes, fuses=fuses)
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
-    constants = symbols_of(final)
+    constants = name_symbols(final)
     module = compile_function(
         final,
         target,

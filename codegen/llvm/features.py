@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..host import whole_processor
-from ..instructions import attributes, beyond, least
+from ..host import full_processor
+from ..instructions import attributes, least, stronger_callees
 from ..names import knows_feature
 from ..target import Target
 from .maths_lanes import MathsOptions
@@ -28,10 +28,10 @@ def target_has(target: Target, feature: str) -> bool:
         return named[-1]
     if not (target.cpu or target.features) or not feature.replace("-", "").replace("_", "").replace(".", "").isalnum():
         return False
-    if not knows_feature(feature, target.llvm_triple, {} if target.is_foreign else whole_processor().features):
+    if not knows_feature(feature, target.llvm_triple, {} if target.is_foreign else full_processor().features):
         return False
     wanted = least(target.architecture, feature)
-    return not beyond(attributes(target.llvm_cpu, target.llvm_features), [wanted], target.machine())
+    return not stronger_callees(attributes(target.llvm_cpu, target.llvm_features), [wanted], target.machine())
 
 
 def fuses(target: Target) -> bool:

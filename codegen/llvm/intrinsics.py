@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ...errors import user_source
 from ...ir.dtype import BOOL, FLOAT64, INT64, DType
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
-from ...ir.ops import constant_of
+from ...ir.ops import integer_value
 from ..abi.packed_calls import CALLBACK_RAISED, FAILED, PACKED_PREFIX, bound_symbol
 from ..errors import UnsupportedIntrinsic
 from .arithmetic import compare, convert
@@ -19,7 +19,7 @@ from .emitter import ExprEmitter
 from .maths import FUNCTIONS, FloatRow
 from .memory import address
 from .text import FunctionText
-from .types import bfloat_type, computing_dtype, float_constant, int_constant, llvm_type, mangled
+from .types import bfloat_type, computing_dtype, float_constant, int_constant, llvm_type, mangle_type
 
 __all__ = ["FLOAT_ROWS", "OTHER_ROWS", "emit_call"]
 
@@ -62,11 +62,11 @@ def _narrow_fma(em: ExprEmitter, call: Call) -> str:
     product = em.f.op(f"fmul {kind} {a}, {b}")
     total = em.f.op(f"fadd {kind} {product}, {c}")
     return convert(
-        em.f, _to_odd(em.f, product, c, total, wide) if call.dtype.kind == "bfloat" else total, wide, call.dtype
+        em.f, _round_to_odd(em.f, product, c, total, wide) if call.dtype.kind == "bfloat" else total, wide, call.dtype
     )
 
 
-def _to_odd(f: FunctionText, a: str, b: str, total: str, dtype: DType) -> str:
+def _round_to_odd(f: FunctionText, a: str, b: str, total: str, dtype: DType) -> str:
     """The sum `total` of two doubles, moved by its last bit towards a + b where it is inexact and that bit is clear."""
     word, kind = INT64.with_lanes(dtype.lanes), llvm_type(dtype)
     i64, i1 = llvm_type(word), llvm_type(BOOL.with_lanes(dtype.lanes))
@@ -90,7 +90,7 @@ def _llvm(name: str) -> FloatRow:
 
     def build(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
         kind = llvm_type(dtype)
-        return em.f.op(f"call {kind} @llvm.{name}.{mangled(dtype)}({', '.join(f'{kind} {v}' for v in operands)})")
+        return em.f.op(f"call {kind} @llvm.{name}.{mangle_type(dtype)}({', '.join(f'{kind} {v}' for v in operands)})")
 
     return build
 
@@ -125,7 +125,7 @@ def _integer_abs(em: ExprEmitter, call: Call) -> str:
     value, kind = em.value(call.args[0]), llvm_type(call.dtype)
     if call.dtype.kind != "int":
         return value
-    return em.f.op(f"call {kind} @llvm.abs.{mangled(call.dtype)}({kind} {value}, i1 false)")
+    return em.f.op(f"call {kind} @llvm.abs.{mangle_type(call.dtype)}({kind} {value}, i1 false)")
 
 
 def _bitwise(operation: str) -> OtherRow:
@@ -153,13 +153,13 @@ def _shift(em: ExprEmitter, call: Call) -> str:
 
 def _popcount(em: ExprEmitter, call: Call) -> str:
     kind = llvm_type(call.dtype)
-    return em.f.op(f"call {kind} @llvm.ctpop.{mangled(call.dtype)}({kind} {em.value(call.args[0])})")
+    return em.f.op(f"call {kind} @llvm.ctpop.{mangle_type(call.dtype)}({kind} {em.value(call.args[0])})")
 
 
 def _clz(em: ExprEmitter, call: Call) -> str:
     source = call.args[0].dtype
     kind = llvm_type(source)
-    count = em.f.op(f"call {kind} @llvm.ctlz.{mangled(source)}({kind} {em.value(call.args[0])}, i1 false)")
+    count = em.f.op(f"call {kind} @llvm.ctlz.{mangle_type(source)}({kind} {em.value(call.args[0])}, i1 false)")
     unsigned = DType(f"uint{source.bits}").with_lanes(source.lanes)
     return convert(em.f, count, unsigned, call.dtype)
 
@@ -169,11 +169,11 @@ def _reinterpret(em: ExprEmitter, call: Call) -> str:
     return value if source == target else em.f.op(f"bitcast {source} {value} to {target}")
 
 
-def _likely(em: ExprEmitter, call: Call) -> str:
+def _emit_likely(em: ExprEmitter, call: Call) -> str:
     return em.value(call.args[0])
 
 
-def _outside(em: ExprEmitter, call: Call) -> str:
+def _emit_outside_call(em: ExprEmitter, call: Call) -> str:
     """A function of the application's or the C library's; scalars and pointers by value, strings as C has them."""
     name = call.args[0]
     assert isinstance(name, StringImm), "the first argument of an external call is its symbol"
@@ -191,7 +191,7 @@ def _outside(em: ExprEmitter, call: Call) -> str:
     return em.f.read(f"call {result} {function}({', '.join(operands)})")
 
 
-def _packed(em: ExprEmitter, call: Call) -> str:
+def _emit_python_call(em: ExprEmitter, call: Call) -> str:
     """A Python function, by the symbol that codegen.packed has bound it to. Where it fails the kernel is left."""
     symbol = bound_symbol(call, "llvm")
     result = _call_python(em, symbol, [(arg, em.value(arg)) for arg in call.args[1:]])
@@ -217,7 +217,7 @@ def _call_python(em: ExprEmitter, symbol: str, values: list[tuple[Expr, str]]) -
     """Write the call of Python, the function's last statement: FAILED, unless it came to its end."""
     result = em.f.emit_at_entry("alloca i64")
     em.f.do(f"store i64 {FAILED}, ptr {result}")
-    passed = [("ptr", result), *(_widened(em, arg.dtype, text) for arg, text in values)]
+    passed = [("ptr", result), *(_widen_argument(em, arg.dtype, text) for arg, text in values)]
     function = em.f.module.declare(symbol, "void", [kind for kind, _ in passed])
     em.f.do(f"call void {function}({', '.join(f'{kind} {text}' for kind, text in passed)})")
     return em.f.read(f"load i64, ptr {result}")
@@ -229,7 +229,7 @@ def _call_printf(em: ExprEmitter, tag: str, values: list[tuple[Expr, str]]) -> N
         if isinstance(arg, StringImm):
             parts.append(arg.value.replace("%", "%%"))
             continue
-        kind, wide = _widened(em, arg.dtype, text)
+        kind, wide = _widen_argument(em, arg.dtype, text)
         parts.append("%.9g" if kind == "double" else "%lld")
         passed.append(f"{kind} {wide}")
     line = em.f.module.string(" ".join(parts) + "\n")
@@ -237,7 +237,7 @@ def _call_printf(em: ExprEmitter, tag: str, values: list[tuple[Expr, str]]) -> N
     em.f.do(f"call i32 (ptr, ...) @printf({', '.join([f'ptr {line}', *passed])})")
 
 
-def _widened(em: ExprEmitter, dtype: DType, text: str) -> tuple[str, str]:
+def _widen_argument(em: ExprEmitter, dtype: DType, text: str) -> tuple[str, str]:
     """(type, value) as outside code gets it: a pointer, a 64-bit integer or a double."""
     if dtype.kind == "handle":
         return "ptr", text
@@ -262,7 +262,7 @@ def _access_ptr(em: ExprEmitter, call: Call) -> str:
 def _prefetch(em: ExprEmitter, call: Call) -> str:
     """For reading, into all caches from the given one on, as data."""
     place, *rest = call.args
-    level = constant_of(rest[0], 1) if rest else 1
+    level = integer_value(rest[0], 1) if rest else 1
     em.f.do(f"call void @llvm.prefetch.p0(ptr {em.value(place)}, i32 0, i32 {4 - level}, i32 1)")
     return "0"
 
@@ -283,7 +283,7 @@ def _llvm_intrinsic(em: ExprEmitter, call: Call) -> str:
     """An LLVM intrinsic by its full name. A constant that it wants as an immediate is given as one."""
     name = call.args[0]
     assert isinstance(name, StringImm), "the first argument of an LLVM intrinsic call is its name"
-    operands = ", ".join(_as_declared(em, arg) for arg in call.args[1:])
+    operands = ", ".join(_restore_type(em, arg) for arg in call.args[1:])
     if call.dtype.kind != "bfloat":
         return em.f.read(f"call {llvm_type(call.dtype)} @{name.value}({operands})")
     own = bfloat_type(call.dtype)
@@ -291,7 +291,7 @@ def _llvm_intrinsic(em: ExprEmitter, call: Call) -> str:
     return em.f.op(f"bitcast {own} {result} to {llvm_type(call.dtype)}")
 
 
-def _as_declared(em: ExprEmitter, arg: Expr) -> str:
+def _restore_type(em: ExprEmitter, arg: Expr) -> str:
     """An operand of an LLVM intrinsic, with its type: bfloat16, which is carried as its bits, as what LLVM declares."""
     kind, value = llvm_type(arg.dtype), em.value(arg)
     if arg.dtype.kind != "bfloat":
@@ -316,14 +316,14 @@ OTHER_ROWS: dict[str, OtherRow] = {
     "popcount": _popcount,
     "clz": _clz,
     "reinterpret": _reinterpret,
-    "likely": _likely,
-    "call_extern": _outside,
-    "call_pure_extern": _outside,
+    "likely": _emit_likely,
+    "call_extern": _emit_outside_call,
+    "call_pure_extern": _emit_outside_call,
     "call_llvm_intrinsic": _llvm_intrinsic,
     "access_ptr": _access_ptr,
     "prefetch": _prefetch,
     "target_has": _target_has,
     "unaligned_elements": _unaligned_elements,
-    "call_packed": _packed,
+    "call_packed": _emit_python_call,
     "trace": _trace,
 }

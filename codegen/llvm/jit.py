@@ -20,19 +20,19 @@ from ...errors import InternalError, user_source
 from ...runtime.critical_section import run_in_turn, run_on_thread
 from ..abi.stub import kernel_symbol
 from ..errors import ForeignTarget, RejectedByCompiler, UnresolvedSymbol
-from ..instructions import attributed, attributes
+from ..instructions import add_attributes, attributes
 from ..target import Target
 from .features import target_has
 from .workarounds.byte_masks import has_short_masks, may_get_short_masks
-from .workarounds.doubled_bytes import add_apart
+from .workarounds.doubled_bytes import split_wide_additions
 from .workarounds.joined_stores import ATTEMPTS
 from .workarounds.masked_stores import spell_out_lone_lanes
-from .workarounds.scalar_choices import load_apart
+from .workarounds.scalar_choices import split_loads
 from .workarounds.sign_masks import spell_out_sign_tests
 
 __all__ = [
     "CompiledModule",
-    "assembly",
+    "assembly_text",
     "compile_text",
     "declared",
     "foreign_target",
@@ -78,7 +78,7 @@ class CompiledModule:
 
     def asm(self) -> str:
         """The machine code as assembly text."""
-        return assembly(self._parts, self.target, self.quick)
+        return assembly_text(self._parts, self.target, self.quick)
 
     def llvm_text_optimized(self) -> str:
         """The LLVM IR that the machine code was made from."""
@@ -105,20 +105,20 @@ def compile_text(
 @run_in_turn
 def _object(parts: Sequence[str], target: Target, quick: bool) -> bytes:
     with _Modules() as modules:
-        return _machine(target, quick).emit_object(_optimised(modules, parts, target, quick))
+        return _machine(target, quick).emit_object(_optimise_parts(modules, parts, target, quick))
 
 
 @run_in_turn
-def assembly(parts: Sequence[str], target: Target, quick: bool = False) -> str:
+def assembly_text(parts: Sequence[str], target: Target, quick: bool = False) -> str:
     """The machine code of LLVM IR texts as assembly text, nothing else made of them."""
     with _Modules() as modules:
-        return _machine(target, quick).emit_assembly(_optimised(modules, parts, target, quick))
+        return _machine(target, quick).emit_assembly(_optimise_parts(modules, parts, target, quick))
 
 
 @run_in_turn
 def _optimised_text(parts: Sequence[str], target: Target, quick: bool) -> str:
     with _Modules() as modules:
-        return str(_optimised(modules, parts, target, quick))
+        return str(_optimise_parts(modules, parts, target, quick))
 
 
 @run_in_turn
@@ -137,10 +137,10 @@ def object_code(
     """
     machine = _machine(target)
     with _Modules() as modules:
-        module = _optimised(modules, others, target)
+        module = _optimise_parts(modules, others, target)
         for own, texts in kernels:
-            group = _optimised(modules, texts, own)
-            module.link_in(group if own == target else _for_processor(group, modules, own))
+            group = _optimise_parts(modules, texts, own)
+            module.link_in(group if own == target else _select_processor(group, modules, own))
         _hide_all_but(module, visible)
         with llvm.create_pipeline_tuning_options(3) as options, llvm.create_pass_builder(machine, options) as builder:
             passes = llvm.create_new_module_pass_manager()
@@ -149,14 +149,14 @@ def object_code(
         return machine.emit_object(module)
 
 
-def _for_processor(module: llvm.ModuleRef, modules: _Modules, target: Target) -> llvm.ModuleRef:
+def _select_processor(module: llvm.ModuleRef, modules: _Modules, target: Target) -> llvm.ModuleRef:
     """The module, whose functions say that they are for the target, and of which others see kernels alone."""
     _hide_all_but(
         module, [function.name for function in module.functions if function.name.startswith(kernel_symbol(""))]
     )
-    text = attributed(str(module), attributes(target.llvm_cpu, target.llvm_features))
+    text = add_attributes(str(module), attributes(target.llvm_cpu, target.llvm_features))
     module.close()
-    return modules.parsed(text)
+    return modules.parse(text)
 
 
 class _Modules:
@@ -167,12 +167,12 @@ class _Modules:
         self._context = llvm.create_context()
         self._all: list[llvm.ModuleRef] = []
 
-    def parsed(self, text: str) -> llvm.ModuleRef:
+    def parse(self, text: str) -> llvm.ModuleRef:
         """The module of a text."""
         try:
             self._all.append(llvm.parse_assembly(text, self._context))
         except RuntimeError as error:
-            raise _rejected(text, str(error)) from None
+            raise _rejection_error(text, str(error)) from None
         return self._all[-1]
 
     def __enter__(self) -> _Modules:
@@ -186,38 +186,38 @@ class _Modules:
         self._context.close()
 
 
-def _optimised(modules: _Modules, parts: Sequence[str], target: Target, quick: bool = False) -> llvm.ModuleRef:
+def _optimise_parts(modules: _Modules, parts: Sequence[str], target: Target, quick: bool = False) -> llvm.ModuleRef:
     """The parts as one LLVM module after O3, or, quick, after O0."""
     narrow = may_get_short_masks(parts)
-    parts = [load_apart(part) for part in parts] if quick else parts
+    parts = [split_loads(part) for part in parts] if quick else parts
     for options in ATTEMPTS[-1:] if quick else ATTEMPTS:
-        module = _linked(parts, modules)
+        module = _link_parts(parts, modules)
         _optimise(module, _machine(target, quick), *options)
         if _is_valid(module):
             text = str(module)
             if not (narrow and options[1] and has_short_masks(text)):
-                return _mended(module, text, modules, target)
+                return _mend(module, text, modules, target)
         module.close()
     raise InternalError("LLVM made invalid code of valid code, at every level of it")
 
 
-def _mended(module: llvm.ModuleRef, text: str, modules: _Modules, target: Target) -> llvm.ModuleRef:
+def _mend(module: llvm.ModuleRef, text: str, modules: _Modules, target: Target) -> llvm.ModuleRef:
     """The module, whose text is `text`, in other words where LLVM's code generator would make wrong code of these, or none."""
     changed = spell_out_lone_lanes(text)
     if target.architecture == "x86_64" and target_has(target, "avx512f"):
         changed = spell_out_sign_tests(changed)
     if target.architecture == "x86_64" and target_has(target, "avx512bw"):
-        changed = add_apart(changed)
+        changed = split_wide_additions(changed)
     if changed == text:
         return module
     module.close()
-    return modules.parsed(changed)
+    return modules.parse(changed)
 
 
-def _linked(parts: Sequence[str], modules: _Modules) -> llvm.ModuleRef:
-    module = modules.parsed(parts[0])
+def _link_parts(parts: Sequence[str], modules: _Modules) -> llvm.ModuleRef:
+    module = modules.parse(parts[0])
     for part in parts[1:]:
-        module.link_in(modules.parsed(part))
+        module.link_in(modules.parse(part))
     return module
 
 
@@ -281,7 +281,7 @@ def _machine(target: Target, quick: bool = False) -> llvm.TargetMachine:
     return target.machine(0 if quick else 3)
 
 
-def _rejected(text: str, reason: str) -> RejectedByCompiler | InternalError:
+def _rejection_error(text: str, reason: str) -> RejectedByCompiler | InternalError:
     """LLVM did not take the text. Our own text is well-formed, but for what users name themselves: intrinsics and the
     types of outside functions."""
     line = _reported_line(text, reason)
@@ -346,7 +346,7 @@ def _link(compiled: CompiledModule) -> _Loaded:
     """The code, loaded into this process."""
     if not compiled.target.runs_here:
         raise foreign_target(compiled.target)
-    return _load([compiled.object_bytes], _outside_symbols(compiled), compiled.exports, compiled.target)
+    return _load([compiled.object_bytes], _find_outside_symbols(compiled), compiled.exports, compiled.target)
 
 
 def load_together(modules: Sequence[CompiledModule]) -> None:
@@ -354,7 +354,7 @@ def load_together(modules: Sequence[CompiledModule]) -> None:
     Raises as CompiledModule.address does."""
     symbols: dict[str, int] = {}
     for module in modules:
-        own = _outside_symbols(module) if module is modules[0] else module._symbols  # pyright: ignore[reportPrivateUsage]
+        own = _find_outside_symbols(module) if module is modules[0] else module._symbols  # pyright: ignore[reportPrivateUsage]
         if any(symbols.setdefault(name, address) != address for name, address in own.items()):
             raise InternalError("two modules call different functions by one name")
     exports = [name for module in modules for name in module.exports]
@@ -403,7 +403,7 @@ def _unload(tracker: llvm.ResourceTracker, jit: llvm.LLJIT) -> None:
     jit.close()
 
 
-def _outside_symbols(compiled: CompiledModule) -> dict[str, int]:
+def _find_outside_symbols(compiled: CompiledModule) -> dict[str, int]:
     """The address of each function that the code calls and does not define."""
     symbols = dict(compiled._symbols)  # pyright: ignore[reportPrivateUsage]
     symbols.update(process_symbols(name for name in compiled.outside() if name not in symbols))

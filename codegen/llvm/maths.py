@@ -14,7 +14,7 @@ from .emitter import ExprEmitter
 from .maths_arc import acos, asin, atan, atan2, hypot
 from .maths_exp import erf, exp, exp2, exp10, expm1, sigmoid, tanh
 from .maths_hyperbolic import acosh, asinh, atanh, cosh, sinh
-from .maths_lanes import Lanes, joined, part_of
+from .maths_lanes import Lanes, concatenate, take_lanes
 from .maths_log import log, log1p, log2, log10
 from .maths_power import power
 from .maths_trig import cos, sin, tan
@@ -41,10 +41,10 @@ def _row(function: Callable[..., str], whole: bool = False) -> FloatRow:
         lanes = Lanes(em.f, dtype.with_lanes(widest), em.maths)
         one = float_constant(1.0, dtype)
         parts = [
-            function(lanes, *(part_of(em.f, x, dtype, range(i, i + widest), one) for x in operands))
+            function(lanes, *(take_lanes(em.f, x, dtype, range(i, i + widest), one) for x in operands))
             for i in range(0, dtype.lanes, widest)
         ]
-        return joined(em.f, parts, lanes.dtype, dtype)
+        return concatenate(em.f, parts, lanes.dtype, dtype)
 
     return build
 

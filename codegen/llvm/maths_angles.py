@@ -19,7 +19,7 @@ from ...ir.rounding import round_float, wrap_int
 from .arithmetic import select
 from .maths_lanes import Lanes, product_of_two, sum_of_any, sum_of_two
 from .text import FunctionText
-from .types import int_constant, llvm_type, mangled
+from .types import int_constant, llvm_type, mangle_type
 
 __all__ = ["HALF_PI", "PI", "Multiple", "far_angle", "less_multiple", "pair_less_multiple"]
 
@@ -126,8 +126,8 @@ def _unfused_pair(v: Lanes, x: str, n: str, multiple: Multiple) -> tuple[str, st
 
 def _split(v: Lanes, wide: str) -> tuple[str, str]:
     """A float64 as a sum of two float32s."""
-    near = v.narrowed(wide)
-    return near, v.narrowed(v.wide().sub(wide, v.widened(near)))
+    near = v.narrow(wide)
+    return near, v.narrow(v.wide().sub(wide, v.widened(near)))
 
 
 def far_angle(v: Lanes, size: str, *, ahead: int, quarters: bool) -> tuple[str, str, str]:
@@ -148,7 +148,7 @@ def _far_angle(v: Lanes, size: str, ahead: int, quarters: bool) -> tuple[str, st
         turn = wide.integer("add", turn, ahead << 62)
     multiple = wide.integer("lshr", wide.integer("add", turn, 1 << (fraction - 1)), fraction)
     rest = wide.integer("sub", turn, wide.integer("shl", multiple, fraction))
-    angle = wide.mul(wide.to_float(rest), 6.283185307179586 / 2.0**64)
+    angle = wide.mul(wide.convert_to_float(rest), 6.283185307179586 / 2.0**64)
     return *_split(v, angle), v.f.op(f"trunc {llvm_type(wide.word)} {multiple} to {llvm_type(v.word)}")
 
 
@@ -181,7 +181,7 @@ def _word(v: Lanes, odd: str, upper: str, i: int) -> str:
 def _window(v: Lanes, left: str, right: str, shift: str) -> str:
     """The bits that follow the first `shift`, modulo their number, of two words."""
     kind = llvm_type(v.word)
-    return v.f.op(f"call {kind} @llvm.fshl.{mangled(v.word)}({kind} {left}, {kind} {right}, {kind} {shift})")
+    return v.f.op(f"call {kind} @llvm.fshl.{mangle_type(v.word)}({kind} {left}, {kind} {right}, {kind} {shift})")
 
 
 # float64: one number after the other, in integers of 128 bits
@@ -227,7 +227,7 @@ def _define_far_angle(caller: Lanes, name: str, ahead: int, fraction: int) -> No
     greater, rest = (f.op(f"uitofp i64 {v.integer('and', top, mask)} to double") for mask in (-2048, 2047))
     angle, lost = product_of_two(v, greater, _TWO_PI[0])
     lost = v.add(lost, v.add(v.mul(greater, _TWO_PI[1]), v.mul(rest, _TWO_PI[0])))
-    scale = v.from_bits(v.integer("shl", f.op(f"sub i64 {1023 - 64}, {zeros}"), 52))
+    scale = v.reinterpret_bits(v.integer("shl", f.op(f"sub i64 {1023 - 64}, {zeros}"), 52))
     scale = v.choose(negative, v.negative(scale), scale)
     result = "poison"
     for i, part in enumerate(sum_of_two(v, angle, lost)):

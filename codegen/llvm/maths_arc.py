@@ -22,7 +22,7 @@ def atan(v: Lanes, x: str) -> str:
     size = v.absolute(x)
     beyond = v.compare(">", size, 1.0)
     t = v.choose(beyond, v.div(1.0, size), size)
-    return v.with_sign(_arc_tangent(v, t, beyond), x)
+    return v.copy_sign(_arc_tangent(v, t, beyond), x)
 
 
 def _arc_tangent(v: Lanes, t: str, beyond: str) -> str:
@@ -43,7 +43,7 @@ def atan2(v: Lanes, y: str, x: str) -> str:
     angle = _arc_tangent(v, t, steep)
     high, low = (2.0 * part for part in _HALF_PI[v.dtype.bits])
     angle = v.choose(v.is_negative(x), v.sub(high, v.sub(angle, low)), angle)
-    return v.with_sign(angle, y)
+    return v.copy_sign(angle, y)
 
 
 def _half_angle(v: Lanes, size: str) -> tuple[str, str]:
@@ -59,7 +59,7 @@ def asin(v: Lanes, x: str) -> str:
     difference, lost = sum_of_two(v, high, v.mul(root, -2.0))
     beyond = v.add(difference, v.add(lost, v.mul_add(tail, -2.0, low)))
     within = v.add(size, _odd_tail(v, size, v.mul(size, size), "ASIN"))
-    return v.with_sign(v.choose(v.compare(">", size, 0.5), beyond, within), x)
+    return v.copy_sign(v.choose(v.compare(">", size, 0.5), beyond, within), x)
 
 
 def acos(v: Lanes, x: str) -> str:

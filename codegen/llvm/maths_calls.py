@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from .maths_lanes import Lanes
 from .text import FunctionText
-from .types import mangled
+from .types import mangle_type
 
 __all__ = ["called", "where"]
 
@@ -23,7 +23,7 @@ def called(v: Lanes, name: str, body: Body, *operands: str) -> str:
     """The function of scalars tw_<name>, and for LLVM the one of vectors, `body` of each."""
     width = v.options.lanes * 32 // v.dtype.bits
     vector = Lanes(v.f, v.dtype.with_lanes(width), v.options)
-    of_one, of_many = f"tw_{name}_{mangled(v.dtype)}", f"tw_{name}_{mangled(vector.dtype)}"
+    of_one, of_many = f"tw_{name}_{mangle_type(v.dtype)}", f"tw_{name}_{mangle_type(vector.dtype)}"
     for function, lanes in ((of_one, v), (of_many, vector)):
         _define(lanes, function, body, len(operands), _PURE)
     v.f.module.keep(of_many)
@@ -31,7 +31,7 @@ def called(v: Lanes, name: str, body: Body, *operands: str) -> str:
         of_one
     )  # with all its parameters: one that is the same in every call would go, and leave `variant` invalid
     variant = f'"vector-function-abi-variant"="_ZGV_LLVM_N{width}{"v" * len(operands)}_{of_one}({of_many})"'
-    return v.f.read(f"call {v.kind} @{of_one}({_passed(v, operands)}) {variant}")
+    return v.f.read(f"call {v.kind} @{of_one}({_pass_argument(v, operands)}) {variant}")
 
 
 def where(v: Lanes, condition: str, usual: str, name: str, body: Body, *operands: str) -> str:
@@ -39,18 +39,18 @@ def where(v: Lanes, condition: str, usual: str, name: str, body: Body, *operands
     f, lanes = v.f, v.dtype.lanes
     if lanes > 1:
         condition = f.op(f"call i1 @llvm.vector.reduce.or.v{lanes}i1(<{lanes} x i1> {condition})")
-    function = f"tw_{name}_{mangled(v.dtype)}"
+    function = f"tw_{name}_{mangle_type(v.dtype)}"
     _define(v, function, body, len(operands), f"{_PURE} cold")
     before, otherwise, after = f.label, f.fresh("rare"), f.fresh("usual")
     f.branch(f.read(f"freeze i1 {condition}"), otherwise, after)
     f.begin(otherwise)
-    other = f.read(f"call {v.kind} @{function}({_passed(v, operands)})")
+    other = f.read(f"call {v.kind} @{function}({_pass_argument(v, operands)})")
     f.jump(after)
     f.begin(after)
     return f.read(f"phi {v.kind} [ {usual}, %{before} ], [ {other}, %{otherwise} ]")
 
 
-def _passed(v: Lanes, operands: Sequence[str]) -> str:
+def _pass_argument(v: Lanes, operands: Sequence[str]) -> str:
     return ", ".join(f"{v.kind} {x}" for x in operands)
 
 
@@ -58,7 +58,7 @@ def _define(caller: Lanes, function: str, body: Body, count: int, attributes: st
     def write() -> None:
         names = [f"%x{i}" for i in range(count)]
         f = FunctionText(
-            caller.f.module, f"define internal {caller.kind} @{function}({_passed(caller, names)}) {attributes}"
+            caller.f.module, f"define internal {caller.kind} @{function}({_pass_argument(caller, names)}) {attributes}"
         )
         f.do(f"ret {caller.kind} {body(Lanes(f, caller.dtype, caller.options), *names)}")
         f.finish()

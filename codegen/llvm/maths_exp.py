@@ -14,7 +14,7 @@ __all__ = [
     "exp",
     "exp10",
     "exp2",
-    "exp2_of",
+    "emit_exp2",
     "exp2_parts",
     "expm1",
     "less_ln2",
@@ -42,11 +42,11 @@ def lost_of_ln2(v: Lanes, x: str, r: str, whole: str) -> str:
 def exp(v: Lanes, x: str) -> str:
     # e^-104 (float64: e^-745.2) is below half of the least subnormal; e^89 (e^710) is infinity
     nothing = v.compare("<", x, v.pick(-104.0, -745.2))
-    r, whole, shifted = less_ln2(v, _bounded(v, x, nothing, v.pick(89.0, 710.0)))
+    r, whole, shifted = less_ln2(v, _clamp(v, x, nothing, v.pick(89.0, 710.0)))
     return v.choose(nothing, 0.0, power_of_two_times(v, v.polynomial(r, v.fitted("EXP")), whole, shifted))
 
 
-def _bounded(v: Lanes, x: str, nothing: str, high: float) -> str:
+def _clamp(v: Lanes, x: str, nothing: str, high: float) -> str:
     """x up to where a power of it is infinite, and 0 where it is so small that `nothing` is left of it: what underflows costs
     hundreds of cycles, and masked scores are nothing else. A NaN stays."""
     return v.at_most(v.choose(nothing, 0.0, x), high)
@@ -54,17 +54,17 @@ def _bounded(v: Lanes, x: str, nothing: str, high: float) -> str:
 
 def exp2(v: Lanes, x: str) -> str:
     nothing = v.compare("<", x, v.pick(-150.0, -1075.0))
-    x = _bounded(v, x, nothing, v.bias + 2.0)
+    x = _clamp(v, x, nothing, v.bias + 2.0)
     whole, shifted = rounded(v, x)
     return v.choose(nothing, 0.0, exp2_parts(v, v.sub(x, whole), whole, shifted))
 
 
 def exp2_parts(v: Lanes, r: str, whole: str, shifted: str) -> str:
     """2^(n + r), |r| <= 1/2, n as `rounded` gives it."""
-    return power_of_two_times(v, exp2_of(v, r), whole, shifted)
+    return power_of_two_times(v, emit_exp2(v, r), whole, shifted)
 
 
-def exp2_of(v: Lanes, r: str) -> str:
+def emit_exp2(v: Lanes, r: str) -> str:
     """2^r, |r| <= 1/2."""
     return v.polynomial(r, v.fitted("EXP2"))
 
@@ -72,7 +72,7 @@ def exp2_of(v: Lanes, r: str) -> str:
 def exp10(v: Lanes, x: str) -> str:
     """2^n 10^r with n = round(x log2 10) and r = x - n log10 2."""
     nothing = v.compare("<", x, v.pick(-45.5, -323.7))
-    x = _bounded(v, x, nothing, v.pick(39.0, 309.0))
+    x = _clamp(v, x, nothing, v.pick(39.0, 309.0))
     whole, shifted = rounded(v, x, _LOG2_10)
     high, low = LOG10_2[v.dtype.bits]
     r = v.mul_add(whole, -low, v.mul_add(whole, -high, x))
@@ -94,7 +94,7 @@ def expm1(v: Lanes, x: str) -> str:
     # By half of it, as 2^128 (2^1024) is no float. Below -17.4 (-37.5) the result is -1, above 88.73 (709.8) infinity.
     tail, half = _expm1_parts(v, v.clamp(x, v.pick(-18.0, -38.0), v.pick(89.0, 710.0)), -1)
     result = v.mul_add(tail, half, v.sub(half, 0.5))
-    return v.with_sign(v.add(result, result), x)
+    return v.copy_sign(v.add(result, result), x)
 
 
 def tanh(v: Lanes, x: str) -> str:
@@ -102,7 +102,7 @@ def tanh(v: Lanes, x: str) -> str:
     size = v.at_most(v.absolute(x), v.pick(10.0, 20.0))  # of which the result rounds to 1
     tail, scale = _expm1_parts(v, v.mul(size, -2.0))
     above = v.mul_add(tail, scale, v.sub(scale, 1.0))
-    return v.with_sign(v.div(above, v.mul_add(tail, scale, v.add(scale, 1.0))), x)
+    return v.copy_sign(v.div(above, v.mul_add(tail, scale, v.add(scale, 1.0))), x)
 
 
 def sigmoid(v: Lanes, x: str) -> str:
@@ -128,4 +128,4 @@ def erf(v: Lanes, x: str) -> str:
         z = v.sub(product, size)
         low = v.sub(product, v.add(z, size))
     tail, scale = _expm1_parts(v, z, low=low)
-    return v.with_sign(v.mul_add(tail, scale, v.sub(scale, 1.0)), x)
+    return v.copy_sign(v.mul_add(tail, scale, v.sub(scale, 1.0)), x)

@@ -24,7 +24,7 @@ def _parts(v: Lanes, x: str) -> tuple[str, str, str, str]:
     sine = v.add(r, v.mul_add(v.mul(square, r), v.polynomial(square, v.fitted("SINH")), lost_of_ln2(v, size, r, whole)))
     growing = v.power_of_shifted(shifted, -2)
     # 2^-n / 4, while that is a normal number and matters
-    inverse = v.from_bits(v.integer("sub", (2 * v.bias - 4) << v.mantissa_bits, v.bits(growing)))
+    inverse = v.reinterpret_bits(v.integer("sub", (2 * v.bias - 4) << v.mantissa_bits, v.bits(growing)))
     return cosine, sine, growing, v.choose(v.compare(">", whole, v.pick(30.0, 60.0)), 0.0, inverse)
 
 
@@ -33,7 +33,7 @@ def sinh(v: Lanes, x: str) -> str:
     difference, total = v.sub(growing, falling), v.add(growing, falling)
     half = v.add(difference, v.mul_add(cosine, difference, v.mul(sine, total)))
     tiny = v.compare("<", v.absolute(x), v.pick(2.0**-13, 2.0**-27))  # half of it may be subnormal
-    return v.with_sign(v.choose(tiny, x, v.add(half, half)), x)
+    return v.copy_sign(v.choose(tiny, x, v.add(half, half)), x)
 
 
 def cosh(v: Lanes, x: str) -> str:
@@ -51,7 +51,7 @@ def asinh(v: Lanes, x: str) -> str:
     root, low = _root_of_pair(v, total, v.add(rounded_off, lost))
     # In other modes of rounding the sum loses more than what is left of tiny x.
     tiny = v.compare("<", size, v.pick(2.0**-12, 2.0**-26))
-    return v.with_sign(v.choose(tiny, x, _log_of_sum(v, root, size, low, size)), x)
+    return v.copy_sign(v.choose(tiny, x, _log_of_sum(v, root, size, low, size)), x)
 
 
 def acosh(v: Lanes, x: str) -> str:
@@ -91,4 +91,4 @@ def atanh(v: Lanes, x: str) -> str:
     square = v.mul(s, s)
     high, low = (part / 2 for part in LN2[v.dtype.bits])
     tail = v.mul_add(v.mul(square, s), v.polynomial(square, v.fitted("ATANH")), v.mul(k, low))
-    return v.with_sign(v.mul_add(k, high, v.add(s, tail)), x)
+    return v.copy_sign(v.mul_add(k, high, v.add(s, tail)), x)

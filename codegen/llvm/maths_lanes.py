@@ -11,7 +11,7 @@ from ...ir.rounding import round_float, wrap_int
 from .arithmetic import compare, select
 from .maths_polynomials import POLYNOMIALS
 from .text import FunctionText
-from .types import float_constant, int_constant, llvm_type, mangled, shuffle_mask
+from .types import float_constant, int_constant, llvm_type, mangle_type, shuffle_mask
 
 __all__ = [
     "PORTABLE",
@@ -19,8 +19,8 @@ __all__ = [
     "MathsOptions",
     "divided_by_power",
     "exponent_and_mantissa",
-    "joined",
-    "part_of",
+    "concatenate",
+    "take_lanes",
     "power_of_two_times",
     "product_of_two",
     "rounded",
@@ -123,7 +123,7 @@ class Lanes:
     def call(self, name: str, *operands: str | float) -> str:
         """An intrinsic of LLVM's that is overloaded by the dtype."""
         passed = ", ".join(f"{self.kind} {self.text(x)}" for x in operands)
-        return self.f.op(f"call {self.kind} @llvm.{name}.{mangled(self.dtype)}({passed})")
+        return self.f.op(f"call {self.kind} @llvm.{name}.{mangle_type(self.dtype)}({passed})")
 
     def mul_add(self, a: str | float, b: str | float, c: str | float) -> str:
         """a * b + c, fused where that is an instruction: LLVM, left to choose, would not choose alike in lanes and alone."""
@@ -147,7 +147,7 @@ class Lanes:
     def absolute(self, x: str) -> str:
         return self.call("fabs", x)
 
-    def with_sign(self, x: str, sign: str) -> str:
+    def copy_sign(self, x: str, sign: str) -> str:
         return self.call("copysign", x, sign)
 
     def choose(self, condition: str, a: str | float, b: str | float) -> str:
@@ -173,7 +173,7 @@ class Lanes:
     def bits(self, x: str) -> str:
         return self.f.op(f"bitcast {self.kind} {x} to {llvm_type(self.word)}")
 
-    def from_bits(self, x: str) -> str:
+    def reinterpret_bits(self, x: str) -> str:
         return self.f.op(f"bitcast {llvm_type(self.word)} {x} to {self.kind}")
 
     def integer(self, operation: str, a: str | int, b: str | int) -> str:
@@ -192,21 +192,21 @@ class Lanes:
         """Return whether the sign is set, that of a zero too."""
         return self.f.op(f"icmp slt {llvm_type(self.word)} {self.bits(x)}, {int_constant(0, self.word)}")
 
-    def to_float(self, x: str) -> str:
+    def convert_to_float(self, x: str) -> str:
         return self.f.op(f"sitofp {llvm_type(self.word)} {x} to {self.kind}")
 
-    def flipped(self, x: str, bits: str) -> str:
+    def flip_bits(self, x: str, bits: str) -> str:
         """x with other bits where those of `bits` are set."""
-        return self.from_bits(self.integer("xor", self.bits(x), bits))
+        return self.reinterpret_bits(self.integer("xor", self.bits(x), bits))
 
     def power_of_two(self, n: str) -> str:
         """2^n of integers n from -126 to 127 (float64: -1022 to 1023)."""
-        return self.from_bits(self.integer("shl", self.integer("add", n, self.bias), self.mantissa_bits))
+        return self.reinterpret_bits(self.integer("shl", self.integer("add", n, self.bias), self.mantissa_bits))
 
     def power_of_shifted(self, shifted: str, times: int = 0) -> str:
         """2^(n + times), n with `rounding` added. The float has n in its low bits, above them what the shift drops."""
         exponent = self.integer("shl", self.bits(shifted), self.mantissa_bits)
-        return self.from_bits(self.integer("add", exponent, (self.bias + times) << self.mantissa_bits))
+        return self.reinterpret_bits(self.integer("add", exponent, (self.bias + times) << self.mantissa_bits))
 
     # Both widths
 
@@ -217,7 +217,7 @@ class Lanes:
     def widened(self, x: str) -> str:
         return self.f.op(f"fpext {self.kind} {x} to {self.wide().kind}")
 
-    def narrowed(self, x: str) -> str:
+    def narrow(self, x: str) -> str:
         """A float64 of as many lanes, rounded to this dtype."""
         return self.f.op(f"fptrunc {self.wide().kind} {x} to {self.kind}")
 
@@ -245,13 +245,13 @@ class Lanes:
         return self.avx512("mask.scalef", f"{self.kind} {x}", f"{self.kind} {n}")
 
 
-def part_of(f: FunctionText, x: str, dtype: DType, lanes: range, missing: str) -> str:
+def take_lanes(f: FunctionText, x: str, dtype: DType, lanes: range, missing: str) -> str:
     """Some of the lanes of x; those beyond its end are `missing`, a constant of its type."""
     kind, chosen = llvm_type(dtype), [min(lane, dtype.lanes) for lane in lanes]
     return f.op(f"shufflevector {kind} {x}, {kind} {missing}, {shuffle_mask(chosen)}")
 
 
-def joined(f: FunctionText, parts: list[str], dtype: DType, whole: DType) -> str:
+def concatenate(f: FunctionText, parts: list[str], dtype: DType, whole: DType) -> str:
     """Vectors of `dtype` one after the other, of which `whole` takes as many lanes as it has."""
     while len(parts) > 1:  # in pairs; a part without a neighbour is joined with lanes of any value
         kind, size = llvm_type(dtype), 2 * dtype.lanes
@@ -285,7 +285,7 @@ def power_of_two_times(v: Lanes, x: str, whole: str, shifted: str) -> str:
     """x 2^n with one rounding, for x near 1 and n from -252 to 254 (-2044 to 2046), given as `rounded` gives it."""
     if v.has_avx512:
         return v.scaled(x, whole)
-    n = v.integer("sub", v.bits(shifted), _bits_of(v.rounding, v.dtype.bits))
+    n = v.integer("sub", v.bits(shifted), _float_bits(v.rounding, v.dtype.bits))
     half = v.integer("ashr", n, 1)  # in two steps: neither leaves the range where the first is exact
     return v.mul(v.mul(x, v.power_of_two(half)), v.power_of_two(v.integer("sub", n, half)))
 
@@ -308,19 +308,19 @@ def exponent_and_mantissa(v: Lanes, x: str) -> tuple[str, str]:
     bits = v.bits(v.choose(small, v.mul(x, 2.0**v.mantissa_bits), x))
     if v.dtype.bits == 32:
         exponent = v.integer("ashr", v.integer("sub", bits, 0x3F400000), 23)
-        m = v.from_bits(v.integer("sub", bits, v.integer("shl", exponent, 23)))
-        k = v.sub(v.to_float(exponent), v.choose(small, 23.0, 0.0))
+        m = v.reinterpret_bits(v.integer("sub", bits, v.integer("shl", exponent, 23)))
+        k = v.sub(v.convert_to_float(exponent), v.choose(small, 23.0, 0.0))
     else:  # few machines shift 64 bits with their sign, or make floats of them
         above = v.integer("lshr", v.integer("add", bits, (0x400 << 52) - 0x3FE8000000000000), 52)
-        m = v.from_bits(v.integer("sub", bits, v.integer("add", v.integer("shl", above, 52), -0x400 << 52)))
-        k = v.sub(v.from_bits(v.integer("or", above, _bits_of(2.0**52, 64))), 2.0**52 + 0x400)
+        m = v.reinterpret_bits(v.integer("sub", bits, v.integer("add", v.integer("shl", above, 52), -0x400 << 52)))
+        k = v.sub(v.reinterpret_bits(v.integer("or", above, _float_bits(2.0**52, 64))), 2.0**52 + 0x400)
         k = v.sub(k, v.choose(small, 52.0, 0.0))
     k = v.choose(v.compare("<", x, float("inf")), k, x)
     k = v.choose(v.compare("==", x, 0.0), -float("inf"), k)
     return v.choose(v.compare("<", x, 0.0), float("nan"), k), m
 
 
-def _bits_of(value: float, bits: int) -> int:
+def _float_bits(value: float, bits: int) -> int:
     return int.from_bytes(struct.pack("<f" if bits == 32 else "<d", value), "little")
 
 

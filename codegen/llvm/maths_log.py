@@ -48,7 +48,7 @@ def log1p(v: Lanes, x: str) -> str:
     tiny = v.pick(2.0**-24, 2.0**-53)
     usual = v.both("and", v.compare(">", v.absolute(x), tiny), v.compare("<", x, float("inf")))
     result = v.choose(usual, result, x)
-    return v.with_sign(result, x)
+    return v.copy_sign(result, x)
 
 
 def log_of_pair(v: Lanes, x: str, low: str, twice: str | None = None) -> str:

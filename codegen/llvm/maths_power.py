@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 
 from .maths_calls import called, where
-from .maths_exp import exp2_of, exp2_parts
+from .maths_exp import emit_exp2, exp2_parts
 from .maths_lanes import Lanes, exponent_and_mantissa, power_of_two_times, product_of_two, rounded, sum_of_two
 from .maths_tables import looked_up
-from .types import int_constant, llvm_type, mangled
+from .types import int_constant, llvm_type, mangle_type
 
 __all__ = ["power"]
 
@@ -37,12 +37,12 @@ _THIRD = (0.3333333333333333, 1.850371707708594e-17)
 def power(v: Lanes, x: str, y: str) -> str:
     """x^y, in the cases of C's pow (annex F of its standard)."""
     if v.dtype.bits == 32 and not v.options.fused:
-        return _through_float64(v, x, y)
-    body = _by_table if v.dtype.bits == 32 else _by_pairs
+        return _emit_in_float64(v, x, y)
+    body = _emit_table if v.dtype.bits == 32 else _emit_pairs
     return body(v, x, y) if v.dtype.lanes > 1 else called(v, "pow", body, x, y)
 
 
-def _by_table(v: Lanes, x: str, y: str) -> str:
+def _emit_table(v: Lanes, x: str, y: str) -> str:
     high, lost, low = _log2(v, x)
     product = v.mul(y, high)
     whole = v.call("roundeven", v.call("fma", y, low, product))
@@ -50,16 +50,16 @@ def _by_table(v: Lanes, x: str, y: str) -> str:
     rest = v.add(
         v.call("fma", y, low, v.sub(product, whole)), rest
     )  # the greatest first: what it leaves is less than 1 / 2
-    return _put_right(v, x, y, product, _scaled(v, exp2_of(v, rest), whole))
+    return _put_right(v, x, y, product, _scale_by_power(v, emit_exp2(v, rest), whole))
 
 
-def _by_pairs(v: Lanes, x: str, y: str) -> str:
+def _emit_pairs(v: Lanes, x: str, y: str) -> str:
     high, low = _log2_pair(v, x)
     exponent = y if v.options.fused else v.clamp(y, -1e250, 1e250)  # halves of greater ones are infinite
     product, lost = product_of_two(v, exponent, high)
     whole, _ = rounded(v, product)
     rest = v.add(v.sub(product, whole), v.add(lost, v.mul(exponent, low)))
-    return _put_right(v, x, y, product, _scaled(v, exp2_of(v, rest), whole))
+    return _put_right(v, x, y, product, _scale_by_power(v, emit_exp2(v, rest), whole))
 
 
 def _put_right(v: Lanes, x: str, y: str, product: str, result: str) -> str:
@@ -75,7 +75,7 @@ def _huge(v: Lanes) -> float:
     return v.pick(1024.0, 8192.0)
 
 
-def _scaled(v: Lanes, x: str, whole: str) -> str:
+def _scale_by_power(v: Lanes, x: str, whole: str) -> str:
     """x 2^n of an x near 1, n an integer."""
     if v.has_avx512:
         return v.scaled(x, whole)
@@ -91,7 +91,7 @@ def _log2(v: Lanes, x: str) -> tuple[str, str, str]:
     bits = llvm_type(v.word)
     place = v.integer("add", v.bits(m), 3 << 16)
     place = v.f.op(
-        f"call {bits} @llvm.smin.{mangled(v.word)}({bits} {place}, {bits} {int_constant(0x3FBFFFFF, v.word)})"
+        f"call {bits} @llvm.smin.{mangle_type(v.word)}({bits} {place}, {bits} {int_constant(0x3FBFFFFF, v.word)})"
     )
     row = v.integer("lshr", place, 18)
     c, table_high, table_low = looked_up(v, "pow", _columns(), row)
@@ -143,27 +143,27 @@ def _rare(v: Lanes, x: str, y: str, product: str, result: str) -> str:
     result = v.choose(v.compare(">=", product, _huge(v)), float("inf"), result)
     result = v.choose(v.compare("<=", product, -_huge(v)), 0.0, result)
     steady = v.both("and", v.compare("==", size, 1.0), v.compare("==", v.absolute(y), float("inf")))
-    return _signed(v, x, y, v.choose(steady, 1.0, result))
+    return _restore_sign(v, x, y, v.choose(steady, 1.0, result))
 
 
-def _through_float64(v: Lanes, x: str, y: str) -> str:
+def _emit_in_float64(v: Lanes, x: str, y: str) -> str:
     size, wide = v.absolute(x), v.wide()
     k, m = exponent_and_mantissa(v, size)
     t = v.widened(v.sub(m, 1.0))
     logarithm = wide.mul_add(t, wide.split_polynomial(t, v.fitted("POW_LOG2")), v.widened(k))
     # An infinite y as a large one: times log2(1) it is 0.
     product = wide.clamp(wide.mul(v.widened(v.clamp(y, -1e15, 1e15)), logarithm), -160.0, 140.0)
-    whole, shifted = rounded(v, v.narrowed(product))
-    return _signed(v, x, y, exp2_parts(v, v.narrowed(wide.sub(product, v.widened(whole))), whole, shifted))
+    whole, shifted = rounded(v, v.narrow(product))
+    return _restore_sign(v, x, y, exp2_parts(v, v.narrow(wide.sub(product, v.widened(whole))), whole, shifted))
 
 
-def _signed(v: Lanes, x: str, y: str, result: str) -> str:
+def _restore_sign(v: Lanes, x: str, y: str, result: str) -> str:
     """x^y of |x|^y: the sign where y is odd, a NaN where x < 0 is finite and y no integer; 1 of x = 1 and of y = 0."""
     shown = v.choose(v.compare("<", v.absolute(y), 2.0 ** (v.mantissa_bits + 1)), y, 0.0)  # above, all are even
     number = v.f.op(f"fptosi {v.kind} {shown} to {llvm_type(v.word)}")
-    broken = v.compare("!=", v.to_float(number), shown)
+    broken = v.compare("!=", v.convert_to_float(number), shown)
     sign = v.integer("and", v.integer("and", v.integer("shl", number, v.dtype.bits - 1), v.bits(x)), v.sign_bit)
-    result = v.choose(broken, result, v.flipped(result, sign))
+    result = v.choose(broken, result, v.flip_bits(result, sign))
     finite = v.compare("<", v.absolute(x), float("inf"))
     undefined = v.both("and", v.both("and", v.compare("<", x, 0.0), finite), broken)
     is_one = v.both("or", v.compare("==", x, 1.0), v.compare("==", y, 0.0))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...ir.rounding import round_float
 from .arithmetic import select
-from .maths_lanes import Lanes, joined, part_of
+from .maths_lanes import Lanes, concatenate, take_lanes
 from .types import float_constant, int_constant, llvm_type
 
 __all__ = ["ROWS", "looked_up"]
@@ -45,10 +45,10 @@ def _permute_four_registers(v: Lanes, columns: Sequence[Sequence[float]], row: s
     parts: list[list[str]] = []
     for first in range(0, v.dtype.lanes, _OF_FOUR):
         lanes = range(first, first + _OF_FOUR)
-        rows = row if v.dtype.lanes == _OF_FOUR else part_of(v.f, row, v.word, lanes, zero)
+        rows = row if v.dtype.lanes == _OF_FOUR else take_lanes(v.f, row, v.word, lanes, zero)
         odd, upper = (part.is_set(rows, bit) for bit in (_OF_FOUR, 2 * _OF_FOUR))
         parts.append([_permute(part, column, rows, odd, upper) for column in columns])
-    return [joined(v.f, list(each), part.dtype, v.dtype) for each in zip(*parts, strict=True)]
+    return [concatenate(v.f, list(each), part.dtype, v.dtype) for each in zip(*parts, strict=True)]
 
 
 def _permute(v: Lanes, column: Sequence[float], row: str, odd: str, upper: str) -> str:

@@ -21,18 +21,18 @@ Near = Callable[[Lanes, str], str]
 
 
 def sin(v: Lanes, x: str) -> str:
-    return _of_any_angle(v, "sin", _near_sin, x)
+    return _reduce_angle(v, "sin", _near_sin, x)
 
 
 def cos(v: Lanes, x: str) -> str:
-    return _of_any_angle(v, "cos", _near_cos, x)
+    return _reduce_angle(v, "cos", _near_cos, x)
 
 
 def tan(v: Lanes, x: str) -> str:
-    return _of_any_angle(v, "tan", _near_tan, x)
+    return _reduce_angle(v, "tan", _near_tan, x)
 
 
-def _of_any_angle(v: Lanes, name: str, near: Near, x: str) -> str:
+def _reduce_angle(v: Lanes, name: str, near: Near, x: str) -> str:
     def body(v: Lanes, x: str) -> str:
         return where(v, v.compare(">", v.absolute(x), _far(v)), near(v, x), f"{name}_far", _FAR_BODIES[name], x)
 
@@ -49,7 +49,7 @@ def _near_sin(v: Lanes, x: str) -> str:
         return _signed_sine(v, less_multiple(v, x, whole, PI), v.bits(shifted))
     size = v.absolute(x)  # so that the sign of a zero is none of the sum's
     whole, shifted = rounded(v, size, _PER_PI)
-    return _with_sign_of(v, _signed_sine(v, less_multiple(v, size, whole, PI), v.bits(shifted)), x)
+    return _copy_sign(v, _signed_sine(v, less_multiple(v, size, whole, PI), v.bits(shifted)), x)
 
 
 def _near_cos(v: Lanes, x: str) -> str:
@@ -61,19 +61,19 @@ def _near_cos(v: Lanes, x: str) -> str:
 def _near_tan(v: Lanes, x: str) -> str:
     size = v.absolute(x)
     whole, shifted = rounded(v, size, _PER_HALF_PI)
-    return _with_sign_of(v, _tangent(v, *pair_less_multiple(v, size, whole, HALF_PI), v.bits(shifted)), x)
+    return _copy_sign(v, _tangent(v, *pair_less_multiple(v, size, whole, HALF_PI), v.bits(shifted)), x)
 
 
-def _with_sign_of(v: Lanes, result: str, x: str) -> str:
+def _copy_sign(v: Lanes, result: str, x: str) -> str:
     """The result, negated where x is negative."""
-    return v.flipped(result, v.integer("and", v.bits(x), v.sign_bit))
+    return v.flip_bits(result, v.integer("and", v.bits(x), v.sign_bit))
 
 
 def _signed_sine(v: Lanes, r: str, turns: str) -> str:
     """sin(r), |r| <= pi / 2, negated where the lowest bit of `turns` is set."""
     square = v.mul(r, r)
     sine = v.mul_add(v.mul(square, r), v.polynomial(square, v.fitted("SIN")), r)
-    return v.flipped(sine, v.integer("shl", turns, v.dtype.bits - 1))
+    return v.flip_bits(sine, v.integer("shl", turns, v.dtype.bits - 1))
 
 
 def _tangent(v: Lanes, r: str, low: str, quarters: str) -> str:
@@ -91,7 +91,7 @@ def _tangent(v: Lanes, r: str, low: str, quarters: str) -> str:
 
 def _far_sin(v: Lanes, x: str) -> str:
     r, _, halves = far_angle(v, v.absolute(x), ahead=0, quarters=False)
-    return _where_far(v, x, _with_sign_of(v, _signed_sine(v, r, halves), x), _near_sin(v, x))
+    return _where_far(v, x, _copy_sign(v, _signed_sine(v, r, halves), x), _near_sin(v, x))
 
 
 def _far_cos(v: Lanes, x: str) -> str:
@@ -101,7 +101,7 @@ def _far_cos(v: Lanes, x: str) -> str:
 
 def _far_tan(v: Lanes, x: str) -> str:
     tangent = _tangent(v, *far_angle(v, v.absolute(x), ahead=0, quarters=True))
-    return _where_far(v, x, _with_sign_of(v, tangent, x), _near_tan(v, x))
+    return _where_far(v, x, _copy_sign(v, tangent, x), _near_tan(v, x))
 
 
 _FAR_BODIES = {"sin": _far_sin, "cos": _far_cos, "tan": _far_tan}

@@ -17,10 +17,10 @@ from ...ir.structural import structural_key
 from ...ir.visit import children, rebuild
 from .emitter import ExprEmitter, Place
 from .facts import split_constant
-from .types import llvm_type, mangled, memory_type, shuffle_mask
-from .windows import window_of, window_vectors
+from .types import llvm_type, mangle_type, memory_type, shuffle_mask
+from .windows import find_window, window_vectors
 
-__all__ = ["OWN_ALIGNMENT", "add", "address", "load", "read_whole", "store"]
+__all__ = ["OWN_ALIGNMENT", "add", "address", "load", "widen_masked_update", "store"]
 
 OWN_ALIGNMENT = 64
 """Of buffers that a kernel allocates, in bytes."""
@@ -31,19 +31,19 @@ _WIDEST_SHUFFLED_STRIDE = 4
 def load(em: ExprEmitter, buffer: Buffer, index: Expr, predicate: Expr | None) -> str:
     """The element, or vector of elements, at `index`; lanes where the predicate fails are 0 and touch no memory."""
     dtype = buffer.dtype.with_lanes(index.dtype.lanes)
-    mask = em.mask_of(predicate, dtype.lanes)
+    mask = em.access_mask(predicate, dtype.lanes)
     if dtype.lanes == 1:
         if mask is None:
-            return _loaded(em, buffer, index, 0, dtype)
-        return em.guarded(mask, dtype, lambda: _loaded(em, buffer, index, 0, dtype))
+            return _load_lanes(em, buffer, index, 0, dtype)
+        return em.guarded(mask, dtype, lambda: _load_lanes(em, buffer, index, 0, dtype))
     em.vector_accesses += 1
-    base, stride = _as_ramp(index)
+    base, stride = _split_ramp(index)
     if base is not None and mask is None and stride is not None and abs(stride) <= _WIDEST_SHUFFLED_STRIDE:
         return _strided_load(em, buffer, base, stride, dtype)
     if base is not None and stride == 1:
         pointer, alignment = _address(em, buffer, base, 0, inbounds=False)
         memory = memory_type(dtype)
-        return _from_memory(
+        return _load_bool(
             em,
             em.f.read(
                 f"call {memory} @llvm.masked.load.{_memory_mangled(dtype)}.p0(ptr align {alignment} {pointer}, "
@@ -51,12 +51,12 @@ def load(em: ExprEmitter, buffer: Buffer, index: Expr, predicate: Expr | None) -
             ),
             dtype,
         )
-    window = window_of(em, buffer, index, masked=mask is not None)
+    window = find_window(em, buffer, index, masked=mask is not None)
     if window is not None:
         return window_vectors(
             em, buffer, window, dtype, mask, lambda base: _address(em, buffer, base, 0, inbounds=False)
         )
-    return _gathered(em, buffer, index, dtype, mask)
+    return _gather(em, buffer, index, dtype, mask)
 
 
 def address(em: ExprEmitter, buffer: Buffer, index: Expr, offset: str) -> str:
@@ -69,24 +69,24 @@ def address(em: ExprEmitter, buffer: Buffer, index: Expr, offset: str) -> str:
 def store(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: Expr | None) -> None:
     """Write `value`, of the lanes of `index`, where the predicate holds."""
     dtype = buffer.dtype.with_lanes(index.dtype.lanes)
-    value = _to_memory(em, value, dtype)
-    mask = em.mask_of(predicate, dtype.lanes)
+    value = _store_bool(em, value, dtype)
+    mask = em.access_mask(predicate, dtype.lanes)
     if dtype.lanes == 1:
         if mask is None:
-            _stored(em, buffer, index, value, dtype)
+            _store_lanes(em, buffer, index, value, dtype)
         else:
-            em.when(mask, lambda: _stored(em, buffer, index, value, dtype))
+            em.when(mask, lambda: _store_lanes(em, buffer, index, value, dtype))
         return
     em.vector_accesses += 1
-    base, stride = _as_ramp(index)
+    base, stride = _split_ramp(index)
     memory = memory_type(dtype)
     if base is not None and stride == 1:
         if mask is not None and _is_own(em, buffer, base, dtype):  # a register where a masked store would be memory
-            kept = _loaded(em, buffer, base, 0, dtype)
+            kept = _load_lanes(em, buffer, base, 0, dtype)
             value = em.f.op(f"select {_mask_type(dtype)} {mask}, {memory} {value}, {memory} {kept}")
             mask = None
         if mask is None:
-            _stored(em, buffer, base, value, dtype)
+            _store_lanes(em, buffer, base, value, dtype)
             return
         pointer, alignment = _address(em, buffer, base, 0, inbounds=False)
         em.f.do(
@@ -96,7 +96,7 @@ def store(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: E
         return
     if base is not None and stride == -1 and mask is None:
         pointer, alignment = _address(em, buffer, base, 1 - dtype.lanes, inbounds=True)
-        em.f.do(f"store {memory} {_reversed(em, value, dtype)}, ptr {pointer}, align {alignment}")
+        em.f.do(f"store {memory} {_reverse(em, value, dtype)}, ptr {pointer}, align {alignment}")
         return
     pointers, kind, alignment = _addresses(em, buffer, index, dtype, inbounds=mask is None)
     em.f.do(
@@ -113,7 +113,7 @@ def add(em: ExprEmitter, buffer: Buffer, index: Expr, value: str, predicate: Exp
     def update() -> None:
         em.f.do(f"atomicrmw {operator} ptr {pointer}, {kind} {value} monotonic, align {alignment}")
 
-    mask = em.mask_of(predicate, 1)
+    mask = em.access_mask(predicate, 1)
     if mask is None:
         update()
     else:
@@ -130,10 +130,10 @@ _LANE_BY_LANE = (Add, Sub, Mul, Min, Max, Select)
 """What makes each lane of the same lane of its operands, and never fails."""
 
 
-def read_whole(em: ExprEmitter, stmt: BufferStore, index: Expr) -> Expr:
+def widen_masked_update(em: ExprEmitter, stmt: BufferStore, index: Expr) -> Expr:
     """The value that is stored under a predicate, sum = sum + a * b, reading all lanes of what it replaces where those that are
     left out are discarded again, and are the function's own: then the sum is a register."""
-    base, stride = _as_ramp(index)
+    base, stride = _split_ramp(index)
     predicate = stmt.predicate
     if (
         predicate is None
@@ -161,19 +161,19 @@ def read_whole(em: ExprEmitter, stmt: BufferStore, index: Expr) -> Expr:
 
 
 def _memory_mangled(dtype: DType) -> str:
-    return f"v{dtype.lanes}i8" if dtype.kind == "bool" else mangled(dtype)
+    return f"v{dtype.lanes}i8" if dtype.kind == "bool" else mangle_type(dtype)
 
 
 def _mask_type(dtype: DType) -> str:
     return llvm_type(BOOL.with_lanes(dtype.lanes))
 
 
-def _from_memory(em: ExprEmitter, value: str, dtype: DType) -> str:
+def _load_bool(em: ExprEmitter, value: str, dtype: DType) -> str:
     """A bool is a byte in memory, and any byte but 0 is true."""
     return em.f.op(f"icmp ne {memory_type(dtype)} {value}, {zero_of_memory(dtype)}") if dtype.kind == "bool" else value
 
 
-def _to_memory(em: ExprEmitter, value: str, dtype: DType) -> str:
+def _store_bool(em: ExprEmitter, value: str, dtype: DType) -> str:
     return em.f.op(f"zext {llvm_type(dtype)} {value} to {memory_type(dtype)}") if dtype.kind == "bool" else value
 
 
@@ -182,19 +182,19 @@ def zero_of_memory(dtype: DType) -> str:
     return "0" if dtype.lanes == 1 else "zeroinitializer"
 
 
-def _as_ramp(index: Expr) -> tuple[Expr | None, int | None]:
+def _split_ramp(index: Expr) -> tuple[Expr | None, int | None]:
     """A vector index as (base, constant stride); (None, None) where it is no such ramp."""
     if isinstance(index, Ramp):
         return (index.base, index.stride.value) if isinstance(index.stride, IntImm) else (None, None)
     if isinstance(index, Broadcast):
         return index.value, 0
     if isinstance(index, (Add, Sub)):
-        (base, stride), (other, other_stride) = _as_ramp(index.a), _as_ramp(index.b)
+        (base, stride), (other, other_stride) = _split_ramp(index.a), _split_ramp(index.b)
         if base is not None and other is not None and stride is not None and other_stride is not None:
             sign = 1 if isinstance(index, Add) else -1
             return type(index)(base, other), stride + sign * other_stride
     if isinstance(index, Mul):
-        (base, stride), (other, other_stride) = _as_ramp(index.a), _as_ramp(index.b)
+        (base, stride), (other, other_stride) = _split_ramp(index.a), _split_ramp(index.b)
         if base is not None and isinstance(other, IntImm) and stride is not None and other_stride == 0:
             return Mul(base, other), stride * other.value
     return None, None
@@ -248,11 +248,11 @@ def _sum_address(
     # step that is "inbounds" may begin there.
     within = inbounds and not_negative
     flags = "inbounds nuw " if within else ""
-    offset = _extended(em, total, terms[0][1].dtype, not_negative)
+    offset = _extend(em, total, terms[0][1].dtype, not_negative)
     return em.f.op(f"getelementptr {flags}{element}, ptr {pointer}, {offset}"), multiple, within
 
 
-def _extended(em: ExprEmitter, value: str, dtype: DType, not_negative: bool) -> str:
+def _extend(em: ExprEmitter, value: str, dtype: DType, not_negative: bool) -> str:
     if dtype.bits == 64:
         return f"i64 {value}"
     return "i64 " + em.f.op(f"{'zext nneg' if not_negative else 'sext'} {llvm_type(dtype)} {value} to i64")
@@ -291,12 +291,12 @@ def _addresses(em: ExprEmitter, buffer: Buffer, index: Expr, dtype: DType, *, in
 # Accesses
 
 
-def _loaded(em: ExprEmitter, buffer: Buffer, base: Expr, offset: int, dtype: DType) -> str:
+def _load_lanes(em: ExprEmitter, buffer: Buffer, base: Expr, offset: int, dtype: DType) -> str:
     pointer, alignment = _address(em, buffer, base, offset, inbounds=True)
-    return _from_memory(em, em.f.read(f"load {memory_type(dtype)}, ptr {pointer}, align {alignment}"), dtype)
+    return _load_bool(em, em.f.read(f"load {memory_type(dtype)}, ptr {pointer}, align {alignment}"), dtype)
 
 
-def _stored(em: ExprEmitter, buffer: Buffer, base: Expr, value: str, dtype: DType) -> None:
+def _store_lanes(em: ExprEmitter, buffer: Buffer, base: Expr, value: str, dtype: DType) -> None:
     pointer, alignment = _address(em, buffer, base, 0, inbounds=True)
     if buffer is em.streamed and dtype.lanes > 1:
         size = buffer.dtype.bytes * dtype.lanes
@@ -308,7 +308,7 @@ def _stored(em: ExprEmitter, buffer: Buffer, base: Expr, value: str, dtype: DTyp
     em.f.do(f"store {memory_type(dtype)} {value}, ptr {pointer}, align {alignment}")
 
 
-def _reversed(em: ExprEmitter, value: str, dtype: DType) -> str:
+def _reverse(em: ExprEmitter, value: str, dtype: DType) -> str:
     memory = memory_type(dtype)
     return em.f.op(f"shufflevector {memory} {value}, {memory} poison, {shuffle_mask(range(dtype.lanes - 1, -1, -1))}")
 
@@ -318,22 +318,22 @@ def _strided_load(em: ExprEmitter, buffer: Buffer, base: Expr, stride: int, dtyp
     element, so that nothing outside of [first, last] is read."""
     lanes = dtype.lanes
     if stride == 0:
-        return em.splat(_loaded(em, buffer, base, 0, dtype.element), dtype)
+        return em.splat(_load_lanes(em, buffer, base, 0, dtype.element), dtype)
     if stride == 1:
-        return _loaded(em, buffer, base, 0, dtype)
+        return _load_lanes(em, buffer, base, 0, dtype)
     span = (lanes - 1) * abs(stride) + 1
     first = 0 if stride > 0 else 1 - span
     starts = [min(part * lanes, span - lanes) for part in range(abs(stride))]
     wanted = [lane * abs(stride) for lane in range(lanes)]
     if stride < 0:
         wanted.reverse()
-    result = _loaded(em, buffer, base, first + starts[0], dtype)
+    result = _load_lanes(em, buffer, base, first + starts[0], dtype)
     if len(starts) == 1:
         kind = llvm_type(dtype)
         return em.f.op(f"shufflevector {kind} {result}, {kind} poison, {shuffle_mask(wanted)}")
     kind = llvm_type(dtype)
     for part, start in enumerate(starts[1:], 1):
-        piece = _loaded(em, buffer, base, first + start, dtype)
+        piece = _load_lanes(em, buffer, base, first + start, dtype)
         earlier = wanted if part == 1 else list(range(lanes))
         mask = [
             lanes + want - start if want >= part * lanes else have for want, have in zip(wanted, earlier, strict=True)
@@ -344,10 +344,10 @@ def _strided_load(em: ExprEmitter, buffer: Buffer, base: Expr, stride: int, dtyp
     return result
 
 
-def _gathered(em: ExprEmitter, buffer: Buffer, index: Expr, dtype: DType, mask: str | None) -> str:
+def _gather(em: ExprEmitter, buffer: Buffer, index: Expr, dtype: DType, mask: str | None) -> str:
     pointers, kind, alignment = _addresses(em, buffer, index, dtype, inbounds=mask is None)
     memory = memory_type(dtype)
-    return _from_memory(
+    return _load_bool(
         em,
         em.f.read(
             f"call {memory} @llvm.masked.gather.{_memory_mangled(dtype)}.v{dtype.lanes}p0({kind} align {alignment} "

@@ -31,7 +31,7 @@ class _Words:
     def of(self, value: str) -> str:
         return self.f.op(f"bitcast {self.float_kind} {value} to {self.kind}")
 
-    def as_float(self, bits: str) -> str:
+    def reinterpret_as_float(self, bits: str) -> str:
         return self.f.op(f"bitcast {self.kind} {bits} to {self.float_kind}")
 
     def choose(self, condition: str, a: str, b: str) -> str:
@@ -47,14 +47,14 @@ class _Words:
         bits = value if kind == self.half_kind else self.f.op(f"bitcast {kind} {value} to {self.half_kind}")
         return self.f.op(f"zext {self.half_kind} {bits} to {self.kind}")
 
-    def narrowed(self, bits: str, kind: str) -> str:
+    def narrow(self, bits: str, kind: str) -> str:
         value = self.f.op(f"trunc {self.kind} {bits} to {self.half_kind}")
         return value if kind == self.half_kind else self.f.op(f"bitcast {self.half_kind} {value} to {kind}")
 
 
 def bfloat16_to_float32(f: FunctionText, value: str, source: DType) -> str:
     words = _Words(f, source.lanes)
-    return words.as_float(words("shl", words.widened(value, llvm_type(source)), 16))
+    return words.reinterpret_as_float(words("shl", words.widened(value, llvm_type(source)), 16))
 
 
 def float32_to_bfloat16(f: FunctionText, value: str, source: DType) -> str:
@@ -68,7 +68,7 @@ def float32_to_bfloat16(f: FunctionText, value: str, source: DType) -> str:
     rounded = words("lshr", words("add", bits, words("add", words("and", upper, 1), 0x7FFF)), 16)
     nan = f"{llvm_type(DType('bool').with_lanes(source.lanes))} {f.op(f'fcmp uno {words.float_kind} {value}, {value}')}"
     chosen = words.choose(nan, words("or", upper, 0x40), rounded)
-    return words.narrowed(chosen, words.half_kind)
+    return words.narrow(chosen, words.half_kind)
 
 
 def float16_to_float32(f: FunctionText, value: str, source: DType) -> str:
@@ -79,11 +79,11 @@ def float16_to_float32(f: FunctionText, value: str, source: DType) -> str:
     scale = float_constant(
         2.0**112, words.number
     )  # the exponents' biases are 112 apart; subnormal numbers become normal
-    small = words.as_float(words("shl", words("and", bits, 0x7FFF), 13))
+    small = words.reinterpret_as_float(words("shl", words("and", bits, 0x7FFF), 13))
     size = words.of(f.op(f"fmul {words.float_kind} {small}, {scale}"))
     size = words.choose(words.when("uge", size, 0x47800000), words("or", size, 0x7F800000), size)  # infinity, NaN
     size = words.choose(words.when("ugt", size, 0x7F800000), words("or", size, 0x400000), size)  # quiet
-    return words.as_float(words("or", size, words("shl", words("and", bits, 0x8000), 16)))
+    return words.reinterpret_as_float(words("or", size, words("shl", words("and", bits, 0x8000), 16)))
 
 
 def float32_to_float16(f: FunctionText, value: str, source: DType) -> str:
@@ -97,9 +97,11 @@ def float32_to_float16(f: FunctionText, value: str, source: DType) -> str:
     result = words("lshr", normal, 13)
     # Of what becomes subnormal: adding 1/2 rounds at 2^-24, the least of float16.
     half = float_constant(0.5, words.number)
-    small = words("sub", words.of(f.op(f"fadd {words.float_kind} {words.as_float(size)}, {half}")), 0x3F000000)
+    small = words(
+        "sub", words.of(f.op(f"fadd {words.float_kind} {words.reinterpret_as_float(size)}, {half}")), 0x3F000000
+    )
     result = words.choose(words.when("ult", size, 0x38800000), small, result)
     result = words.choose(words.when("uge", size, 0x47800000), int_constant(0x7C00, words.word), result)
     nan = words("or", words("and", words("lshr", size, 13), 0x3FF), 0x7E00)
     result = words.choose(words.when("ugt", size, 0x7F800000), nan, result)
-    return words.narrowed(words("or", result, words("and", words("lshr", bits, 16), 0x8000)), kind)
+    return words.narrow(words("or", result, words("and", words("lshr", bits, 16), 0x8000)), kind)

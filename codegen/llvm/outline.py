@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Call, IntImm, Var
-from ...ir.pointers import WRITES, pointed_to
+from ...ir.pointers import WRITES, pointed_buffer
 from ...ir.stmt import BufferStore, Evaluate, For, Stmt
 from ...ir.visit import children, free_vars, post_order, walk
 from .emitter import ExprEmitter
@@ -20,7 +20,7 @@ __all__ = [
     "captures",
     "constant_bytes",
     "context_slot",
-    "loops_in",
+    "count_loops",
     "pointer_parameter",
     "stored_buffers",
     "task_entry",
@@ -46,7 +46,7 @@ def constant_bytes(buffer: Buffer) -> int | None:
     return size
 
 
-def _touched(body: Stmt, buffers: Iterable[Buffer]) -> dict[Buffer, bool]:
+def _find_used_buffers(body: Stmt, buffers: Iterable[Buffer]) -> dict[Buffer, bool]:
     """Return the buffers of `buffers` that a statement uses, by first use, and whether it may write them. What outside code gets a
     pointer to, it may."""
     pointers = {buffer.data: buffer for buffer in buffers if buffer.data is not None}
@@ -59,7 +59,7 @@ def _touched(body: Stmt, buffers: Iterable[Buffer]) -> dict[Buffer, bool]:
             if node in pointers:
                 touched[pointers[node]] = True
         elif isinstance(node, Call):
-            pointed = pointed_to(node)
+            pointed = pointed_buffer(node)
             if pointed is not None and pointed[0] in known:
                 touched[pointed[0]] = touched.get(pointed[0], False) or bool(pointed[1] & WRITES)
     return touched
@@ -74,14 +74,14 @@ def stored_buffers(body: Stmt) -> set[Buffer]:
         if isinstance(stmt, BufferStore):
             stored.add(stmt.buffer)
         elif isinstance(stmt, Evaluate):  # where alone outside code writes
-            pointers = [pointed for node in post_order(stmt) if (pointed := pointed_to(node)) is not None]
+            pointers = [pointed for node in post_order(stmt) if (pointed := pointed_buffer(node)) is not None]
             stored.update(buffer for buffer, mode in pointers if mode & WRITES)
         else:
             stack.extend(child for child in children(stmt) if isinstance(child, Stmt))
     return stored
 
 
-def loops_in(stmt: Stmt, known: dict[Stmt, int]) -> int:
+def count_loops(stmt: Stmt, known: dict[Stmt, int]) -> int:
     """Return the number of loops in a statement; does not look at expressions. known: what was counted before, and now."""
     stack = [stmt]
     while stack:
@@ -118,7 +118,7 @@ class Captured:
 
 def captures(body: Stmt, exprs: ExprEmitter, own: Collection[Var] = ()) -> list[Captured]:
     """Return the values of the enclosing function that a statement uses which becomes a function. own: variables that its own will bind."""
-    touched = _touched(body, exprs.places)
+    touched = _find_used_buffers(body, exprs.places)
     captured = [
         Captured(b, exprs.places[b].pointer, exprs.places[b].alignment, written) for b, written in touched.items()
     ]

@@ -31,15 +31,15 @@ from ...ir.passes.cpu.shared_windows import shared_windows
 from ...ir.passes.cpu.small_parallel import run_small_serially
 from ...ir.passes.cpu.transposed_loads import transposed_loads
 from ...ir.passes.cpu.vectorize import MAX_LANES, vectorize
-from ...ir.passes.cpu.whole_vectors import whole_vectors
+from ...ir.passes.cpu.whole_vectors import widen_rows
 from ...ir.passes.gpu.lower_threads import lower_threads
 from ..target import Target
 from .features import target_has
 
-__all__ = ["cpu_pipeline", "pipeline_of"]
+__all__ = ["cpu_pipeline", "build_pipeline"]
 
 
-def pipeline_of(
+def build_pipeline(
     target: Target,
     bounds_check: bool = False,
     options: PassOptions = AS_USUAL,
@@ -92,7 +92,7 @@ def cpu_pipeline(
         Pass("simplify_pieces", simplify),  # decides the guards and bounds of the pieces
         Pass("lane_races", serialize_racing_lanes),  # after the last change of n-d indices, before they are gone
         # after partition, whose remainders are the rows that end within a vector
-        Pass("whole_vectors", lambda function: whole_vectors(function, vector_bits, masks)),
+        Pass("whole_vectors", lambda function: widen_rows(function, vector_bits, masks)),
         # one offset an access
         Pass("flatten", flatten, stage_after="flat"),
         Pass("nontemporal", lambda function: stream_stores(function, vector_bits)),  # cuts what will be vectors

@@ -115,11 +115,11 @@ class _Recurrences:
 
         "start" where it is just that, "" where LLVM has no name for it.
         """
-        value = self._meant(value)
+        value = self._resolve(value)
         if isinstance(value, BufferLoad):
             return "start" if value.buffer is buffer else ""
         if isinstance(value, Select):
-            return self._chosen(value, buffer)
+            return self._find_select_kind(value, buffer)
         if isinstance(value, Call) and value.name in _BITS:
             name, (a, b) = value.name, value.args
         elif isinstance(value, BinaryOp) and type(value) in _JOINS:
@@ -130,21 +130,21 @@ class _Recurrences:
             return ""
         return name if self._kind(a if self._looks_back(a) else b, buffer) in ("start", name) else ""
 
-    def _chosen(self, value: Select, buffer: Buffer) -> str:
+    def _find_select_kind(self, value: Select, buffer: Buffer) -> str:
         """Of a select: the greater or smaller one, or another step where a condition of this iteration holds."""
         kinds = self._kind(value.true_value, buffer), self._kind(value.false_value, buffer)
         if not self._looks_back(value.condition):
             step = kinds[0] if kinds[1] == "start" else kinds[1] if kinds[0] == "start" else ""
             return step if step != "start" else ""
-        condition = self._meant(value.condition)
+        condition = self._resolve(value.condition)
         if not isinstance(condition, (LT, LE, GT, GE)) or "start" not in kinds:
             return ""
-        other = self._meant(value.false_value if kinds[0] == "start" else value.true_value)
+        other = self._resolve(value.false_value if kinds[0] == "start" else value.true_value)
         ends = [self._kind(end, buffer) == "start" for end in (condition.a, condition.b)]
-        compared = self._meant(condition.b if ends[0] else condition.a)
+        compared = self._resolve(condition.b if ends[0] else condition.a)
         return "extreme" if any(ends) and not self._looks_back(other) and equal(compared, other) else ""
 
-    def _meant(self, value: Expr) -> Expr:
+    def _resolve(self, value: Expr) -> Expr:
         while isinstance(value, Var) and value in self.values:
             value = self.values[value]
         return value

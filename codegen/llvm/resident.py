@@ -26,12 +26,12 @@ def release_memory() -> None:
     libc = ctypes.CDLL(None)
     with suppress(OSError, AttributeError):
         libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        for begin, end in _unchanged(Path("/proc/self/smaps").read_text("utf-8", "replace"), _LIBRARY):
+        for begin, end in _unmodified_ranges(Path("/proc/self/smaps").read_text("utf-8", "replace"), _LIBRARY):
             libc.madvise(begin, end - begin, mmap.MADV_DONTNEED)
         libc.malloc_trim(0)
 
 
-def _unchanged(maps: str, library: str) -> Iterator[tuple[int, int]]:
+def _unmodified_ranges(maps: str, library: str) -> Iterator[tuple[int, int]]:
     """Return the ranges where a library's file is mapped as it is: no page can be written, or was changed when it was loaded."""
     found = list(_MAPPING.finditer(maps))
     for each, following in zip(found, [*(later.start() for later in found[1:]), len(maps)], strict=True):

@@ -18,7 +18,7 @@ __all__ = [
     "float_constant",
     "int_constant",
     "llvm_type",
-    "mangled",
+    "mangle_type",
     "memory_type",
     "shuffle_mask",
     "splat",
@@ -62,7 +62,7 @@ def _vector(element: str, lanes: int) -> str:
 
 
 @cache
-def mangled(dtype: DType) -> str:
+def mangle_type(dtype: DType) -> str:
     """The suffix that an overloaded LLVM intrinsic has for `dtype`: "f32", "v16i8"."""
     scalar = _scalar(dtype)
     name = _MANGLED.get(scalar, scalar)

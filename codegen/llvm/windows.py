@@ -14,9 +14,9 @@ from ...ir.buffer import Buffer
 from ...ir.dtype import DType
 from ...ir.expr import Add, Broadcast, Call, Cast, Expr, FloorMod, IntImm, Max, Min
 from .emitter import ExprEmitter
-from .types import llvm_type, mangled, shuffle_mask
+from .types import llvm_type, mangle_type, shuffle_mask
 
-__all__ = ["Window", "window_of", "window_vectors"]
+__all__ = ["Window", "find_window", "window_vectors"]
 
 MOST_VECTORS = 6
 """Vectors of a window: beyond, a gather is no slower."""
@@ -38,7 +38,7 @@ class Window:
         self.base, self.offsets, self.size, self.extent = base, offsets, size, extent
 
 
-def window_of(em: ExprEmitter, buffer: Buffer, index: Expr, *, masked: bool) -> Window | None:
+def find_window(em: ExprEmitter, buffer: Buffer, index: Expr, *, masked: bool) -> Window | None:
     """A vector index as a window, where it is one that this machine has instructions for. masked: perhaps no lane is read, and
     the base lies anywhere."""
     dtype = buffer.dtype
@@ -115,18 +115,18 @@ def window_vectors(em: ExprEmitter, buffer: Buffer, window: Window, dtype: DType
     bits, lanes = dtype.bits, 512 // dtype.bits
     whole = dtype.with_lanes(lanes)
     counted = f"<{lanes} x i{bits}>"
-    picks = _in_lanes(em, em.value(window.offsets), window.offsets.dtype, lanes)
+    picks = _extend_lanes(em, em.value(window.offsets), window.offsets.dtype, lanes)
     if window.offsets.dtype.bits != bits:
         picks = em.f.op(f"trunc <{lanes} x i{window.offsets.dtype.bits}> {picks} to {counted}")
     starts = range(0, window.size, lanes)
     pointer, alignment = at(window.base)
     if len(starts) * lanes <= window.extent:
-        picks, pointer = _moved_inside(em, buffer, window, picks, len(starts) * lanes, masked=mask is not None)
+        picks, pointer = _clamp_window(em, buffer, window, picks, len(starts) * lanes, masked=mask is not None)
         alignment, left = dtype.element.bytes, ""
     else:
-        left = _left(em, window)
+        left = _count_elements(em, window)
     parts = [_part(em, pointer, min(alignment, dtype.element.bytes), whole, start, left) for start in starts]
-    result = _picked(em, parts, picks, whole)
+    result = _pick_lanes(em, parts, picks, whole)
     kind = llvm_type(dtype)
     if lanes != dtype.lanes:
         many = llvm_type(whole)
@@ -138,7 +138,7 @@ def window_vectors(em: ExprEmitter, buffer: Buffer, window: Window, dtype: DType
     )
 
 
-def _in_lanes(em: ExprEmitter, value: str, dtype: DType, lanes: int) -> str:
+def _extend_lanes(em: ExprEmitter, value: str, dtype: DType, lanes: int) -> str:
     """A vector with lanes added, which are its first."""
     if dtype.lanes == lanes:
         return value
@@ -147,7 +147,7 @@ def _in_lanes(em: ExprEmitter, value: str, dtype: DType, lanes: int) -> str:
     return em.f.op(f"shufflevector {kind} {value}, {kind} poison, {shuffle_mask(order)}")
 
 
-def _moved_inside(
+def _clamp_window(
     em: ExprEmitter, buffer: Buffer, window: Window, picks: str, size: int, *, masked: bool
 ) -> tuple[str, str]:
     """The window so far down that all of its vectors lie in the buffer: its lanes then, and its address."""
@@ -164,7 +164,7 @@ def _moved_inside(
     return added, em.f.op(f"getelementptr {llvm_type(buffer.dtype)}, ptr {em.place(buffer).pointer}, {wide} {start}")
 
 
-def _left(em: ExprEmitter, window: Window) -> str:
+def _count_elements(em: ExprEmitter, window: Window) -> str:
     """Return the number of elements from the base on, typed."""
     wide = f"i{window.base.dtype.bits}"
     return f"{wide} " + em.f.op(f"sub {wide} {window.extent}, {em.value(window.base)}")
@@ -182,12 +182,12 @@ def _part(em: ExprEmitter, pointer: str, alignment: int, dtype: DType, at: int, 
     # As a comparison: without optimising, LLVM 22 ends the process over get.active.lane.mask.
     within = em.f.op(f"icmp ult <{dtype.lanes} x {wide}> <{places}>, {counts}")
     return em.f.read(
-        f"call {kind} @llvm.masked.load.{mangled(dtype)}.p0(ptr align {alignment} {there}, "
+        f"call {kind} @llvm.masked.load.{mangle_type(dtype)}.p0(ptr align {alignment} {there}, "
         f"<{dtype.lanes} x i1> {within}, {kind} zeroinitializer)"
     )
 
 
-def _picked(em: ExprEmitter, parts: list[str], picks: str, dtype: DType) -> str:
+def _pick_lanes(em: ExprEmitter, parts: list[str], picks: str, dtype: DType) -> str:
     """Lanes of several vectors, a pair after the other."""
     kind, lanes, bits = llvm_type(dtype), dtype.lanes, dtype.bits
     counted = f"<{lanes} x i{bits}>"

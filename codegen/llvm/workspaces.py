@@ -11,7 +11,7 @@ from ...ir.visit import free_vars, rewrite, rewrite_statements
 from ..abi.signature import is_checkable
 from .outline import constant_bytes
 
-__all__ = ["WORKSPACES", "with_workspaces"]
+__all__ = ["WORKSPACES", "provide_workspaces"]
 
 WORKSPACES = "workspaces"
 """The attribute of a function that tells how many of its last arguments are such memory."""
@@ -19,7 +19,7 @@ _KEPT = 8 * 1024
 """Bytes that stay on the stack, in all."""
 
 
-def with_workspaces(function: Function) -> Function:
+def provide_workspaces(function: Function) -> Function:
     """`function`, of stage "final", whose larger memory at the root, where storage planning has put it, is passed as further
     arguments, where its size is known or follows from scalar ones. What the bodies of its parallel loops need is taken from the
     stacks of their threads; where its size follows from scalars, each iteration has its own, and all are passed."""
@@ -34,7 +34,7 @@ def with_workspaces(function: Function) -> Function:
             kept.append(body.buffer)
             left -= size or 0
         body = body.body
-    body = rewrite_statements(body, lambda node: _with_own_parts(node, function, lifted))
+    body = rewrite_statements(body, lambda node: _divide_workspaces(node, function, lifted))
     for buffer in reversed(kept):
         body = Allocate(buffer, body)
     arguments = function.arguments
@@ -52,7 +52,7 @@ def _follows(extents: tuple[Expr, ...], function: Function) -> bool:
     return all(is_checkable(extent) and set(free_vars(extent)) <= set(function.scalars) for extent in extents)
 
 
-def _with_own_parts(node: Node, function: Function, lifted: list[Buffer]) -> Stmt | None:
+def _divide_workspaces(node: Node, function: Function, lifted: list[Buffer]) -> Stmt | None:
     """A parallel loop whose iterations work in parts of memory from outside, which `lifted` gains; None where they need none."""
     if (
         not isinstance(node, For)
@@ -84,7 +84,7 @@ def _with_own_parts(node: Node, function: Function, lifted: list[Buffer]) -> Stm
         if not isinstance(access, (BufferLoad, BufferStore)) or access.buffer not in wholes:
             return None
         whole, begin = wholes[access.buffer]
-        return replace(access, buffer=whole, indices=(_shifted(access.indices[0], begin),))
+        return replace(access, buffer=whole, indices=(_shift(access.indices[0], begin),))
 
     body = rewrite(body, moved)
     for buffer in reversed(kept):
@@ -93,7 +93,7 @@ def _with_own_parts(node: Node, function: Function, lifted: list[Buffer]) -> Stm
     return replace(node, body=body)
 
 
-def _shifted(index: Expr, by: Expr) -> Expr:
+def _shift(index: Expr, by: Expr) -> Expr:
     """An index, or indices, so many elements further on."""
     wide = by.astype(index.dtype.with_lanes(1))
     if isinstance(index, Ramp):

@@ -42,7 +42,7 @@ def chain(value: Expr) -> list[Step] | Refusal:
             return leaf
         if leaf is not None:
             begin = Step("fill", None, leaf.numbers) if leaf.load is None else Step("mov", leaf.load)
-            return _clipped([begin, *reversed(steps)])
+            return _merge_clips([begin, *reversed(steps)])
         taken = _last(value)
         if isinstance(taken, Refusal):
             return taken
@@ -76,7 +76,7 @@ def _last(value: Expr) -> tuple[Expr, Step] | Refusal:
         return value.a, Step("add", None, (-value.b.value,))
     op = _OPS.get(type(value)) if isinstance(value, BinaryOp) else None
     if op is None or not isinstance(value, BinaryOp):
-        return _refused(value)
+        return _refusal(value)
     for rest, other in ((value.a, value.b), (value.b, value.a)):
         leaf = _leaf(other)
         if isinstance(leaf, Refusal):
@@ -96,7 +96,7 @@ def _shift(value: Expr) -> tuple[Expr, Step] | None:
     return None
 
 
-def _refused(value: Expr) -> Refusal:
+def _refusal(value: Expr) -> Refusal:
     if isinstance(value, Mul):
         return Refusal(
             "a product is the array's work, not the ALU's",
@@ -118,7 +118,7 @@ def _refused(value: Expr) -> Refusal:
     )
 
 
-def _clipped(steps: list[Step]) -> list[Step]:
+def _merge_clips(steps: list[Step]) -> list[Step]:
     """A max and a min, both of numbers, as one clip."""
     short: list[Step] = []
     for step in steps:

@@ -16,7 +16,7 @@ from ..sources import Sources
 from ..target import Backend, Target
 from .errors import NotOnAccelerator
 from .intrinsics import FEATURE
-from .program import program_of
+from .program import build_program
 
 __all__ = ["BACKEND"]
 
@@ -36,7 +36,7 @@ def _kernel(function: Function) -> Kernel:
             reason=f"{symbols[0].name} is known in a call only, and the stream of instructions is made here",
             fix="give shapes as numbers, and build a kernel for each",
         )
-    signature, program = make_signature(function, ()), program_of(function)
+    signature, program = make_signature(function, ()), build_program(function)
     sources = Sources(
         "an accelerator's kernel",
         {"ir": lambda: str(function), "asm": lambda: program.listing},

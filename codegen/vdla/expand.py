@@ -152,7 +152,7 @@ class _Host:
             if chosen is not None:
                 self.run(chosen, values)
         elif not isinstance(node, Assert) or not _number(node.condition, values):
-            raise _refused(
+            raise _refuse(
                 f"`{str(node).strip()[:200]}`",
                 "the host of the accelerator runs loops and conditions over them",
                 "compute it as a stage of its own, on another target",
@@ -160,7 +160,7 @@ class _Host:
 
     def _loop(self, node: For, values: dict[Var, int]) -> None:
         if node.kind is LoopKind.THREAD:
-            raise _refused(
+            raise _refuse(
                 f"a loop bound to {node.thread}",
                 "it has no threads but virtual ones",
                 's[T].bind(axis, te.thread_axis("vthread"))',
@@ -178,7 +178,7 @@ class _Host:
             self.run(node.body, values)
             return
         if buffer.dtype != scratchpad.dtype:
-            raise _refused(
+            raise _refuse(
                 f"{buffer.name} of {buffer.dtype} in {buffer.scope}",
                 f"that memory holds {scratchpad.dtype}",
                 "copy int8 tensors to vdla.inp_buffer and vdla.wgt_buffer, and keep int32 in vdla.acc_buffer",
@@ -249,7 +249,7 @@ class _Host:
                 )
             )
         if len(self.expansion.stream) > _MOST_INSTRUCTIONS:
-            raise _refused(
+            raise _refuse(
                 f"a stream of more than {_MOST_INSTRUCTIONS} instructions",
                 "the host would send nothing else",
                 "let one copy, and one tensorized nest, do more: compute_at loops further out, with larger tiles",
@@ -270,7 +270,7 @@ class _Host:
         return replace(place, name=f"{place.name}.{part}", begin=place.begin + part * size, size=size), offset % size
 
 
-def _refused(what: str, reason: str, fix: str) -> NotOnAccelerator:
+def _refuse(what: str, reason: str, fix: str) -> NotOnAccelerator:
     return NotOnAccelerator(f"the accelerator cannot do {what}", reason=reason, called=user_source(), fix=fix)
 
 
@@ -288,13 +288,13 @@ def _template(node: Evaluate) -> _Template:
     args = iter(node.value.args)
     op = next(args)
     assert isinstance(op, StringImm)
-    extents = [_known(args) for _ in range(_known(args))]
+    extents = [_require_number(args) for _ in range(_require_number(args))]
     operands: list[tuple[Buffer, _Index, list[int]]] = []
-    for _ in range(_known(args)):
+    for _ in range(_require_number(args)):
         pointer = next(args)
         assert isinstance(pointer, Call) and isinstance(pointer.args[0], BufferLoad)
         load = pointer.args[0]
-        operands.append((load.buffer, _index(load), [_known(args) for _ in extents]))
+        operands.append((load.buffer, _index(load), [_require_number(args) for _ in extents]))
     numbers = tuple(arg.value for arg in args if isinstance(arg, IntImm))
     kept = 3 if op.value == "gemm" else 0
     if op.value == "dma_copy2d":
@@ -304,7 +304,7 @@ def _template(node: Evaluate) -> _Template:
     return _Template(op.value, tuple(extents), known, numbers)
 
 
-def _known(args: Iterator[Expr]) -> int:
+def _require_number(args: Iterator[Expr]) -> int:
     arg = next(args)
     assert isinstance(arg, IntImm)
     return arg.value
@@ -364,7 +364,7 @@ def _number(value: Expr, values: Mapping[Var, int]) -> int:
         return _number(value.args[0], values)
     operator: Any = _OPERATORS.get(type(value)) if isinstance(value, BinaryOp) else None
     if operator is None or not isinstance(value, BinaryOp):
-        raise _refused(
+        raise _refuse(
             f"a loop over `{value}`",
             "the host knows loops and numbers, and no data",
             "give extents as numbers, and keep conditions on data out of what the accelerator computes",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .instructions import UNITS, Instruction, Operand, touched
+from .instructions import UNITS, Instruction, Operand, accessed_offsets
 
 __all__ = ["History"]
 
@@ -50,6 +50,6 @@ class History:
 
 def _elements(instruction: Instruction, operand: Operand) -> tuple[Any, slice | NDArray[Any]]:
     """All units, and the elements of the memory that an operand touches."""
-    low, high, offsets = touched(instruction.extents, operand.strides)
+    low, high, offsets = accessed_offsets(instruction.extents, operand.strides)
     first = operand.place.begin + operand.offset
     return slice(None), slice(first + low, first + high) if offsets is None else offsets + first

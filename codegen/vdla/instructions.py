@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DRAM", "UNITS", "Instruction", "Operand", "Place", "grid", "touched"]
+__all__ = ["DRAM", "UNITS", "Instruction", "Operand", "Place", "grid", "accessed_offsets"]
 
 UNITS = ("ld", "ex", "st")
 """The queues: load, compute and store, as listings name them."""
@@ -92,14 +92,14 @@ class Instruction:
         return prod(self.extents) * np.dtype(dram.dtype).itemsize if dram is not None else 0
 
     def __str__(self) -> str:
-        operands = [*(_shown(each, self.extents) for each in self.operands), *map(str, self.numbers)]
+        operands = [*(_show_operand(each, self.extents) for each in self.operands), *map(str, self.numbers)]
         pops = "".join(f"{self.unit}.pop_dep_from({unit}); " for unit in self.pops)
         pushes = "".join(f"; {self.unit}.push_dep_to({unit})" for unit in self.pushes)
         loops = " x ".join(map(str, self.extents)) or "1"
         return f"{pops}{self.unit}.{self.op}({', '.join(operands)}) over {loops}{pushes}"
 
 
-def _shown(operand: Operand, extents: tuple[int, ...]) -> str:
+def _show_operand(operand: Operand, extents: tuple[int, ...]) -> str:
     """`A.vdla.inp_buffer[64: 8, 1]`: the first element, and a stride for each loop."""
     strides = ", ".join(map(str, operand.strides)) if extents else ""
     return f"{operand.place.name}[{operand.offset}{': ' + strides if strides else ''}]"
@@ -118,7 +118,7 @@ def grid(extents: tuple[int, ...], strides: tuple[int, ...]) -> NDArray[Any]:
 
 
 @lru_cache(maxsize=512)
-def touched(extents: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int, NDArray[Any] | None]:
+def accessed_offsets(extents: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int, NDArray[Any] | None]:
     """(lowest, highest + 1, all) of the offsets that are touched; None for all of them in between."""
     offsets = grid(extents, strides).reshape(-1)
     low, high = int(offsets.min()), int(offsets.max()) + 1

@@ -17,7 +17,7 @@ from ...te.axis import reduce_axis, var
 from ...te.compute import compute, placeholder
 from ...te.extern_calls import call_extern, target_has
 from ...te.intrin_declaration import decl_buffer, decl_tensor_intrin
-from ...te.intrinsics.registry import get, shipped
+from ...te.intrinsics.registry import get, register_intrinsic
 from ...te.reduce import sum as reduce_sum
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
@@ -29,7 +29,7 @@ FEATURE = GEMM = "vdla.gemm"
 """What te.target_has asks for; and the function that the intrinsic calls."""
 
 
-@shipped("vdla.gemm", listed=False)
+@register_intrinsic("vdla.gemm", listed=False)
 def _gemm(rows: int, lanes: int, depth: int, step: int = 1) -> TensorIntrin:
     a = placeholder(((rows - 1) * step + 1, depth), "int8", "a")
     b = placeholder((lanes, depth), "int8", "b")
@@ -37,7 +37,7 @@ def _gemm(rows: int, lanes: int, depth: int, step: int = 1) -> TensorIntrin:
     c = compute(
         (rows, lanes), lambda i, j: reduce_sum(a[i * step, k].astype("int32") * b[j, k].astype("int32"), axis=k), "c"
     )
-    binds = {tensor: _declared(tensor, acc_buffer if tensor is c else "") for tensor in (a, b, c)}
+    binds = {tensor: _declare(tensor, acc_buffer if tensor is c else "") for tensor in (a, b, c)}
 
     def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
         left, right = ins
@@ -82,7 +82,7 @@ def _gemm(rows: int, lanes: int, depth: int, step: int = 1) -> TensorIntrin:
     return decl_tensor_intrin(c.op, bodies, f"vdla.gemm{rows}x{lanes}x{depth}", binds)
 
 
-def _declared(tensor: Tensor, scope: str) -> Buffer:
+def _declare(tensor: Tensor, scope: str) -> Buffer:
     return decl_buffer(
         tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), var("column")], offset_factor=1, scope=scope
     )

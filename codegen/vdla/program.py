@@ -24,7 +24,7 @@ from .select import select
 from .simulator import Report, simulate
 from .threads import interleaved, kept
 
-__all__ = ["Program", "program_of"]
+__all__ = ["Program", "build_program"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Program:
             ]
         )
 
-    def with_stream(self, stream: Sequence[Instruction]) -> Program:
+    def replace_stream(self, stream: Sequence[Instruction]) -> Program:
         """The same memories with other instructions: for looking at what a change does."""
         return replace(self, stream=tuple(stream))
 
@@ -68,7 +68,7 @@ class Program:
         return simulate(self.stream, memories)
 
 
-def program_of(function: Function) -> Program:
+def build_program(function: Function) -> Program:
     """The program of a lowered function (stage "loops") whose extents are numbers.
 
     Raises ScratchpadOverflow (TW0440) and NotOnAccelerator (TW0441).
@@ -81,7 +81,7 @@ def program_of(function: Function) -> Program:
     dtypes = {scope: pad.dtype for scope, pad in MACHINE.scratchpads.items()}
     dtypes |= {place.memory: place.dtype for place in expansion.places.values()}
     constants = {f"{DRAM}:{hidden[buffer]}": held for buffer, held in function.constant_buffers.items()}
-    stream = with_tokens(expansion.stream, expansion.sizes)
+    stream = add_tokens(expansion.stream, expansion.sizes)
     return Program(function.name, stream, expansion.sizes, dtypes, constants)
 
 
@@ -98,7 +98,7 @@ def program_of(function: Function) -> Program:
 # so what belongs to one of them never waits for another, and copies go on while the array computes.
 
 
-def with_tokens(stream: Sequence[Instruction], sizes: Mapping[str, int]) -> tuple[Instruction, ...]:
+def add_tokens(stream: Sequence[Instruction], sizes: Mapping[str, int]) -> tuple[Instruction, ...]:
     """`stream`, in program order, with the tokens that keep its meaning. sizes: of each memory, in elements."""
     history = History(stream, sizes)
     known = [[0] * len(UNITS) for _ in UNITS]

@@ -19,7 +19,7 @@ from ...ir.analysis.linear import linear, occurs
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Call, Cast, Expr, IntImm, StringImm, Var
 from ...ir.ops import const
-from ...ir.pointers import READS, WRITES, pointed_to, pointer
+from ...ir.pointers import READS, WRITES, pointed_buffer, pointer
 from ...ir.stmt import Attr, BufferStore, Evaluate, For, LoopKind, Seq, Stmt
 from ...ir.visit import Rewriter, seq, substitute
 from .alu import Refusal, Step, chain
@@ -39,7 +39,7 @@ class _Selector(Rewriter):
     def For(self, node: For) -> Stmt:
         loops, leaf = _nest(node)
         if loops and isinstance(leaf, (BufferStore, Evaluate)):
-            selected = _selected(loops, leaf)
+            selected = _select(loops, leaf)
             if not isinstance(selected, Refusal):
                 return selected
         return self.generic(node)
@@ -51,7 +51,7 @@ class _Selector(Rewriter):
         return self._single(node)
 
     def _single(self, node: BufferStore | Evaluate) -> Stmt:
-        selected = _selected((), node)
+        selected = _select((), node)
         if isinstance(selected, Refusal):
             raise NotOnAccelerator(
                 f"the accelerator cannot do `{str(node).strip()[:200]}`",
@@ -80,19 +80,19 @@ def _nest(node: Stmt) -> tuple[tuple[For, ...], Stmt]:
             return tuple(loops), node
 
 
-def _selected(loops: Sequence[For], leaf: BufferStore | Evaluate) -> Stmt | Refusal:
+def _select(loops: Sequence[For], leaf: BufferStore | Evaluate) -> Stmt | Refusal:
     if isinstance(leaf, Evaluate):
         return _gemm(loops, leaf)
     scope, value = leaf.buffer.scope, leaf.value
     source = value.value if isinstance(value, Cast) else value
     if leaf.predicate is not None:
         return Refusal("it stores under a mask", "leave the loops around it serial")
-    if isinstance(source, BufferLoad) and _on_chip(source.buffer) != _on_chip(leaf.buffer):
+    if isinstance(source, BufferLoad) and _is_on_chip(source.buffer) != _is_on_chip(leaf.buffer):
         return _copy(loops, leaf, source)
     if scope == acc_buffer:
         return _alu(loops, leaf)
     name = leaf.buffer.name
-    if not _on_chip(leaf.buffer):
+    if not _is_on_chip(leaf.buffer):
         return Refusal(
             f"{name} lies in DRAM, where nothing is computed",
             f"CL = s.cache_write({name}, vdla.acc_buffer), or s[...].set_scope(vdla.acc_buffer) for what is no output; "
@@ -104,7 +104,7 @@ def _selected(loops: Sequence[For], leaf: BufferStore | Evaluate) -> Stmt | Refu
     )
 
 
-def _on_chip(buffer: Buffer) -> bool:
+def _is_on_chip(buffer: Buffer) -> bool:
     return buffer.scope in MACHINE.scratchpads
 
 
@@ -259,9 +259,9 @@ def _gemm(loops: Sequence[For], leaf: Evaluate) -> Stmt | Refusal:
     inner = ((c0, c1, 0), (a0, 0, a1), (0, b0, b1))
     operands: list[_Operand] = []
     for argument, strides in zip(call.args[1:4], inner, strict=True):
-        pointed = pointed_to(argument)
+        pointed = pointed_buffer(argument)
         assert pointed is not None and isinstance(argument, Call) and isinstance(argument.args[0], BufferLoad)
-        if not _on_chip(pointed[0]):
+        if not _is_on_chip(pointed[0]):
             memory = ("acc", "inp", "wgt")[len(operands)]
             return Refusal(
                 f"its operand {pointed[0].name} lies in DRAM",

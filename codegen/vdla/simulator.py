@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...errors import user_source
 from .errors import QueueDeadlock, QueueRace, ScratchpadFault, TokenLeft
 from .history import History
-from .instructions import UNITS, Instruction, Operand, grid, touched
+from .instructions import UNITS, Instruction, Operand, accessed_offsets, grid
 from .machine import MACHINE, Machine
 
 __all__ = ["Report", "simulate"]
@@ -212,10 +212,10 @@ class _Memories:
         _DO[instruction.op](instruction, [self._elements(instruction, each) for each in instruction.operands])
         target = instruction.operands[0]
         if target.place.memory in self.written:
-            self.written[target.place.memory][self._places(instruction, target)] = True
+            self.written[target.place.memory][self._offsets(instruction, target)] = True
 
     def _check_place(self, instruction: Instruction, operand: Operand) -> None:
-        low, high, _ = touched(instruction.extents, operand.strides)
+        low, high, _ = accessed_offsets(instruction.extents, operand.strides)
         if operand.offset + low < 0 or operand.offset + high > operand.place.size:
             raise ScratchpadFault(
                 f"`{instruction}` leaves {operand.place.name}",
@@ -227,7 +227,7 @@ class _Memories:
 
     def _check_written(self, instruction: Instruction, operand: Operand) -> None:
         written = self.written.get(operand.place.memory)
-        if self.fault is None and written is not None and not written[self._places(instruction, operand)].all():
+        if self.fault is None and written is not None and not written[self._offsets(instruction, operand)].all():
             self.fault = ScratchpadFault(
                 f"`{instruction}` reads what nobody has written",
                 called=user_source(),
@@ -235,11 +235,11 @@ class _Memories:
                 fix="a copy, or a fill, has to come before it",
             )
 
-    def _places(self, instruction: Instruction, operand: Operand) -> NDArray[Any]:
+    def _offsets(self, instruction: Instruction, operand: Operand) -> NDArray[Any]:
         return grid(instruction.extents, operand.strides) + (operand.place.begin + operand.offset)
 
     def _elements(self, instruction: Instruction, operand: Operand) -> tuple[NDArray[Any], NDArray[Any]]:
-        return self.content[operand.place.memory], self._places(instruction, operand)
+        return self.content[operand.place.memory], self._offsets(instruction, operand)
 
 
 _Elements = Sequence[tuple[NDArray[Any], NDArray[Any]]]

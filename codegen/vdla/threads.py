@@ -80,7 +80,11 @@ class _Joined(Rewriter):
         parts: list[Stmt] = []
         for part in done.body if isinstance(done, Seq) else (done,):
             before = parts[-1] if parts else None
-            joined = _behind(before, part) if isinstance(before, For) and before.kind is LoopKind.UNROLLED else None
+            joined = (
+                _prepend_loop_begin(before, part)
+                if isinstance(before, For) and before.kind is LoopKind.UNROLLED
+                else None
+            )
             if joined is None:
                 parts.append(part)
             else:
@@ -88,13 +92,13 @@ class _Joined(Rewriter):
         return seq(*parts)
 
 
-def _behind(loop: For, part: Stmt) -> Stmt | None:
+def _prepend_loop_begin(loop: For, part: Stmt) -> Stmt | None:
     """`part`, with what the loop does before the same threads begin there; None where they do not."""
     if isinstance(part, Allocate):
-        body = _behind(loop, part.body)
+        body = _prepend_loop_begin(loop, part.body)
         return None if body is None else Allocate(part.buffer, body)
     if isinstance(part, Seq) and part.body:
-        first = _behind(loop, part.body[0])
+        first = _prepend_loop_begin(loop, part.body[0])
         return None if first is None else seq(first, *part.body[1:])
     if isinstance(part, Evaluate) and _only_loads(part) and _only_loads(loop):
         return seq(part, loop)

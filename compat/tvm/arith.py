@@ -17,13 +17,13 @@ from ...ir.analysis.digits import IterSplit as IterSplitExpr
 from ...ir.analysis.digits import IterSum as IterSumExpr
 from ...ir.analysis.integer_systems import Constraints as IntConstraints
 from ...ir.analysis.integer_systems import Transform as IntConstraintsTransform
-from ...ir.analysis.integer_systems import deskewed, solve_equations, solve_inequalities
-from ...ir.analysis.solved_bound import coefficients_of, solved_bound
+from ...ir.analysis.integer_systems import deskew, solve_equations, solve_inequalities
+from ...ir.analysis.solved_bound import collect_coefficients, solved_bound
 from ...ir.arith import Analyzer as _Analyzer
 from ...ir.arith.modular import Modular
 from ...ir.dtype import DType
 from ...ir.expr import Expr, Range, Var
-from ...ir.ops import constant_of
+from ...ir.ops import integer_value
 from ...ir.visit import free_vars
 
 __all__ = [
@@ -140,7 +140,7 @@ class Analyzer(_Analyzer):
         for var, domain in (dom_map or {}).items():
             lo, hi = domain.min_value, domain.max_value
             if lo is _NEG_INF or hi is _POS_INF:
-                within.bind(var, (constant_of(lo), constant_of(hi)))
+                within.bind(var, (integer_value(lo), integer_value(hi)))
             else:
                 within.bind(var, Range(lo, hi - lo + 1))
         lo, hi = symbolic_bounds(within, expr, dom_map or {})
@@ -173,7 +173,7 @@ def detect_linear_equation(expr: Expr, var_list: Sequence[Var]) -> list[Expr]:
     """The coefficient of each variable and then the rest, [c0, c1, ..., base]: expr = c0 * var_list[0] + ... + base. Empty
     where it is no such sum."""
     over = set(var_list)
-    form = coefficients_of(expr, over)
+    form = collect_coefficients(expr, over)
     return [] if form is None else [form.get(var, ops.const(0, expr.dtype)) for var in (*var_list, None)]
 
 
@@ -187,7 +187,7 @@ def deduce_bound(
     none, or where it is not linear in `var`. hint_map: what coefficients lie within."""
     analyzer = Analyzer()
     for each, domain in {**hint_map, **relax_map}.items():
-        analyzer.bind(each, (constant_of(domain.min_value), constant_of(domain.max_value)))
+        analyzer.bind(each, (integer_value(domain.min_value), integer_value(domain.max_value)))
     found = solved_bound(var, cond, analyzer, relax_map)
     if found is None:
         return IntervalSet(_POS_INF, _NEG_INF)
@@ -225,7 +225,7 @@ def solve_linear_inequalities(
 ) -> IntConstraints | IntConstraintsTransform:
     """Each variable within bounds in those after it; with deskew_range, by variables of their own that begin at 0."""
     system = _system(equations, variables, ranges)
-    return deskewed(system) if deskew_range else solve_inequalities(system)
+    return deskew(system) if deskew_range else solve_inequalities(system)
 
 
 def _system(relations: Any, variables: Sequence[Var] | None, ranges: Mapping[Var, Range] | None) -> IntConstraints:
@@ -300,7 +300,7 @@ def normalize_to_iter_sum(index: Expr, input_iters: Mapping[Var, Range]) -> Iter
 
 def normalize_iter_map_to_expr(expr: Any) -> Expr:
     """The expression of a sum of digits."""
-    return digits.normalized(expr)
+    return digits.normalize(expr)
 
 
 def iter_map_simplify(
@@ -312,7 +312,7 @@ def iter_map_simplify(
 ) -> list[Expr]:
     """The indices in the form of the map that they are, or as they were where they are none."""
     found = detect_iter_map(indices, input_iters, predicate, False, check_level, simplify_trivial_iterators)
-    return [_Analyzer().simplify(digits.normalized(each)) for each in found] or list(indices)
+    return [_Analyzer().simplify(digits.normalize(each)) for each in found] or list(indices)
 
 
 def subspace_divide(

@@ -12,7 +12,7 @@ from ...ir import Function, Var
 from ...ir.arith import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, Node
-from ...ir.ops import constant_of
+from ...ir.ops import integer_value
 from ...ir.stmt import Allocate, BufferStore
 from ...ir.visit import rewrite
 from ...te import Tensor
@@ -90,7 +90,7 @@ def _same(one: Any, other: Any) -> bool:
         return True
     difference = one - other
     simplified = Analyzer().simplify(difference) if isinstance(difference, Expr) else difference
-    value = constant_of(simplified, simplified)
+    value = integer_value(simplified, simplified)
     return isinstance(value, int) and value == 0
 
 

@@ -44,7 +44,7 @@ class IRBuilder(ProgramBuilder):
         """Open a scope, at whose end facts and memory of its statements end."""
         self._scopes.append([])
         yield
-        self._add(self._closed())
+        self._add(self._close_scope())
 
     def get(self) -> Stmt:
         """All statements so far as one, with TVM's names."""

@@ -18,7 +18,7 @@ from ...ir.passes.common.flatten import flatten
 from ...ir.passes.common.hoist import hoist_invariants
 from ...ir.passes.common.loop_partition import loop_partition
 from ...ir.passes.common.narrow import narrow_offsets
-from ...ir.passes.common.options import PassOptions, with_options
+from ...ir.passes.common.options import PassOptions, apply_options
 from ...ir.passes.common.simplify import simplify
 from ...ir.passes.common.storage import plan_storage
 from ...ir.passes.common.unroll import unroll
@@ -180,5 +180,5 @@ def VectorizeLoop(enable_vectorize: bool = True) -> ModulePass:
     """Off, vectorized loops become serial. On, they are kept: lanes are made when the function is built."""
     options = PassOptions(vectorize=enable_vectorize)
     return ModulePass(
-        lambda mod: _each(mod, lambda function: with_options(ours(function), options)), "tir.VectorizeLoop"
+        lambda mod: _each(mod, lambda function: apply_options(ours(function), options)), "tir.VectorizeLoop"
     )

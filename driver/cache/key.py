@@ -16,7 +16,7 @@ import numpy as np
 
 from ...arguments import is_sequence
 from ...autoschedule.registry import registered
-from ...codegen.calibration import calibration_of
+from ...codegen.calibration import read_calibration
 from ...codegen.result import BuildOptions
 from ...codegen.target import Target
 from ...importing import LOADS, PACKAGE, ROOT, source_digest
@@ -83,7 +83,7 @@ def _total(name: str, what: Any, args: Any) -> Any:
 
 def _target_text(target: Target) -> str:
     """The target as it was given, and what it stands for here: every feature of the processor, and what was measured of it."""
-    measured = calibration_of(target)
+    measured = read_calibration(target)
     known = "" if measured is None else f" calibrated {measured.digest}"
     return f"{target} {target.llvm_triple} {target.llvm_cpu} {target.llvm_features}{known}"
 

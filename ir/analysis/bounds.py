@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ..arith.analyzer import Analyzer
-from ..arith.bounds import interval_of, is_exact, value_form
+from ..arith.bounds import bound_node, is_exact, value_form
 from ..arith.interval import EVERYTHING, INTERVAL_OF, Interval
 from ..arith.linear import LinearForm
-from ..arith.sums import expression_of
+from ..arith.sums import build_expression
 from ..expr import Add, BinaryOp, Broadcast, Cast, Expr, IntImm, Mul, Ramp, Var
 from ..visit import free_vars
 from .linear import is_index
@@ -47,9 +47,9 @@ class IntervalEvaluator:
             case Var():
                 return self._variable(expr)
             case BinaryOp() if type(expr) in INTERVAL_OF:
-                return self._of_operator(expr)
+                return self._evaluate_operator(expr)
             case Cast() if expr.value.dtype.element.is_integer and expr.dtype.element.is_integer:
-                return self._fitted(expr, self(expr.value), expr)
+                return self._fit(expr, self(expr.value), expr)
             case Ramp():
                 return INTERVAL_OF[Add](
                     self(expr.base), INTERVAL_OF[Mul](self(expr.stride), Interval(0, expr.lanes - 1))
@@ -59,10 +59,10 @@ class IntervalEvaluator:
             case _:
                 return EVERYTHING
 
-    def _of_operator(self, expr: BinaryOp) -> Interval:
-        return self._fitted(expr, INTERVAL_OF[type(expr)](self(expr.a), self(expr.b)), expr.a, expr.b)
+    def _evaluate_operator(self, expr: BinaryOp) -> Interval:
+        return self._fit(expr, INTERVAL_OF[type(expr)](self(expr.a), self(expr.b)), expr.a, expr.b)
 
-    def _fitted(self, expr: Expr, values: Interval, *index: Expr) -> Interval:
+    def _fit(self, expr: Expr, values: Interval, *index: Expr) -> Interval:
         """Fit bounds computed over the integers to a value that may wrap unless all of `index` is index arithmetic."""
         dtype = expr.dtype.element
         if dtype.is_integer and not values.within(dtype.least, dtype.greatest) and not all(map(self._is_index, index)):
@@ -78,8 +78,8 @@ def symbolic_bounds(analyzer: Analyzer, expr: Expr, over: Iterable[Var]) -> tupl
     elimination = _Elimination(analyzer, set(over))
     low, high = (elimination.end(value_form(scope, node), upwards) for upwards in (False, True))
     return (
-        None if low is None else analyzer.simplify(expression_of(scope, low, node.dtype)),
-        None if high is None else analyzer.simplify(expression_of(scope, high, node.dtype)),
+        None if low is None else analyzer.simplify(build_expression(scope, low, node.dtype)),
+        None if high is None else analyzer.simplify(build_expression(scope, high, node.dtype)),
     )
 
 
@@ -99,7 +99,7 @@ class _Elimination:
             if not moving:
                 return form
             atom = max(moving, key=lambda a: (not isinstance(a, Var), self.scope.known.order.get(a, -1)))
-            end = self._of_atom(atom, (form.coeffs[atom] > 0) == upwards)
+            end = self._eliminate_atom(atom, (form.coeffs[atom] > 0) == upwards)
             if end is None:
                 return None
             form = form.replaced(atom, end)
@@ -113,25 +113,25 @@ class _Elimination:
 
     def _range(self, var: Var) -> Span | None:
         """All values of a variable, perhaps in earlier variables."""
-        low, high = self._of_variable(var, False), self._of_variable(var, True)
+        low, high = self._eliminate_variable(var, False), self._eliminate_variable(var, True)
         if low is None or high is None:
             return None
-        return Span(expression_of(self.scope, low, var.dtype), expression_of(self.scope, high, var.dtype), None)
+        return Span(build_expression(self.scope, low, var.dtype), build_expression(self.scope, high, var.dtype), None)
 
-    def _of_variable(self, var: Var, upwards: bool) -> LinearForm | None:
+    def _eliminate_variable(self, var: Var, upwards: bool) -> LinearForm | None:
         known = (self.scope.known.highs if upwards else self.scope.known.lows).get(var)
         return known if known is not None else self._constant(var, upwards)
 
-    def _of_atom(self, atom: Expr, upwards: bool) -> LinearForm | None:
+    def _eliminate_atom(self, atom: Expr, upwards: bool) -> LinearForm | None:
         """The greatest or least value of an atom, perhaps in earlier variables of `over`."""
         if isinstance(atom, Var):
-            return self._of_variable(atom, upwards)
+            return self._eliminate_variable(atom, upwards)
         span = self.spans(atom) if is_exact(self.scope, atom) else None
         if span is None:
             return self._constant(atom, upwards)
         return value_form(self.scope, span.high if upwards else span.low)
 
     def _constant(self, atom: Expr, upwards: bool) -> LinearForm | None:
-        lo, hi = interval_of(self.scope, atom)
+        lo, hi = bound_node(self.scope, atom)
         end = hi if upwards else lo
         return None if end is None else LinearForm({}, end)

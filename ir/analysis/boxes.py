@@ -14,10 +14,10 @@ from .. import ops
 from ..arith.analyzer import Analyzer
 from ..arith.linear import LinearForm
 from ..expr import Expr, IterVar, Var
-from ..ops import constant_of
+from ..ops import integer_value
 from .regions import Span
 
-__all__ = ["Bound", "Box", "Unbounded", "boxes_of"]
+__all__ = ["Bound", "Box", "Unbounded", "solve_boxes"]
 
 _ENDLESS = 1 << 30
 _ROUNDS = 4
@@ -44,14 +44,14 @@ class Box:
 
     @property
     def steps(self) -> int | None:
-        return constant_of(self.extent)
+        return integer_value(self.extent)
 
 
 class Unbounded(Exception):
     """The equations left an unknown that no range is found for."""
 
 
-def boxes_of(
+def solve_boxes(
     bounds: Sequence[Bound],
     unknowns: Sequence[Var],
     analyzer: Analyzer,
@@ -62,7 +62,7 @@ def boxes_of(
 
     knows: whether no unknown occurs in an expression.
     """
-    return _Boxes(bounds, unknowns, analyzer, knows).ordered()
+    return _Boxes(bounds, unknowns, analyzer, knows).order()
 
 
 class _Boxes:
@@ -79,7 +79,7 @@ class _Boxes:
         self.before: set[Var] = set()
         """The unknowns whose values, and not only their ranges, those after them may speak of."""
 
-    def ordered(self) -> dict[Var, Box]:
+    def order(self) -> dict[Var, Box]:
         self._start()
         self._narrow(self.free)
         for var in self.free:
@@ -125,7 +125,7 @@ class _Boxes:
         lows, highs = list[Expr](), list[Expr]()
         changed = False
         for bound in self.bounds:
-            box = self._by_bound(var, bound, lows, highs)
+            box = self._bound_by_condition(var, bound, lows, highs)
             if box is not None and _shorter(box, best):
                 best, changed = box, True
         if best is not None and best.own:
@@ -133,14 +133,14 @@ class _Boxes:
             highs.append(ops.subtract(ops.add(best.begin, best.extent), 1))
         for low in lows:
             for high in highs:
-                box = self._between(low, high, best is None)
+                box = self._intersect_bounds(low, high, best is None)
                 if box is not None and _shorter(box, best):
                     best, changed = box, True
         if best is not None:
             self.boxes[var] = best
         return changed
 
-    def _by_bound(self, var: Var, bound: Bound, lows: list[Expr], highs: list[Expr]) -> Box | None:
+    def _bound_by_condition(self, var: Var, bound: Bound, lows: list[Expr], highs: list[Expr]) -> Box | None:
         """The range that one condition leaves to `var`, the others lying in their ranges."""
         coeff = bound.form.coeffs.get(var, 0)
         if not coeff:
@@ -184,7 +184,7 @@ class _Boxes:
             rest = rest.plus(span.scaled(coeff))
         return rest
 
-    def _between(self, low: Expr, high: Expr, symbolic: bool) -> Box | None:
+    def _intersect_bounds(self, low: Expr, high: Expr, symbolic: bool) -> Box | None:
         steps = self.analyzer.simplify(ops.add(ops.subtract(high, low), 1))
         most = self.analyzer.interval(steps).hi
         if most is not None and most < _ENDLESS:

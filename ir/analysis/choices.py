@@ -20,10 +20,10 @@ from ..ops import maximum, minimum
 from ..visit import Rewriter
 from .linear import linear
 
-__all__ = ["merged"]
+__all__ = ["merge_choices"]
 
 
-def merged(choice: Select | IfThenElse, analyzer: Analyzer) -> Expr | None:
+def merge_choices(choice: Select | IfThenElse, analyzer: Analyzer) -> Expr | None:
     """An integer choice as an expression that has its value, in which the comparison is a minimum or maximum or is not
     there at all; None where none is found."""
     condition = choice.condition

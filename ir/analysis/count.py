@@ -11,7 +11,7 @@ from ..expr import Add, Cast, Expr, IntImm, Max, Mul, Sub, Var
 from ..ops import is_const
 from ..visit import free_vars
 
-__all__ = ["ONE", "ZERO", "Count", "Number", "at_most", "least", "product", "value_of"]
+__all__ = ["ONE", "ZERO", "Count", "Number", "bound_count", "least", "product", "evaluate_count"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +59,7 @@ class Count:
             other = Count.of(other)
         form = self.form.scaled(other.form.const)
         for symbols, factor in other.form.coeffs.items():
-            form = form.plus(_multiplied(self.form, symbols), factor)
+            form = form.plus(_multiply_forms(self.form, symbols), factor)
         return Count(form, self.is_exact and other.is_exact)
 
     def __rmul__(self, other: int) -> Count:
@@ -102,12 +102,12 @@ ZERO, ONE = Count.of(0), Count.of(1)
 Number = int | Count
 
 
-def value_of(number: Number) -> int | None:
+def evaluate_count(number: Number) -> int | None:
     """The number as an integer; None where a symbol is in it."""
     return number if isinstance(number, int) else number.value
 
 
-def at_most(number: Number) -> Count:
+def bound_count(number: Number) -> Count:
     """The same number, which may not be reached."""
     return Count.of(number, False) if isinstance(number, int) else number.at_most()
 
@@ -125,7 +125,7 @@ def least(a: Number, b: Number) -> Number:
     the second, where it is certainly no more or the first is known as an expression alone."""
     if isinstance(a, int) and isinstance(b, int):
         return min(a, b)
-    x, y = value_of(a), value_of(b)
+    x, y = evaluate_count(a), evaluate_count(b)
     if x is not None and y is not None:
         return a if x <= y else b
     if x is not None or isinstance(a, int):
@@ -137,7 +137,7 @@ def least(a: Number, b: Number) -> Number:
     return b if no_more or any(name.startswith("(") for symbols in a.form.coeffs for name in symbols) else a
 
 
-def _multiplied(form: LinearForm, symbols: tuple[str, ...]) -> LinearForm:
+def _multiply_forms(form: LinearForm, symbols: tuple[str, ...]) -> LinearForm:
     """form times a product of symbols."""
     coeffs = {tuple(sorted(others + symbols)): factor for others, factor in form.coeffs.items()}
     return LinearForm({**coeffs, symbols: form.const} if form.const else coeffs)

@@ -18,7 +18,7 @@ def covered_box(region: Sequence[Range], domains: Mapping[Var, Range]) -> list[t
     moved: set[Var] = set()
     boxes: list[tuple[Expr, Expr]] = []
     for within in region:
-        found = _covered(within, domains)
+        found = _cover_dimension(within, domains)
         if found is None:
             return None
         low, high, variables = found
@@ -29,7 +29,7 @@ def covered_box(region: Sequence[Range], domains: Mapping[Var, Range]) -> list[t
     return boxes
 
 
-def _covered(within: Range, domains: Mapping[Var, Range]) -> tuple[Expr, Expr, set[Var]] | None:
+def _cover_dimension(within: Range, domains: Mapping[Var, Range]) -> tuple[Expr, Expr, set[Var]] | None:
     """Of one dimension, with the variables that move it."""
     analyzer = Analyzer()
     form, extent = linear(analyzer.simplify(within.begin)), analyzer.simplify(within.extent)
@@ -45,7 +45,7 @@ def _covered(within: Range, domains: Mapping[Var, Range]) -> tuple[Expr, Expr, s
         )
         if abs(step) > length or not isinstance(count, IntImm) or count.value < 1:
             return None
-        first = linear(begin).shifted(count.value - 1 if step < 0 else 0)
+        first = linear(begin).shift(count.value - 1 if step < 0 else 0)
         low = low.replaced(var, first)
         length += abs(step) * (count.value - 1)
     least = analyzer.simplify(expression(low, within.begin.dtype))

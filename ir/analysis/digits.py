@@ -15,7 +15,7 @@ from ..expr import Expr, Var
 from ..ops import is_const
 from ..structural import structural_key
 
-__all__ = ["IterMark", "IterSplit", "IterSum", "inverse", "normalized"]
+__all__ = ["IterMark", "IterSplit", "IterSum", "inverse", "normalize"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,16 +49,16 @@ class IterSum:
     base: Expr
 
 
-def normalized(value: IterSum | IterSplit | Expr) -> Expr:
+def normalize(value: IterSum | IterSplit | Expr) -> Expr:
     """The expression of a sum or of a digit."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, IterSum):
-        parts = [normalized(each) for each in value.args]
+        parts = [normalize(each) for each in value.args]
         is_zero = is_const(value.base, 0)
         return reduce(lambda a, b: a + b, parts if parts and is_zero else [*parts, value.base])
     mark, lower = value.source, value.lower_factor
-    source = normalized(mark.source)
+    source = normalize(mark.source)
     if not value.is_whole:
         ends = value.extent if is_const(lower, 1) else Analyzer().simplify(lower * value.extent)
         below = source if Analyzer().can_prove_equal(ends, mark.extent) else source % ends

@@ -20,10 +20,10 @@ from ..cached import cached_property
 from ..expr import BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Producer, Var
 from ..structural import Key, structural_key
 from ..visit import post_order
-from .count import Count, Number, at_most, least, product, value_of
+from .count import Count, Number, bound_count, evaluate_count, least, product
 from .linear import linear, merge_divisions, occurs, terms
 
-__all__ = ["LINE", "Access", "Array", "Widths", "box_of", "line_bytes", "touched", "width_of"]
+__all__ = ["LINE", "Access", "Array", "Widths", "access_box", "line_bytes", "count_bytes", "count_values"]
 
 Array = Buffer | Producer
 Widths = Mapping[Var, Number | None]
@@ -129,17 +129,17 @@ Box = tuple[Number, ...]
 """How many indices of each dimension."""
 
 
-def box_of(access: Access, widths: Widths, spread: Sequence[int] = ()) -> Box:
+def access_box(access: Access, widths: Widths, spread: Sequence[int] = ()) -> Box:
     """The box that an access touches. spread: in each dimension, how far others of the same form lie apart."""
     if access.indices is None:
-        return tuple(map(at_most, access.shape))
+        return tuple(map(bound_count, access.shape))
     known = _box_of_sums(access, widths) if not spread else None
     if known is not None:
         return known
     box: list[Number] = []
     for form, extent, apart in zip(access.forms, access.shape, spread or (0,) * len(access.forms), strict=True):
         width = _width(form, widths, access.changing, apart)
-        box.append(at_most(extent) if width is None else least(width, extent))
+        box.append(bound_count(extent) if width is None else least(width, extent))
     return tuple(box)
 
 
@@ -167,18 +167,18 @@ def line_bytes(box: Box, size: int, unknown: int = 1, shape: Sequence[Number] = 
         return size
     count, span, stride = 1, size, size
     for width, extent in zip(reversed(box), reversed(shape or [None] * len(box)), strict=True):
-        known = width if isinstance(width, int) else value_of(width)
+        known = width if isinstance(width, int) else evaluate_count(width)
         values = unknown if known is None else known
         if stride < line or stride <= span:  # of neighbours, or of what touches
             span += stride * (values - 1)
         else:
             count *= values
-        known = extent if isinstance(extent, int) or extent is None else value_of(extent)
+        known = extent if isinstance(extent, int) or extent is None else evaluate_count(extent)
         stride = line * span if known is None else stride * known
     return float(count * max(span, line))
 
 
-def touched(accesses: Iterable[Access], widths: Widths) -> dict[Array, Number]:
+def count_bytes(accesses: Iterable[Access], widths: Widths) -> dict[Array, Number]:
     """The distinct bytes of each array that accesses touch. Takes time linear in the number of accesses."""
     forms: dict[Array, dict[Key, list[Access]]] = {}
     for access in accesses:
@@ -186,26 +186,26 @@ def touched(accesses: Iterable[Access], widths: Widths) -> dict[Array, Number]:
         forms.setdefault(access.array, {}).setdefault(key, []).append(access)
     sizes: dict[Array, Number] = {}
     for array, groups in forms.items():
-        boxes = [_together(group, widths) for group in groups.values()]
+        boxes = [_count_elements(group, widths) for group in groups.values()]
         one = next(iter(groups.values()))[0]
-        total = boxes[0] if len(boxes) == 1 else least(at_most(sum(boxes)), product(one.shape))
+        total = boxes[0] if len(boxes) == 1 else least(bound_count(sum(boxes)), product(one.shape))
         sizes[array] = total * one.bytes
     return sizes
 
 
-def width_of(value: Expr, widths: Widths) -> Number | None:
+def count_values(value: Expr, widths: Widths) -> Number | None:
     """Return the number of neighbouring values that an integer expression takes; None where that is not known."""
     return 1 if isinstance(value, IntImm) else _width(linear(value), widths, frozenset, 0)
 
 
-def _together(group: Sequence[Access], widths: Widths) -> Number:
+def _count_elements(group: Sequence[Access], widths: Widths) -> Number:
     """The elements of accesses of one form: the box around them, or each of theirs."""
     first = group[0]
     if first.indices is None:
-        return product(box_of(first, widths))
+        return product(access_box(first, widths))
     places = dict.fromkeys(access.pattern[1] for access in group)
-    around = product(box_of(first, widths, [max(offsets) - min(offsets) for offsets in zip(*places, strict=True)]))
-    return around if len(places) == 1 else least(around, at_most(product(box_of(first, widths)) * len(places)))
+    around = product(access_box(first, widths, [max(offsets) - min(offsets) for offsets in zip(*places, strict=True)]))
+    return around if len(places) == 1 else least(around, bound_count(product(access_box(first, widths)) * len(places)))
 
 
 def _pattern(form: LinearForm) -> tuple[Key, int]:
@@ -254,9 +254,9 @@ def _values(atom: Expr, widths: Widths, changing: Changing, spread: int = 0) -> 
     if isinstance(atom, (Min, Max)):
         sides = [_width(linear(side), widths, changing, spread) for side in (atom.a, atom.b)]
         known = [side for side in sides if side is not None]
-        return (at_most(_greatest(known)) if len(known) == 2 else None), True
+        return (bound_count(_greatest(known)) if len(known) == 2 else None), True
     if isinstance(atom, (FloorDiv, FloorMod)) and isinstance(atom.b, IntImm) and atom.b.value > 0:
-        return _divided(atom, atom.b.value, widths, changing, spread)
+        return _count_divided(atom, atom.b.value, widths, changing, spread)
     values: Number = 1
     for node in post_order(atom):
         if isinstance(node, BufferLoad) and node.buffer in changing():
@@ -266,10 +266,10 @@ def _values(atom: Expr, widths: Widths, changing: Changing, spread: int = 0) -> 
             if own is None:
                 return None, False
             values = values * own
-    return (1, True) if values == 1 else (at_most(values), False)
+    return (1, True) if values == 1 else (bound_count(values), False)
 
 
-def _divided(
+def _count_divided(
     atom: FloorDiv | FloorMod,
     divisor: int,
     widths: Widths,
@@ -280,7 +280,7 @@ def _divided(
     form = linear(atom.a)
     inner = _width(form, widths, changing, spread)
     if inner is None:
-        return (at_most(divisor), True) if isinstance(atom, FloorMod) else (None, True)
+        return (bound_count(divisor), True) if isinstance(atom, FloorMod) else (None, True)
     if inner == 1:
         return 1, True
     aligned = not spread and all(factor % divisor == 0 for value, factor in terms(form) if value not in widths)
@@ -289,17 +289,17 @@ def _divided(
     last = begin + inner - 1
     if isinstance(atom, FloorMod):
         fits = aligned and _no_more(last, divisor - 1)
-        return (inner, True) if fits else (least(at_most(inner), divisor), _no_more(divisor, inner))
-    number = value_of(last)
+        return (inner, True) if fits else (least(bound_count(inner), divisor), _no_more(divisor, inner))
+    number = evaluate_count(last)
     if number is not None:
         quotients = number // divisor + 1
         return (quotients if isinstance(last, int) else Count.of(quotients, last.is_exact and aligned)), True
-    return at_most(inner), True
+    return bound_count(inner), True
 
 
 def _no_more(a: Number, b: Number) -> bool:
     """Return whether a number is certainly no more than another."""
-    x, y = value_of(a), value_of(b)
+    x, y = evaluate_count(a), evaluate_count(b)
     return x is not None and y is not None and x <= y
 
 

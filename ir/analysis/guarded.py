@@ -13,11 +13,11 @@ from ..accesses import reads_memory
 from ..arith.analyzer import Analyzer
 from ..expr import And, BufferLoad, Call, Expr, IfThenElse, IntImm, Let, Node, Not, Or, ProducerLoad, Range, Select, Var
 from ..intrinsics import is_pure
-from ..ops import TRUE, all_of, is_const, logical_and, logical_not, logical_or
+from ..ops import TRUE, conjunction, is_const, logical_and, logical_not, logical_or
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, If, LetStmt, Seq, Stmt, While
-from ..visit import children, post_order, rewrite, substitute, without_lets
+from ..visit import children, post_order, rewrite, substitute, substitute_lets
 
-__all__ = ["LAZY", "Access", "Around", "accesses_within", "depends_on_data", "guarded_loads", "possible"]
+__all__ = ["LAZY", "Access", "Around", "walk_accesses", "depends_on_data", "guarded_loads", "possible"]
 
 ExprT = TypeVar("ExprT", bound=Expr)
 Load: TypeAlias = BufferLoad | ProducerLoad
@@ -91,12 +91,15 @@ class _Sides:
         known = self._conditions.get(id(node))
         if known is None:
             condition = _plain(condition, self.bound)
-            known = self._conditions[id(node)] = self._known(condition, True), self._known(condition, False)
+            known = self._conditions[id(node)] = (
+                self._evaluate_known(condition, True),
+                self._evaluate_known(condition, False),
+            )
             if known[0] is not TRUE and known[1] is not TRUE:
                 self.opposite[id(known[0])], self.opposite[id(known[1])] = known[1], known[0]
         return known
 
-    def _known(self, condition: Expr, truth: bool) -> Expr:
+    def _evaluate_known(self, condition: Expr, truth: bool) -> Expr:
         if self.depends is None:
             return condition if truth else logical_not(condition)
         left = possible(condition, self.depends, truth)
@@ -133,7 +136,7 @@ def _merged_loads(root: Expr, sides: _Sides) -> list[tuple[Load, Path]]:
     ]
 
 
-def as_logic(condition: Expr) -> Expr:
+def convert_to_logic(condition: Expr) -> Expr:
     """A condition with `and` and `or` in place of the choices that say in which order they are evaluated."""
 
     def rule(node: Node) -> Expr | None:
@@ -150,7 +153,7 @@ def _plain(expr: ExprT, bound: dict[Var, Expr]) -> ExprT:
     """Return the meaning of an expression outside of the one that it stands in, with no names of its own: those it has already."""
     if not any(isinstance(node, Let) or node in bound for node in post_order(expr) if isinstance(node, (Let, Var))):
         return expr
-    return without_lets(substitute(expr, bound))
+    return substitute_lets(substitute(expr, bound))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,7 +205,7 @@ def possible(condition: Expr, depends: Callable[[Expr], bool], truth: bool = Tru
     if isinstance(condition, (And, Or)):
         parts = possible(condition.a, depends, truth), possible(condition.b, depends, truth)
         return logical_and(*parts) if isinstance(condition, And) == truth else logical_or(*parts)
-    if isinstance(condition, IfThenElse) and condition.dtype.is_bool:  # as_logic, without a walk
+    if isinstance(condition, IfThenElse) and condition.dtype.is_bool:  # convert_to_logic, without a walk
         if is_const(condition.false_value, 0):
             return possible(And(condition.condition, condition.true_value), depends, truth)
         if is_const(condition.true_value, 1):
@@ -216,7 +219,7 @@ LAZY = (IfThenElse, Select, And, Or)
 """What guards a read in a program as it is declared."""
 
 
-def accesses_within(
+def walk_accesses(
     stmt: Stmt,
     analyzer: Analyzer,
     ranges: Mapping[Var, Range] | None = None,
@@ -242,13 +245,13 @@ class _Walk:
             yield from self.loop(node)
         elif isinstance(node, If):
             yield from self.loads(node.condition)
-            condition = as_logic(self.plain(node.condition))
+            condition = convert_to_logic(self.plain(node.condition))
             yield from self.under(condition, node.then_body)
             if node.else_body is not None:
                 yield from self.under(logical_not(condition), node.else_body)
         elif isinstance(node, While):
             yield from self.loads(node.condition)
-            yield from self.under(as_logic(self.plain(node.condition)), node.body)
+            yield from self.under(convert_to_logic(self.plain(node.condition)), node.body)
         elif isinstance(node, LetStmt):
             yield from self.loads(node.value)
             self.names[node.var] = self.plain(node.value)
@@ -297,8 +300,8 @@ class _Walk:
             for load, guards in guarded_loads(
                 value, self.choices, self.names, lambda part: depends_on_data(part, self.data)
             ):
-                path = tuple(map(as_logic, guards))
-                condition = all_of(*path)
+                path = tuple(map(convert_to_logic, guards))
+                condition = conjunction(*path)
                 if not self.never(condition):
                     with self.analyzer.constraint(condition):
                         yield self.access(load, load.indices, path)

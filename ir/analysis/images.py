@@ -13,10 +13,10 @@ from ..arith.analyzer import Analyzer
 from ..expr import Add, Expr, FloorMod, IfThenElse, IntImm, Min, Mul, Select, Sub
 from ..ops import const
 from ..visit import rebuild
-from .choices import merged
+from .choices import merge_choices
 from .linear import linear
 
-__all__ = ["Image", "image_of", "on_the_line"]
+__all__ = ["Image", "find_image", "project"]
 
 
 class Image(NamedTuple):
@@ -26,12 +26,12 @@ class Image(NamedTuple):
     of: Expr
 
 
-def image_of(index: Expr, extent: Expr, analyzer: Analyzer) -> Image | None:
+def find_image(index: Expr, extent: Expr, analyzer: Analyzer) -> Image | None:
     """Return the image that an index of a dimension is: of a choice between it, where that is an index, and where it comes to lie, or
     of a remainder; None where it is no such index."""
     if isinstance(index, (Select, IfThenElse)):
-        choice = merged(index, analyzer)
-        return None if choice is None else image_of(choice, extent, analyzer)
+        choice = merge_choices(index, analyzer)
+        return None if choice is None else find_image(choice, extent, analyzer)
     equal = analyzer.can_prove_equal
     if isinstance(index, FloorMod) and equal(index.b, extent):
         return Image("wrapped", index.a)
@@ -42,21 +42,21 @@ def image_of(index: Expr, extent: Expr, analyzer: Analyzer) -> Image | None:
     return None
 
 
-def on_the_line(value: Expr, extent: Expr, analyzer: Analyzer) -> Expr:
+def project(value: Expr, extent: Expr, analyzer: Analyzer) -> Expr:
     """Return a value with the same remainder by an extent, without remainders by it and multiples of it where they only add to it."""
-    value = _unwrapped(value, extent, analyzer)
+    value = _unwrap(value, extent, analyzer)
     if isinstance(extent, IntImm) and extent.value > 0:
         around = (linear(value).const + extent.value // 2) // extent.value
         value = value - around * extent.value if around else value
     return value
 
 
-def _unwrapped(value: Expr, extent: Expr, analyzer: Analyzer) -> Expr:
+def _unwrap(value: Expr, extent: Expr, analyzer: Analyzer) -> Expr:
     if value is extent and not isinstance(extent, IntImm):
         return const(0, value.dtype)
     if isinstance(value, (Add, Sub)):
-        return rebuild(value, [_unwrapped(part, extent, analyzer) for part in (value.a, value.b)])
+        return rebuild(value, [_unwrap(part, extent, analyzer) for part in (value.a, value.b)])
     if isinstance(value, Mul) and (isinstance(value.a, IntImm) or isinstance(value.b, IntImm)):
-        return rebuild(value, [_unwrapped(part, extent, analyzer) for part in (value.a, value.b)])
-    image = image_of(value, extent, analyzer) if isinstance(value, (FloorMod, Select, IfThenElse)) else None
-    return value if image is None or image.kind != "wrapped" else _unwrapped(image.of, extent, analyzer)
+        return rebuild(value, [_unwrap(part, extent, analyzer) for part in (value.a, value.b)])
+    image = find_image(value, extent, analyzer) if isinstance(value, (FloorMod, Select, IfThenElse)) else None
+    return value if image is None or image.kind != "wrapped" else _unwrap(image.of, extent, analyzer)

@@ -17,7 +17,7 @@ from ..ops import const, floordiv, floormod, maximum, minimum
 from ..visit import substitute
 from .linear import expression, linear, occurs
 
-__all__ = ["Constraints", "Transform", "deskewed", "solve_equations", "solve_inequalities"]
+__all__ = ["Constraints", "Transform", "deskew", "solve_equations", "solve_inequalities"]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def solve_equations(src: Constraints) -> Transform:
     dtype = variables[0].dtype
     for row, form in zip(columns.rows, forms, strict=True):
         rest = LinearForm({atom: factor for atom, factor in form.coeffs.items() if atom not in variables}, form.const)
-        left = _determined(columns, row, rest, others, variables)
+        left = _determine(columns, row, rest, others, variables)
         if left.is_const and left.const:
             none = Constraints((), {}, (const(False, "bool"),))
             return Transform(src, none, dict.fromkeys(variables, const(0, dtype)), {})
@@ -111,10 +111,10 @@ def solve_equations(src: Constraints) -> Transform:
         for row in columns.inverse[first:]
     ]
     to_old = {var: analyzer.simplify(expression(form, dtype)) for var, form in zip(free, sums, strict=True)}
-    return Transform(src, _carried(src, free, others, to_new, to_old), to_new, to_old)
+    return Transform(src, _carry_over(src, free, others, to_new, to_old), to_new, to_old)
 
 
-def _determined(
+def _determine(
     columns: _Columns, row: list[int], rest: LinearForm, others: list[Expr], variables: Sequence[Var]
 ) -> LinearForm:
     """Has an equation determine one more column; what has to be 0 where none is left for it."""
@@ -153,7 +153,7 @@ def _form(relation: Expr, variables: Sequence[Var]) -> LinearForm | None:
     return None if any(occurs(var, form) for var in variables) else form
 
 
-def _carried(
+def _carry_over(
     src: Constraints,
     free: Sequence[Var],
     others: Sequence[Expr],
@@ -204,18 +204,18 @@ def solve_inequalities(src: Constraints) -> Constraints:
         if form is None:
             others.append(relation)
         else:
-            forms += _at_most_zero(relation, form)
+            forms += _bound_by_zero(relation, form)
     bounds: dict[Var, _Bounds] = {}
     for var in variables:
-        bounds[var], forms = _eliminated(var, forms)
+        bounds[var], forms = _eliminate(var, forms)
     if any(form.is_const and form.const > 0 for form in forms):
         return Constraints(tuple(variables), {}, (const(False, "bool"),))
     dtype = variables[0].dtype
     others += [expression(form, dtype) <= const(0, dtype) for form in forms if not form.is_const]
-    return _as_ranges(variables, bounds, others)
+    return _convert_to_ranges(variables, bounds, others)
 
 
-def deskewed(src: Constraints) -> Transform:
+def deskew(src: Constraints) -> Transform:
     """The same with a variable in the place of each that begins at 0."""
     solved = solve_inequalities(src)
     analyzer, ranges = Analyzer(), dict[Var, Range]()
@@ -236,16 +236,16 @@ def deskewed(src: Constraints) -> Transform:
     return Transform(src, moved, to_new, to_old)
 
 
-def _at_most_zero(relation: Expr, form: LinearForm) -> list[LinearForm]:
+def _bound_by_zero(relation: Expr, form: LinearForm) -> list[LinearForm]:
     """The condition as forms that are at most 0."""
     if isinstance(relation, (LE, LT)):
-        return [form.shifted(int(isinstance(relation, LT)))]
+        return [form.shift(int(isinstance(relation, LT)))]
     if isinstance(relation, (GE, GT)):
-        return [form.scaled(-1).shifted(int(isinstance(relation, GT)))]
+        return [form.scaled(-1).shift(int(isinstance(relation, GT)))]
     return [form, form.scaled(-1)]
 
 
-def _eliminated(var: Var, forms: Sequence[LinearForm]) -> tuple[_Bounds, list[LinearForm]]:
+def _eliminate(var: Var, forms: Sequence[LinearForm]) -> tuple[_Bounds, list[LinearForm]]:
     """The bounds of a variable, and what they say of the others together."""
     bounds, rest = _Bounds([], []), dict[tuple[object, int], LinearForm]()
     for form in forms:
@@ -260,21 +260,21 @@ def _eliminated(var: Var, forms: Sequence[LinearForm]) -> tuple[_Bounds, list[Li
         for above, high in bounds.high:
             form = low.scaled(above).plus(high, -below)
             size = form.content
-            form = _divided(form, size) if size > 1 else form
+            form = _divide(form, size) if size > 1 else form
             rest[form.key, form.const] = form
     return bounds, list(rest.values())
 
 
-def _divided(form: LinearForm, size: int) -> LinearForm:
+def _divide(form: LinearForm, size: int) -> LinearForm:
     """Divide a form that is at most 0 by a divisor of its coefficients: the constant is rounded up."""
     return LinearForm({atom: factor // size for atom, factor in form.coeffs.items()}, -(-form.const // size))
 
 
-def _as_ranges(variables: Sequence[Var], bounds: Mapping[Var, _Bounds], others: Sequence[Expr]) -> Constraints:
+def _convert_to_ranges(variables: Sequence[Var], bounds: Mapping[Var, _Bounds], others: Sequence[Expr]) -> Constraints:
     analyzer, ranges, relations = Analyzer(), dict[Var, Range](), list(others)
     for var in reversed(variables):
-        low = [_over(form.shifted(factor - 1), factor, var) for factor, form in bounds[var].low]
-        high = [_over(form, factor, var) for factor, form in bounds[var].high]
+        low = [_divide_expression(form.shift(factor - 1), factor, var) for factor, form in bounds[var].low]
+        high = [_divide_expression(form, factor, var) for factor, form in bounds[var].high]
         if low and high:
             least, most = low[0], high[0]
             for other in low[1:]:
@@ -288,6 +288,6 @@ def _as_ranges(variables: Sequence[Var], bounds: Mapping[Var, _Bounds], others: 
     return Constraints(tuple(variables), {var: ranges[var] for var in variables if var in ranges}, tuple(relations))
 
 
-def _over(form: LinearForm, factor: int, var: Var) -> Expr:
+def _divide_expression(form: LinearForm, factor: int, var: Var) -> Expr:
     value = expression(form, var.dtype)
     return Analyzer().simplify(value if factor == 1 else floordiv(value, const(factor, var.dtype)))

@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from ..arith import Analyzer
 from ..expr import GE, GT, LE, LT, Add, Expr, FloorDiv, FloorMod, IntImm, Mul, Range, Sub, Var
-from ..ops import conjuncts, const, constant_of, index_ceildiv, is_const, maximum, minimum
+from ..ops import conjuncts, const, index_ceildiv, integer_value, is_const, maximum, minimum
 from ..structural import structural_key
 from ..visit import free_vars
 from .digits import IterMark, IterSplit, IterSum
@@ -68,22 +68,22 @@ class Rewriter:
         return (
             IterSum((self.whole(IterMark(var, extent)),), const(0, var.dtype))
             if self.is_zero(span.begin)
-            else self._shifted(var, Range(span.begin, extent))
+            else self._shift(var, Range(span.begin, extent))
         )
 
-    def _shifted(self, var: Var, span: Range) -> IterSum:
+    def _shift(self, var: Var, span: Range) -> IterSum:
         start = IterMark(IterSum((self.whole(IterMark(var, span.extent)),), -span.begin), span.extent)
         return IterSum((self.whole(start),), span.begin)
 
-    def detected(self, indices: Sequence[Expr], condition: Expr | None, bijective: bool) -> list[IterSum]:
+    def detect_sums(self, indices: Sequence[Expr], condition: Expr | None, bijective: bool) -> list[IterSum]:
         """Return the result of `detect`."""
         try:
             if condition is not None:
                 self.constrain(condition)
-            sums = [self.fused(self.sum_of(self.analyzer.simplify(index))) for index in indices]
+            sums = [self.fused(self.parse_sum(self.analyzer.simplify(index))) for index in indices]
         except NoMapError:
             return []
-        return sums if self._are_apart(sums, bijective) else []
+        return sums if self._are_disjoint(sums, bijective) else []
 
     @property
     def conditions(self) -> list[IterMark]:
@@ -106,16 +106,16 @@ class Rewriter:
 
     # From expressions to sums
 
-    def sum_of(self, index: Expr) -> IterSum:
+    def parse_sum(self, index: Expr) -> IterSum:
         """The index as a sum of digits; NoMapError where it is none."""
         if isinstance(index, Var) and index in self.loops:
             return self.loops[index]
         if not any(var in self.loops for var in free_vars(index)):
             return IterSum((), index)
         if isinstance(index, (Add, Sub)):
-            return self.added(self.sum_of(index.a), self.sum_of(index.b), 1 if isinstance(index, Add) else -1)
+            return self.added(self.parse_sum(index.a), self.parse_sum(index.b), 1 if isinstance(index, Add) else -1)
         if isinstance(index, (Mul, FloorDiv, FloorMod)):
-            a, b = self.sum_of(index.a), self.sum_of(index.b)
+            a, b = self.parse_sum(index.a), self.parse_sum(index.b)
             if isinstance(index, Mul) and not a.args:
                 a, b = b, a
             if b.args:
@@ -175,7 +175,7 @@ class Rewriter:
     def fused(self, total: IterSum) -> IterSum:
         """The sum as one digit of one iterator, or none; NoMapError where its digits do not fit together."""
         for pattern in self.patterns:
-            total = self._replaced(total, pattern)
+            total = self._replace(total, pattern)
         if len(total.args) <= 1:
             return total
         chain = next((chain for first in total.args if (chain := self._chain(first, total.args))), None)
@@ -187,7 +187,7 @@ class Rewriter:
             for each in reversed(chain)
         ]
         extent = simplify(parts[0].scale * parts[0].extent)
-        known = self._known(parts)
+        known = self._find_known(parts)
         mark = known or IterMark(IterSum(tuple(parts), const(0, extent.dtype)), extent)
         if known is None:
             self._remember(parts, mark, const(0, extent.dtype))
@@ -206,7 +206,7 @@ class Rewriter:
             rest.remove(following)
         return chain
 
-    def _known(self, parts: Sequence[IterSplit]) -> IterMark | None:
+    def _find_known(self, parts: Sequence[IterSplit]) -> IterMark | None:
         """The iterator that these digits were seen as before, so that what reads digits of it reads them of one."""
         wanted = {_digit(each): structural_key(each.scale) for each in parts}
         return next(
@@ -222,7 +222,7 @@ class Rewriter:
     def _remember(self, parts: Iterable[IterSplit], mark: IterMark, shift: Expr, condition: bool = False) -> None:
         self.patterns.append(_Pattern({_digit(each): each.scale for each in parts}, mark, shift, condition))
 
-    def _replaced(self, total: IterSum, pattern: _Pattern) -> IterSum:
+    def _replace(self, total: IterSum, pattern: _Pattern) -> IterSum:
         """The sum with the pattern's iterator in the place of its digits, where all of them are there at one scale."""
         if not pattern.condition:
             return total
@@ -250,7 +250,7 @@ class Rewriter:
                 raise NoMapError
             if self.analyzer.can_prove(each):
                 continue
-            total = self.sum_of(self.analyzer.simplify(each.a - each.b))
+            total = self.parse_sum(self.analyzer.simplify(each.a - each.b))
             least, zero = (1 if isinstance(each, GT) else 0), const(0, total.base.dtype)
             if isinstance(each, (LT, LE)):
                 bounds.append((IterSum(total.args, zero), None, (1 if isinstance(each, LE) else 0) - total.base))
@@ -289,7 +289,7 @@ class Rewriter:
 
     # Whether the indices move independently
 
-    def _are_apart(self, sums: Sequence[IterSum], bijective: bool) -> bool:
+    def _are_disjoint(self, sums: Sequence[IterSum], bijective: bool) -> bool:
         """Return whether the digits of every iterator that is read are apart, and, if asked for, none is left out."""
         read: dict[IterMark, list[IterSplit]] = {}
         work = [split for each in sums for split in each.args]
@@ -300,15 +300,15 @@ class Rewriter:
             read.setdefault(split.source, []).append(split)
         if not all(self._is_covered(mark, splits, bijective) for mark, splits in read.items()):
             return False
-        if any(mark not in read and not self._loops_below(mark).isdisjoint(read) for mark in self.conditions):
+        if any(mark not in read and not self._collect_loops(mark).isdisjoint(read) for mark in self.conditions):
             return False
         loops = {split.source for each in self.loops.values() for split in each.args}
         return not bijective or loops <= read.keys()
 
-    def _loops_below(self, mark: IterMark) -> set[IterMark]:
+    def _collect_loops(self, mark: IterMark) -> set[IterMark]:
         if isinstance(mark.source, Var):
             return {mark}
-        return {below for split in mark.source.args for below in self._loops_below(split.source)}
+        return {below for split in mark.source.args for below in self._collect_loops(split.source)}
 
     def _is_covered(self, mark: IterMark, splits: list[IterSplit], bijective: bool) -> bool:
         if len(splits) == 1 and not bijective:
@@ -317,7 +317,7 @@ class Rewriter:
         while rest:
             following = next((each for each in rest if self.analyzer.can_prove_equal(each.lower_factor, done)), None)
             if following is None and not bijective:
-                least = min(rest, key=lambda each: constant_of(each.lower_factor, 0))
+                least = min(rest, key=lambda each: integer_value(each.lower_factor, 0))
                 following = (
                     least if self.divides(least.lower_factor, done) and not is_const(least.lower_factor, 1) else None
                 )
@@ -336,12 +336,12 @@ def detect(
 ) -> list[IterSum]:
     """Each index as a base and at most one digit of an iterator, all of which move independently over all of their extents while
     the loops run where the condition holds; nothing where they are no such map. bijective: no two iterations may have one value."""
-    return Rewriter(ranges).detected(indices, condition, bijective)
+    return Rewriter(ranges).detect_sums(indices, condition, bijective)
 
 
 def digits(index: Expr, ranges: Mapping[Var, Range]) -> IterSum | None:
     """The index as a sum of digits, whether or not they fit together; None where it is none."""
     try:
-        return Rewriter(ranges).sum_of(index)
+        return Rewriter(ranges).parse_sum(index)
     except NoMapError:
         return None

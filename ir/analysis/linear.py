@@ -20,7 +20,7 @@ from ..rounding import wrap_int
 from ..structural import StructuralKey
 from ..visit import children, walk
 
-__all__ = ["Atom", "atom_of", "expression", "is_index", "linear", "merge_divisions", "occurs", "terms"]
+__all__ = ["Atom", "atom_key", "expression", "is_index", "linear", "merge_divisions", "occurs", "terms"]
 
 Atom: TypeAlias = Var | StructuralKey
 """What the terms of a form are looked up by: a variable itself, anything else by its structure."""
@@ -92,9 +92,9 @@ def expression(form: LinearForm, dtype: DType, order: Callable[[Expr], int] | No
         summands.sort(key=lambda term: order(term[0]))
     for atom, coefficient in summands:
         if coefficient < 0 and total is not None:
-            total = Sub(total, _scaled(atom, -coefficient, dtype))
+            total = Sub(total, _scale(atom, -coefficient, dtype))
         else:
-            value = _scaled(atom, coefficient, dtype)
+            value = _scale(atom, coefficient, dtype)
             total = value if total is None else Add(total, value)
     if total is None:
         return const(wrap_int(form.const, dtype), dtype)
@@ -105,7 +105,7 @@ def expression(form: LinearForm, dtype: DType, order: Callable[[Expr], int] | No
     return Add(total, const(wrap_int(form.const, dtype), dtype))
 
 
-def _scaled(atom: Expr, coefficient: int, dtype: DType) -> Expr:
+def _scale(atom: Expr, coefficient: int, dtype: DType) -> Expr:
     value = cast(atom, dtype)
     return value if coefficient == 1 else Mul(value, const(wrap_int(coefficient, dtype), dtype))
 
@@ -129,15 +129,15 @@ def _merged_once(form: LinearForm) -> LinearForm | None:
         dividend = atom.a
         quotient = _quotient(form, dividend, atom.b.value, coefficient * atom.b.value)
         if quotient is None:
-            quotient, dividend = _quotient_apart(form, dividend, atom.b.value, coefficient * atom.b.value)
+            quotient, dividend = _split_quotient(form, dividend, atom.b.value, coefficient * atom.b.value)
         if quotient is not None:
             # opened only where it is index arithmetic: the form may be wider than the atom
-            whole = linear(dividend) if is_index(dividend) else LinearForm({atom_of(dividend): 1})
+            whole = linear(dividend) if is_index(dividend) else LinearForm({atom_key(dividend): 1})
             return form.without(key).without(quotient).plus(whole, coefficient)
     return None
 
 
-def atom_of(expr: Expr) -> Atom:
+def atom_key(expr: Expr) -> Atom:
     """Return the key by which an expression is looked up."""
     return expr if isinstance(expr, Var) else StructuralKey(expr)
 
@@ -154,7 +154,7 @@ def _quotient(form: LinearForm, dividend: Expr, divisor: int, coefficient: int) 
     return None
 
 
-def _quotient_apart(form: LinearForm, other: Expr, divisor: int, coefficient: int) -> tuple[Atom | None, Expr]:
+def _split_quotient(form: LinearForm, other: Expr, divisor: int, coefficient: int) -> tuple[Atom | None, Expr]:
     """A term `coefficient * (dividend // divisor)` whose dividend leaves the same remainder as `other`, and the dividend.
     Of index arithmetic, which does not wrap."""
     if not is_index(other):
@@ -176,7 +176,9 @@ def _quotient_apart(form: LinearForm, other: Expr, divisor: int, coefficient: in
         for part, each, rest in inner:
             apart = linear(atom.a).plus(linear(part.a), -1).plus(rest, -each)
             if atom.b.value == divisor * each and apart.const % atom.b.value == 0 and apart.content % atom.b.value == 0:
-                return key, expression(rest.plus(apart.divided(each)).plus(LinearForm({atom_of(part): 1})), other.dtype)
+                return key, expression(
+                    rest.plus(apart.divided(each)).plus(LinearForm({atom_key(part): 1})), other.dtype
+                )
     return None, other
 
 
@@ -185,4 +187,4 @@ def _quotients_and_rests(expr: Expr) -> Iterator[tuple[FloorDiv, int, LinearForm
     form = linear(expr)
     for part, factor in terms(form):
         if factor == 1 and isinstance(part, FloorDiv) and isinstance(part.b, IntImm) and part.dtype == expr.dtype:
-            yield part, part.b.value, form.without(atom_of(part))
+            yield part, part.b.value, form.without(atom_key(part))

@@ -58,7 +58,7 @@ from ..expr import (
 )
 from ..visit import children
 
-__all__ = ["Bag", "Kind", "Operations", "Operator", "operations_of"]
+__all__ = ["Bag", "Kind", "Operations", "Operator", "count_operations"]
 
 
 class Kind(Enum):
@@ -133,15 +133,15 @@ class Operations:
         return Bag(self.values + self.conditions)
 
 
-def operations_of(values: Iterable[Expr], conditions: Iterable[Expr] = ()) -> Operations:
+def count_operations(values: Iterable[Expr], conditions: Iterable[Expr] = ()) -> Operations:
     """The operations of some values, evaluated together, and of conditions that decide about them. Takes time linear in the
     number of nodes."""
     seen: set[int] = set()
     deciding: list[Node] = list(conditions)
-    return Operations(_counted(list(values), seen, deciding), _counted(deciding, seen, None))
+    return Operations(_count(list(values), seen, deciding), _count(deciding, seen, None))
 
 
-def _counted(stack: list[Node], seen: set[int], deciding: list[Node] | None) -> Bag:
+def _count(stack: list[Node], seen: set[int], deciding: list[Node] | None) -> Bag:
     """The operators of all nodes below those on the stack that were not seen before. deciding: where the conditions of
     choices go instead."""
     bag = Bag()

@@ -16,10 +16,10 @@ from .. import expr as E
 from ..arith.analyzer import Analyzer
 from ..dtype import INT32, INT64
 from ..expr import Expr, IntImm, Let, Max, Min, Var
-from ..ops import cast, const, constant_of, floordiv, floormod, is_const, maximum, minimum, truncdiv
+from ..ops import cast, const, floordiv, floormod, integer_value, is_const, maximum, minimum, truncdiv
 from ..visit import Rewriter, children, rebuild, substitute
-from .choices import merged
-from .images import image_of, on_the_line
+from .choices import merge_choices
+from .images import find_image, project
 
 __all__ = ["Span", "SpanEvaluator", "difference_bound", "union"]
 
@@ -46,7 +46,7 @@ class Span:
         """The values of a loop."""
         if is_const(extent, 1):
             return Span.point(begin)
-        return Span(begin, begin + extent - 1, constant_of(extent))
+        return Span(begin, begin + extent - 1, integer_value(extent))
 
     def plus(self, other: Span) -> Span:
         """The sums of a value of each."""
@@ -102,7 +102,7 @@ class SpanEvaluator:
         Where some of them wrap around in it or are mirrored at its ends, that is done to the hull of what is wrapped.
         """
         read = list(indices)
-        images = [image_of(index, extent, self._analyzer) if isinstance(index, _MADE) else None for index in read]
+        images = [find_image(index, extent, self._analyzer) if isinstance(index, _MADE) else None for index in read]
         kinds = {image.kind for image in images if image is not None}
         if len(kinds) == 1:
             read = [index if image is None else image.of for index, image in zip(read, images, strict=True)]
@@ -112,7 +112,7 @@ class SpanEvaluator:
         whole = union(spans, self._analyzer)
         if len(kinds) != 1:
             return whole
-        return self._wrapped(whole, extent) if "wrapped" in kinds else self._mirrored(whole, extent)
+        return self._wrap(whole, extent) if "wrapped" in kinds else self._mirror(whole, extent)
 
     def positions(self, indices: Iterable[Expr], extent: Expr, remainders: Mapping[Var, Expr]) -> list[Expr] | None:
         """The indices of a dimension of so many elements as positions on a line, of which the dimension is a period: what they
@@ -123,28 +123,28 @@ class SpanEvaluator:
         result: list[Expr] = []
         wraps = False
         for index in indices:
-            image = image_of(index, extent, self._analyzer)
+            image = find_image(index, extent, self._analyzer)
             if image is None:
-                image = image_of(substitute(index, remainders), extent, self._analyzer)
+                image = find_image(substitute(index, remainders), extent, self._analyzer)
             if image is not None and image.kind == "mirrored":
                 return None
-            position = None if image is None else on_the_line(substitute(image.of, remainders), extent, self._analyzer)
-            if position is None or isinstance(index, E.FloorMod) and not self._goes_around(position, extent):
+            position = None if image is None else project(substitute(image.of, remainders), extent, self._analyzer)
+            if position is None or isinstance(index, E.FloorMod) and not self._wraps_around(position, extent):
                 result.append(index)
             else:
                 wraps = True
                 result.append(position)
         return result if wraps else None
 
-    def _goes_around(self, position: Expr, extent: Expr) -> bool:
+    def _wraps_around(self, position: Expr, extent: Expr) -> bool:
         """Return whether a remainder by an extent is not one that takes rows apart: these are whole, or more than two."""
         span = self._visit(position)
-        if span is None or self._within_one_row(span, extent):
+        if span is None or self._is_in_one_row(span, extent):
             return False
         first, last = self._analyzer.interval(span.low).lo, self._analyzer.interval(span.high).hi
         return not isinstance(extent, IntImm) or first is None or last is None or last - first < 2 * extent.value
 
-    def _mirrored(self, window: Span, extent: Expr) -> Span:
+    def _mirror(self, window: Span, extent: Expr) -> Span:
         """The image goes up and down by one step or none with each of the window, so that it is no longer: a window that does not
         lie far outside has it in the window that is moved into the dimension."""
         width, low, high = window.width, window.low, window.high
@@ -155,7 +155,7 @@ class SpanEvaluator:
         first = self._analyzer.simplify(maximum(minimum(low, extent - width), 0))
         return Span(first, self._analyzer.simplify(minimum(first + (width - 1), extent - 1)), width)
 
-    def _wrapped(self, window: Span, extent: Expr) -> Span:
+    def _wrap(self, window: Span, extent: Expr) -> Span:
         """All of the dimension where the window leaves it, or was made of another that did so: one choice for a whole chain."""
         inside = _Inside()
         low, high = (self._analyzer.simplify(inside.visit(end)) for end in (window.low, window.high))
@@ -193,7 +193,7 @@ class SpanEvaluator:
         if all(span is not None and span.is_point for span in below):
             return Span.point(rebuild(value, [span.low for span in below if span is not None]))
         if isinstance(value, (E.Select, E.IfThenElse)) and value.dtype in (INT32, INT64):
-            whole = merged(value, self._analyzer)
+            whole = merge_choices(value, self._analyzer)
             if whole is not None:
                 return self._visit(whole)
         rule = _RULES.get(type(value))
@@ -233,7 +233,7 @@ class SpanEvaluator:
             return None
         if isinstance(value, E.TruncDiv) and not self._not_negative(a.low):
             return Span(truncdiv(a.low, b.low), truncdiv(a.high, b.low), None)
-        if self._within_one_row(a, b.low):
+        if self._is_in_one_row(a, b.low):
             return Span.point(self._analyzer.simplify(floordiv(a.low, b.low)))
         low, high = (self._analyzer.simplify(floordiv(end, b.low)) for end in (a.low, a.high))
         width = (a.width - 2) // b.low.value + 2 if a.width is not None and isinstance(b.low, IntImm) else None
@@ -246,11 +246,11 @@ class SpanEvaluator:
         by = b.low
         if isinstance(value, E.TruncMod) and (a is None or not self._not_negative(a.low)):
             return Span(1 - by, by - 1, 2 * by.value - 1 if isinstance(by, IntImm) else None)
-        if a is not None and self._within_one_row(a, by):
+        if a is not None and self._is_in_one_row(a, by):
             return Span(floormod(a.low, by), floormod(a.low, by) + (a.high - a.low), a.width)
-        return Span(const(0, by.dtype), by - 1, constant_of(by))
+        return Span(const(0, by.dtype), by - 1, integer_value(by))
 
-    def _within_one_row(self, a: Span, by: Expr) -> bool:
+    def _is_in_one_row(self, a: Span, by: Expr) -> bool:
         """Return whether a // by is one value for all of the span."""
         width = self._analyzer.simplify(a.high - a.low + 1)
         if isinstance(width, IntImm) and isinstance(by, IntImm) and width.value > 0:
@@ -340,19 +340,19 @@ class _Extremum:
     b: Expr
 
 
-def _extremum_of(x: Expr) -> _Extremum | None:
+def _match_extremum(x: Expr) -> _Extremum | None:
     """min(p, q) + c as min(p + c, q + c); c - min(p, q) as max(c - p, c - q)."""
     if isinstance(x, (Min, Max)):
         return _Extremum(type(x), x.a, x.b)
     if isinstance(x, E.Mul) and isinstance(x.b, IntImm) and x.b.value > 0:
-        inner = _extremum_of(x.a)
+        inner = _match_extremum(x.a)
         return None if inner is None else _Extremum(inner.kind, E.Mul(inner.a, x.b), E.Mul(inner.b, x.b))
     if not isinstance(x, (E.Add, E.Sub)):
         return None
-    inner, make = _extremum_of(x.a), type(x)
+    inner, make = _match_extremum(x.a), type(x)
     if inner is not None:
         return _Extremum(inner.kind, make(inner.a, x.b), make(inner.b, x.b))
-    inner = _extremum_of(x.b)
+    inner = _match_extremum(x.b)
     if inner is None:
         return None
     kind = inner.kind if isinstance(x, E.Add) else Max if inner.kind is Min else Min
@@ -375,14 +375,14 @@ class _Distances:
     def most(self, a: Expr, b: Expr) -> int | None:
         """A constant that a - b never exceeds, or None."""
         self.limit = len(self.known) + _MOST_PAIRS
-        return self._bound_of(self.analyzer.simplify(a), self.analyzer.simplify(b))
+        return self._find_bound(self.analyzer.simplify(a), self.analyzer.simplify(b))
 
     def at_most(self, a: Expr, b: Expr) -> bool:
         """Return whether a <= b is proved."""
         above = self.most(a, b)
         return above is not None and above <= 0
 
-    def _bound_of(self, a: Expr, b: Expr) -> int | None:
+    def _find_bound(self, a: Expr, b: Expr) -> int | None:
         key = id(a), id(b)  # parts of what is asked, simplified, so that the analyzer keeps them as one object each
         if key not in self.known:
             if len(self.known) >= self.limit:
@@ -398,11 +398,11 @@ class _Distances:
         bounds: list[int | None] = []
         left, right = self._extremum(a), self._extremum(b)
         if left is not None and right is not None and left.kind is right.kind:
-            bounds.append(self._of([(left.a, right.a), (left.b, right.b)], all_needed=True))
+            bounds.append(self._bound_extremum([(left.a, right.a), (left.b, right.b)], all_needed=True))
         if left is not None:
-            bounds.append(self._of([(left.a, b), (left.b, b)], all_needed=left.kind is Max))
+            bounds.append(self._bound_extremum([(left.a, b), (left.b, b)], all_needed=left.kind is Max))
         if right is not None:
-            bounds.append(self._of([(a, right.a), (a, right.b)], all_needed=right.kind is Min))
+            bounds.append(self._bound_extremum([(a, right.a), (a, right.b)], all_needed=right.kind is Min))
         known = [bound for bound in bounds if bound is not None]
         if known:
             return min(known)
@@ -412,16 +412,16 @@ class _Distances:
     def _extremum(self, x: Expr) -> _Extremum | None:
         """A minimum or maximum, what is added to it brought within."""
         if x not in self.parts:
-            extremum = _extremum_of(x)
+            extremum = _match_extremum(x)
             if extremum is not None and not isinstance(x, (Min, Max)):
                 a, b = self.analyzer.simplify(extremum.a), self.analyzer.simplify(extremum.b)
                 extremum = _Extremum(extremum.kind, a, b)
             self.parts[x] = extremum
         return self.parts[x]
 
-    def _of(self, pairs: list[tuple[Expr, Expr]], all_needed: bool) -> int | None:
+    def _bound_extremum(self, pairs: list[tuple[Expr, Expr]], all_needed: bool) -> int | None:
         """The greatest of the pairs' bounds, all of which are needed; or the least of those that are known."""
-        bounds = [self._bound_of(x, y) for x, y in pairs]
+        bounds = [self._find_bound(x, y) for x, y in pairs]
         known = [bound for bound in bounds if bound is not None]
         if not known or (all_needed and len(known) < len(bounds)):
             return None

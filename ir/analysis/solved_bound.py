@@ -14,10 +14,10 @@ from ..ops import const, floordiv, floormod, multiply, subtract
 from ..visit import children, free_vars
 from .bounds import symbolic_bounds
 
-__all__ = ["coefficients_of", "solved_bound"]
+__all__ = ["collect_coefficients", "solved_bound"]
 
 
-def coefficients_of(node: Expr, over: set[Var]) -> dict[Var | None, Expr] | None:
+def collect_coefficients(node: Expr, over: set[Var]) -> dict[Var | None, Expr] | None:
     """A sum of the variables `over`, each by a coefficient, and of the rest, under None; what is 0 has no entry. None where it is
     no such sum."""
     if isinstance(node, Var) and node in over:
@@ -26,7 +26,7 @@ def coefficients_of(node: Expr, over: set[Var]) -> dict[Var | None, Expr] | None
         return {} if isinstance(node, IntImm) and node.value == 0 else {None: node}
     if not isinstance(node, (Add, Sub, Mul)):
         return None
-    a, b = coefficients_of(node.a, over), coefficients_of(node.b, over)
+    a, b = collect_coefficients(node.a, over), collect_coefficients(node.b, over)
     if a is None or b is None:
         return None
     if isinstance(node, Mul):
@@ -58,7 +58,7 @@ def solved_bound(
         kind, difference = _MIRRORED.get(kind, kind), subtract(condition.b, condition.a)
     if kind in (LT, GT):  # of integers: a < b where a + 1 <= b
         kind, difference = (LE, difference + 1) if kind is LT else (GE, difference - 1)
-    form = coefficients_of(difference, {var})
+    form = collect_coefficients(difference, {var})
     if kind not in (LE, GE, EQ) or form is None or var not in form:
         return None
     factor, rest = form[var], form.get(None, const(0, difference.dtype))

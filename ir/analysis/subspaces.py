@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..expr import Expr, Range, Var
-from ..ops import all_of, const, is_const
-from .digits import IterMark, IterSplit, IterSum, normalized
+from ..ops import conjunction, const, is_const
+from .digits import IterMark, IterSplit, IterSum, normalize
 from .iterators import NoMapError, Rewriter
 
 __all__ = ["subspace_divide"]
@@ -36,32 +36,32 @@ class _Divider:
         self.conditions: dict[bool, list[Expr]] = {False: [], True: []}
         """By whether they are conditions of the loops inside."""
 
-    def of_mark(self, mark: IterMark) -> _Parts:
+    def divide_mark(self, mark: IterMark) -> _Parts:
         """The parts of a whole iterator: mark = outer * extent of inner + inner."""
         if mark not in self.known:
-            self.known[mark] = self._of_mark(mark)
+            self.known[mark] = self._divide_mark(mark)
         return self.known[mark]
 
-    def _of_mark(self, mark: IterMark) -> _Parts:
+    def _divide_mark(self, mark: IterMark) -> _Parts:
         if mark in self.inside:
             return _Parts(None, self.rewriter.whole(mark))
         if isinstance(mark.source, Var):
             return _Parts(self.rewriter.whole(mark), None)
-        parts = [self.of_split(split) for split in mark.source.args]
+        parts = [self.divide_split(split) for split in mark.source.args]
         sides = {side for part in parts for side in (part.outer and "outer", part.inner and "inner") if side}
         conditional = mark in self.rewriter.conditions
         if sides != {"outer", "inner"}:
             if conditional:
-                source = normalized(mark.source)
+                source = normalize(mark.source)
                 below = [] if is_const(mark.source.base, 0) else [source >= 0]
                 self.conditions["inner" in sides] += [source < mark.extent, *below]
             whole = self.rewriter.whole(mark)
             return _Parts(None, whole) if "inner" in sides else _Parts(whole, None)
         if conditional:
             raise NoMapError
-        return self._of_both(mark.source.args, parts)
+        return self._divide_both(mark.source.args, parts)
 
-    def _of_both(self, args: Sequence[IterSplit], parts: Sequence[_Parts]) -> _Parts:
+    def _divide_both(self, args: Sequence[IterSplit], parts: Sequence[_Parts]) -> _Parts:
         """Of digits, from the greatest scale on, that stand on both sides: those outside come first."""
         outer: list[IterSplit] = []
         inner: list[IterSplit] = []
@@ -69,13 +69,13 @@ class _Divider:
             if part.inner is not None:
                 if outer:
                     raise NoMapError
-                inner.append(self._scaled(part.inner, split.scale))
+                inner.append(self._scale(part.inner, split.scale))
             if part.outer is not None:
                 among = part.inner.extent if part.inner is not None else const(1, split.scale.dtype)
-                outer.append(self._scaled(part.outer, self.simplify(split.scale * among)))
+                outer.append(self._scale(part.outer, self.simplify(split.scale * among)))
         extent = self._extent(inner)
         return _Parts(
-            self._one([self._scaled(each, self.simplify(each.scale // extent)) for each in outer]), self._one(inner)
+            self._one([self._scale(each, self.simplify(each.scale // extent)) for each in outer]), self._one(inner)
         )
 
     def _extent(self, ascending: Sequence[IterSplit]) -> Expr:
@@ -88,14 +88,14 @@ class _Divider:
         return self.rewriter.whole(IterMark(total, self._extent(ascending)))
 
     @staticmethod
-    def _scaled(split: IterSplit, scale: Expr) -> IterSplit:
+    def _scale(split: IterSplit, scale: Expr) -> IterSplit:
         return IterSplit(split.source, split.lower_factor, split.extent, scale)
 
-    def of_split(self, split: IterSplit) -> _Parts:
+    def divide_split(self, split: IterSplit) -> _Parts:
         """The parts of a digit, without its scale."""
         one = const(1, split.scale.dtype)
-        plain = self._scaled(split, one)
-        parts = self.of_mark(split.source)
+        plain = self._scale(split, one)
+        parts = self.divide_mark(split.source)
         if parts.outer is None or parts.inner is None:
             return _Parts(None, plain) if parts.outer is None else _Parts(plain, None)
         lower, among = split.lower_factor, parts.inner.extent
@@ -127,18 +127,18 @@ def subspace_divide(
     """Each index as (outer, inner), of which index = outer * inner.extent + inner; then, as the extents of two more, under which
     conditions the loops outside and inside run. Nothing where the indices cannot be taken apart so."""
     rewriter = Rewriter(ranges)
-    sums = rewriter.detected(indices, condition, bijective)
+    sums = rewriter.detect_sums(indices, condition, bijective)
     divider = _Divider(rewriter, inside)
     try:
         divisions = [_division(divider, each) for each in sums]
         for mark in rewriter.conditions:
-            divider.of_mark(mark)
+            divider.divide_mark(mark)
     except NoMapError:
         return []
     if not divisions:
         return []
     nothing = IterSum((), const(0, sums[0].base.dtype))
-    outside, within = (IterMark(nothing, all_of(*divider.conditions[side])) for side in (False, True))
+    outside, within = (IterMark(nothing, conjunction(*divider.conditions[side])) for side in (False, True))
     return [*divisions, (outside, within)]
 
 
@@ -148,7 +148,7 @@ def _division(divider: _Divider, total: IterSum) -> tuple[IterMark, IterMark]:
     if not total.args:
         return trivial, IterMark(total, one)
     (split,) = total.args
-    parts = divider.of_split(split)
+    parts = divider.divide_split(split)
     if parts.outer is None or parts.inner is None:
         whole = IterMark(total, split.extent)
         return (trivial, whole) if parts.outer is None else (whole, trivial)

@@ -26,7 +26,7 @@ from ..stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, 
 from ..visit import children, post_order, walk
 from .footprint import Array
 
-__all__ = ["Block", "Touch", "block_of", "kernels_of", "sectors", "touches"]
+__all__ = ["Block", "Touch", "find_block", "collect_kernels", "sectors", "touches"]
 
 WARP, SECTOR, BANKS, WORD, WIDEST = 32, 32, 32, 4, 16
 _PARTS = (2, 3)
@@ -84,7 +84,7 @@ class Touch:
         return not self.passes
 
 
-def kernels_of(function: Function) -> list[For]:
+def collect_kernels(function: Function) -> list[For]:
     """The outermost loops of a program that threads run, in their order; of what is there for one target, that of GPUs."""
     kernels: list[For] = []
     stack: list[Stmt] = [function.body]
@@ -109,7 +109,7 @@ class Block:
     registers: float
 
 
-def block_of(kernel: For) -> Block:
+def find_block(kernel: For) -> Block:
     """The block of a kernel, whose outermost loop is given."""
     threads: dict[str, int] = {}
     shared, arrays, at = 0, dict[Buffer, _Array](), 0
@@ -186,7 +186,7 @@ class _Array:
 def touches(kernel: For) -> Iterator[Touch]:
     """Return the accesses of each place of a kernel, whose outermost loop is given. Places whose addresses depend on sizes that a call
     decides are left out."""
-    threads = block_of(kernel).threads
+    threads = find_block(kernel).threads
     lane, lanes = np.arange(WARP)[None, :], dict[str, Lanes]()
     lane = lane + (WARP if prod(threads.values()) >= 2 * WARP else 0)
     for axis in "xyz":
@@ -198,12 +198,12 @@ def touches(kernel: For) -> Iterator[Touch]:
         stmt, known, active, at_part = stack.pop()
         if isinstance(stmt, For):
             at = lanes.get(stmt.thread) if stmt.kind is LoopKind.THREAD else None
-            known = {**known, stmt.var: _within(stmt, known, at_part) if at is None else at}
+            known = {**known, stmt.var: _evaluate_lanes(stmt, known, at_part) if at is None else at}
         elif isinstance(stmt, LetStmt):
             value = _value(stmt.value, known)
-            known = {**known, stmt.var: value} if value is not None or _by_data(stmt.value, known) else known
+            known = {**known, stmt.var: value} if value is not None or _depends_on_data(stmt.value, known) else known
         elif isinstance(stmt, If):
-            inside, outside = _under(stmt.condition, known, active)
+            inside, outside = _split_threads(stmt.condition, known, active)
             stack.extend(
                 (body, known, part, at_part)
                 for body, part in ((stmt.else_body, outside), (stmt.then_body, inside))
@@ -211,14 +211,14 @@ def touches(kernel: For) -> Iterator[Touch]:
             )
             continue
         elif isinstance(stmt, BufferStore):
-            yield from _touched(stmt.buffer, stmt.indices, True, known, active)
+            yield from _walk_touches(stmt.buffer, stmt.indices, True, known, active)
         for value in (child for child in children(stmt) if isinstance(child, Expr)):
             if isinstance(stmt, (BufferStore, LetStmt, Evaluate)):
                 yield from _loads(value, known, active)
         stack.extend((child, known, active, at_part) for child in reversed(children(stmt)) if isinstance(child, Stmt))
 
 
-def _by_data(value: Expr, known: Known) -> bool:
+def _depends_on_data(value: Expr, known: Known) -> bool:
     return any(
         isinstance(node, (BufferLoad, ProducerLoad)) or isinstance(node, Var) and node in known and known[node] is None
         for node in post_order(value)
@@ -242,10 +242,10 @@ def sectors(values: Sequence[Expr], axes: Sequence[IterVar], extents: Sequence[i
     return total / (len(_PARTS) * whole)
 
 
-def _within(loop: For, known: Known, part: int) -> Lanes | None:
+def _evaluate_lanes(loop: For, known: Known, part: int) -> Lanes | None:
     """The value of a loop's variable that is looked at, at this part of its run; of a vectorized one, all of them."""
     begin, extent = (_value(each, known) for each in (loop.begin, loop.extent))
-    if begin is None and _by_data(loop.begin, known):
+    if begin is None and _depends_on_data(loop.begin, known):
         return None
     first = begin if begin is not None else np.zeros((1, 1), np.int64)
     if loop.kind is LoopKind.VECTORIZED and isinstance(loop.extent, IntImm):
@@ -255,7 +255,7 @@ def _within(loop: For, known: Known, part: int) -> Lanes | None:
     return first + np.maximum(np.minimum(extent // part | 1, extent - 1), 0)
 
 
-def _under(condition: Expr, known: Known, active: Lanes) -> tuple[Lanes, Lanes]:
+def _split_threads(condition: Expr, known: Known, active: Lanes) -> tuple[Lanes, Lanes]:
     """The threads for which a condition holds, and those for which it does not; where that is not known, all of them on both
     sides."""
     held = _value(condition, known)
@@ -300,24 +300,26 @@ def _loads(value: Expr, known: Known, active: Lanes) -> Iterator[Touch]:
     while stack:
         node, own = stack.pop()
         if isinstance(node, IfThenElse):
-            inside, outside = _under(node.condition, known, own)
+            inside, outside = _split_threads(node.condition, known, own)
             parts = [(node.false_value, outside), (node.true_value, inside), (node.condition, own)]
             stack.extend((part, under) for part, under in parts if under.any())
             continue
         if isinstance(node, (BufferLoad, ProducerLoad)):
-            yield from _touched(
+            yield from _walk_touches(
                 node.buffer if isinstance(node, BufferLoad) else node.producer, node.indices, False, known, own
             )
         stack.extend((child, own) for child in children(node))
 
 
-def _touched(array: Array, indices: tuple[Expr, ...], stored: bool, known: Known, active: Lanes) -> Iterator[Touch]:
+def _walk_touches(
+    array: Array, indices: tuple[Expr, ...], stored: bool, known: Known, active: Lanes
+) -> Iterator[Touch]:
     shape, values = _shape(array), [_value(index, known) for index in indices]
     scope = array.scope if isinstance(array, Buffer) else "global"
     if scope not in ("global", "shared") or shape is None:
         return
     if any(value is None for value in values):
-        if any(_by_data(index, known) for index in indices):
+        if any(_depends_on_data(index, known) for index in indices):
             yield Touch(array, stored, 0, 0, 0)
         return
     place: Lanes = np.zeros((1, WARP), np.int64)

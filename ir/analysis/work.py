@@ -1,6 +1,6 @@
 """Work of a program: iterations of its loops, the operations of each iteration, and its accesses.
 
-    work = work_of(function)
+    work = measure_work(function)
     for loop in work.nested():
         print(loop.loop, loop.iterations, loop.bytes)           # i 64 49152
 
@@ -25,14 +25,14 @@ from ..buffer import Buffer
 from ..cached import cached_property
 from ..expr import BufferLoad, Call, Expr, IntImm, ProducerLoad, Range, Var
 from ..ops import cast
-from ..pointers import pointed_to
+from ..pointers import pointed_buffer
 from ..stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt, While
 from ..visit import children, free_vars, post_order, substitute, walk
 from .count import ONE, ZERO, Count, Number
-from .footprint import Access, Array, touched, width_of
-from .operations import Kind, Operations, operations_of
+from .footprint import Access, Array, count_bytes, count_values
+from .operations import Kind, Operations, count_operations
 
-__all__ = ["Statement", "Work", "elementary", "executions", "innermost", "widths_of", "work_of"]
+__all__ = ["Statement", "Work", "elementary", "executions", "innermost", "count_widths", "measure_work"]
 
 _FREE_CALLS = frozenset({"likely", "reinterpret", "target_has", "address_of", "access_ptr"})
 
@@ -69,7 +69,7 @@ class Statement:
     @cached_property
     def operations(self) -> Operations:
         """Operations of one execution."""
-        return operations_of(self.values, self.conditions)
+        return count_operations(self.values, self.conditions)
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
@@ -82,7 +82,7 @@ class Statement:
                 accesses.append(self._access(node.buffer, node.indices))
             elif isinstance(node, ProducerLoad):
                 accesses.append(self._access(node.producer, node.indices))
-            pointed = pointed_to(node)
+            pointed = pointed_buffer(node)
             if pointed is not None:  # outside code may go anywhere
                 accesses.append(self._access(pointed[0], None))
         return tuple(accesses)
@@ -146,7 +146,7 @@ class Work:
         accesses = (access for statement in self.all_statements() for access in statement.accesses)
         return {
             array: size if isinstance(size, Count) else Count.of(size)
-            for array, size in touched(accesses, widths_of(self.nested())).items()
+            for array, size in count_bytes(accesses, count_widths(self.nested())).items()
         }
 
     @property
@@ -185,7 +185,7 @@ def elementary(operations: Operations) -> int:
     return operations.values.number(Kind.ARITHMETIC, Kind.DIVISION, Kind.COMPARISON, Kind.CALL, but=_FREE_CALLS)
 
 
-def work_of(program: Function | Stmt, values: Mapping[Var, int] | None = None, bounds: bool = True) -> Work:
+def measure_work(program: Function | Stmt, values: Mapping[Var, int] | None = None, bounds: bool = True) -> Work:
     """The work of a function of stage "loops", or of a statement. values: those of symbols; the others stay symbols. bounds:
     whether the greatest value is looked for of an extent that changes, which takes longer; else it counts as not known."""
     known = _Program(program, values or {}, bounds)
@@ -233,7 +233,7 @@ def innermost(work: Work, unknown: int) -> int:
     return sum(times for inner, times in executions(work, unknown) if not inner.parts)
 
 
-def widths_of(loops: Iterable[Work], unknown: int | None = None) -> dict[Var, Number | None]:
+def count_widths(loops: Iterable[Work], unknown: int | None = None) -> dict[Var, Number | None]:
     """Return the number of values that the variable of each loop takes while they all run, outer loops before inner
     ones: where a loop begins may change too. unknown: what an extent counts as that is a symbol, where widths are to be
     integers."""
@@ -241,7 +241,7 @@ def widths_of(loops: Iterable[Work], unknown: int | None = None) -> dict[Var, Nu
     for work in loops:
         if work.loop is not None:
             trips = work.trips if unknown is None else work.number(unknown)
-            begins = width_of(work.loop.begin, widths)
+            begins = count_values(work.loop.begin, widths)
             widths[work.loop.var] = None if begins is None else trips + (begins - 1)
     return widths
 

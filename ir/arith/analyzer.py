@@ -9,14 +9,14 @@ from ..expr import EQ, Expr, IntImm, Range, Var
 from ..ops import const
 from ..visit import deep_recursion, free_vars, is_recursion_deep
 from . import facts
-from .bounds import exact_form, interval_of
+from .bounds import bound_node, exact_form
 from .interval import Interval
 from .linear import LinearForm
 from .modular import Modular
-from .remainders import modular_of
+from .remainders import find_modular
 from .scope import Scope
 from .simplify import simplifier
-from .sums import expression_of
+from .sums import build_expression
 
 __all__ = ["Analyzer", "detect_stride", "linear", "simplify"]
 
@@ -71,11 +71,11 @@ class Analyzer:
 
     def interval(self, expr: Expr) -> Interval:
         """Bounds of the value of `expr`, over all lanes."""
-        return interval_of(self.scope, self.simplify(expr))
+        return bound_node(self.scope, self.simplify(expr))
 
     def modular(self, expr: Expr) -> Modular:
         """Return the known remainders of an integer scalar."""
-        return modular_of(self.scope, self.simplify(expr))
+        return find_modular(self.scope, self.simplify(expr))
 
     def can_prove(self, condition: Expr) -> bool:
         """Return whether `condition` is proved to hold in every case. False says nothing."""
@@ -122,4 +122,4 @@ def detect_stride(expr: Expr, var: Var) -> tuple[int, Expr] | None:
     base = form.without(var)
     if any(var in free_vars(atom) for atom in base.coeffs):
         return None
-    return stride, expression_of(analyzer.scope, base, expr.dtype)
+    return stride, build_expression(analyzer.scope, base, expr.dtype)

@@ -32,7 +32,7 @@ from .interval import BOOLEAN, EVERYTHING, INTERVAL_OF, Interval, intersect, sca
 from .linear import LinearForm, single
 from .scope import INDEX, Scope
 
-__all__ = ["dtype_interval", "exact_form", "form_interval", "interval_of", "is_exact", "value_form"]
+__all__ = ["dtype_interval", "exact_form", "form_interval", "bound_node", "is_exact", "value_form"]
 
 
 def dtype_interval(dtype: DType) -> Interval:
@@ -45,7 +45,7 @@ def dtype_interval(dtype: DType) -> Interval:
 # Intervals
 
 
-def interval_of(scope: Scope, node: Expr) -> Interval:
+def bound_node(scope: Scope, node: Expr) -> Interval:
     """Bounds of the values of `node`, over all lanes."""
     interval = scope.known.intervals.get(node)
     if interval is not None:
@@ -70,7 +70,7 @@ def form_interval(scope: Scope, form: LinearForm) -> Interval:
     hi: int | None = form.const
     intervals = scope.known.intervals
     for atom, coeff in form.coeffs.items():
-        a, b = intervals.get(atom) or interval_of(scope, atom)
+        a, b = intervals.get(atom) or bound_node(scope, atom)
         if coeff < 0:
             a, b = b, a
         lo = None if lo is None or a is None else lo + coeff * a
@@ -86,7 +86,7 @@ def form_interval(scope: Scope, form: LinearForm) -> Interval:
     return Interval(lo, hi)
 
 
-def _fitted(scope: Scope, interval: Interval, node: Expr) -> Interval:
+def _fit(scope: Scope, interval: Interval, node: Expr) -> Interval:
     """`found`, computed over the integers, as the bounds of a node that may wrap."""
     dtype = node.dtype.element
     lo, hi = interval
@@ -113,7 +113,7 @@ def _is_open(scope: Scope, node: Expr) -> bool:
     if is_open is None:
         is_open = False
         if isinstance(node, Var):
-            lo, hi = interval_of(scope, node)
+            lo, hi = bound_node(scope, node)
             is_open = lo is None or hi is None or lo <= -_LIMIT or hi >= _LIMIT
         else:
             for child in children(node):
@@ -134,17 +134,17 @@ def _interval_var(scope: Scope, node: Var) -> Interval:
 def _interval_binary(scope: Scope, node: BinaryOp) -> Interval:
     form = scope.nodes.forms.get(node)
     if form is not None and form.coeffs.get(node) is None:
-        return _fitted(scope, form_interval(scope, form), node)
-    interval = INTERVAL_OF[type(node)](interval_of(scope, node.a), interval_of(scope, node.b))
+        return _fit(scope, form_interval(scope, form), node)
+    interval = INTERVAL_OF[type(node)](bound_node(scope, node.a), bound_node(scope, node.b))
     if isinstance(node, FloorDiv | FloorMod):
-        interval = _sharpened(scope, node, interval)
-    return _fitted(scope, interval, node)
+        interval = _sharpen(scope, node, interval)
+    return _fit(scope, interval, node)
 
 
-def _sharpened(scope: Scope, node: FloorDiv | FloorMod, interval: Interval) -> Interval:
+def _sharpen(scope: Scope, node: FloorDiv | FloorMod, interval: Interval) -> Interval:
     """x // y for x in [0, y * k): the ends of a symbolic divisor are open, but its remainder's sign is not."""
     if isinstance(node, FloorDiv) and interval.lo is None and node.b.dtype.kind == "int":
-        numerator, divisor = interval_of(scope, node.a), interval_of(scope, node.b)
+        numerator, divisor = bound_node(scope, node.a), bound_node(scope, node.b)
         if numerator.lo is not None and divisor.lo is not None and divisor.lo >= 0:
             return Interval(min(numerator.lo, 0), interval.hi)
     return interval
@@ -154,7 +154,7 @@ def _interval_cast(scope: Scope, node: Cast) -> Interval:
     source, target = node.value.dtype.element, node.dtype.element
     if source.is_float or source.kind == "handle":
         return dtype_interval(target)
-    interval = interval_of(scope, node.value)
+    interval = bound_node(scope, node.value)
     if interval.within(target.least, target.greatest):
         return interval
     if source.kind == "int" and target.kind == "int" and target.bits >= source.bits:
@@ -163,13 +163,13 @@ def _interval_cast(scope: Scope, node: Cast) -> Interval:
 
 
 def _interval_choice(scope: Scope, node: Select | IfThenElse) -> Interval:
-    return union(interval_of(scope, node.true_value), interval_of(scope, node.false_value))
+    return union(bound_node(scope, node.true_value), bound_node(scope, node.false_value))
 
 
 def _interval_ramp(scope: Scope, node: Ramp) -> Interval:
-    base, stride = interval_of(scope, node.base), interval_of(scope, node.stride)
+    base, stride = bound_node(scope, node.base), bound_node(scope, node.stride)
     steps = INTERVAL_OF[Mul](stride, Interval(0, node.lanes - 1))
-    return _fitted(
+    return _fit(
         scope,
         Interval(
             None if base.lo is None or steps.lo is None else base.lo + steps.lo,
@@ -184,8 +184,8 @@ def _interval_call(scope: Scope, node: Call) -> Interval:
     rule = _CALL_INTERVALS.get(node.name)
     if rule is None:
         return dtype_interval(dtype)
-    interval = rule(dtype, [interval_of(scope, argument) for argument in node.args])
-    return _fitted(scope, interval, node)
+    interval = rule(dtype, [bound_node(scope, argument) for argument in node.args])
+    return _fit(scope, interval, node)
 
 
 def _interval_unknown(scope: Scope, node: Expr) -> Interval:
@@ -201,16 +201,16 @@ _INTERVALS: dict[type[Expr], Callable[[Scope, Any], Interval]] = {
     Select: _interval_choice,
     IfThenElse: _interval_choice,
     Ramp: _interval_ramp,
-    Broadcast: lambda scope, node: interval_of(scope, node.value),
+    Broadcast: lambda scope, node: bound_node(scope, node.value),
     Call: _interval_call,
-    Shuffle: lambda scope, node: _union_of(scope, node.vectors),
+    Shuffle: lambda scope, node: _unite(scope, node.vectors),
 }
 
 
-def _union_of(scope: Scope, nodes: tuple[Expr, ...]) -> Interval:
-    hull = interval_of(scope, nodes[0])
+def _unite(scope: Scope, nodes: tuple[Expr, ...]) -> Interval:
+    hull = bound_node(scope, nodes[0])
     for node in nodes[1:]:
-        hull = union(hull, interval_of(scope, node))
+        hull = union(hull, bound_node(scope, node))
     return hull
 
 
@@ -221,7 +221,7 @@ def _magnitude(dtype: DType, operands: list[Interval]) -> Interval:
     return union(Interval(0, 0), union(Interval(max(a.lo or 0, 0), a.hi), scale(a, -1)))._replace(lo=0)
 
 
-def _masked(dtype: DType, operands: list[Interval]) -> Interval:
+def _mask(dtype: DType, operands: list[Interval]) -> Interval:
     nonnegative = [a.hi for a in operands if a.lo is not None and a.lo >= 0 and a.hi is not None]
     return Interval(0, min(nonnegative)) if nonnegative else dtype_interval(dtype)
 
@@ -247,7 +247,7 @@ def _shifted_left(dtype: DType, operands: list[Interval]) -> Interval:
     return scale(a, 1 << b.lo)
 
 
-def _flipped(dtype: DType, operands: list[Interval]) -> Interval:
+def _flip(dtype: DType, operands: list[Interval]) -> Interval:
     return shift(scale(operands[0], -1), -1 if dtype.kind == "int" else dtype.greatest)
 
 
@@ -255,10 +255,10 @@ _CALL_INTERVALS: dict[str, Callable[[DType, list[Interval]], Interval]] = {
     "abs": _magnitude,
     "popcount": lambda dtype, operands: Interval(0, min(dtype.bits, dtype.greatest)),
     "clz": lambda dtype, operands: Interval(0, 64),
-    "bitwise_and": _masked,
+    "bitwise_and": _mask,
     "bitwise_or": _joined_bits,
     "bitwise_xor": _joined_bits,
-    "bitwise_not": _flipped,
+    "bitwise_not": _flip,
     "shift_right": _shifted_right,
     "shift_left": _shifted_left,
     "likely": lambda dtype, operands: operands[0],
@@ -312,7 +312,7 @@ def _is_exact(scope: Scope, node: Expr) -> bool:
         if form is not None and form.coeffs.get(node) is None:
             return exact_form(scope, form, node.dtype) and _all_exact(scope, list(form.coeffs))
         # The bounds of a node that overflowed are those of its dtype, as are those of one that may be anything.
-        if isinstance(node, Mul | FloorDiv | Call | Cast | Ramp) and interval_of(scope, node) == dtype_interval(
+        if isinstance(node, Mul | FloorDiv | Call | Cast | Ramp) and bound_node(scope, node) == dtype_interval(
             node.dtype.element
         ):
             return False

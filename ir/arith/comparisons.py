@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from ..expr import EQ, GE, GT, LE, LT, NE, Broadcast, CompareOp, Expr
 from ..ops import FALSE, TRUE
-from .bounds import exact_form, interval_of, value_form
+from .bounds import bound_node, exact_form, value_form
 from .core import Simplifier
 from .linear import LinearForm
 from .prove import always_nonzero, nonnegative
 from .remainders import form_modular
 from .scope import Scope
-from .sums import expression_of, wrapped
+from .sums import build_expression, wrapped
 
-__all__ = ["compare", "negated"]
+__all__ = ["compare", "negate"]
 
 
 def compare(simplifier: Simplifier, node: CompareOp) -> Expr:
@@ -25,28 +25,28 @@ def compare(simplifier: Simplifier, node: CompareOp) -> Expr:
     if folded is not None:
         return folded
     if a.dtype.is_integer and a.dtype.lanes == 1 and not simplifier.impure(node):
-        decided = _decided(simplifier, kind, a, b)
+        decided = _decide(simplifier, kind, a, b)
         if decided is not None:
             return decided
-        a, b, kind = _balanced(simplifier, kind, a, b)
+        a, b, kind = _balance(simplifier, kind, a, b)
     elif a.dtype.is_integer and a.dtype.lanes > 1:
         decided = _decided_lanes(simplifier, kind, a, b)
         if decided is not None:
             return decided
     folded = simplifier.scope.nodes.make(kind, a, b)
     known = simplifier.scope.known.truth.get(folded)
-    return simplifier.ruled(folded) if known is None else known
+    return simplifier.apply_rules(folded) if known is None else known
 
 
-def _decided(simplifier: Simplifier, kind: type[CompareOp], a: Expr, b: Expr) -> Expr | None:
+def _decide(simplifier: Simplifier, kind: type[CompareOp], a: Expr, b: Expr) -> Expr | None:
     """TRUE or FALSE where a comparison is proved one way or the other."""
     scope = simplifier.scope
     form = value_form(scope, b).plus(value_form(scope, a), -1)
     if kind is LT or kind is LE:
-        form = form.shifted(-1) if kind is LT else form
+        form = form.shift(-1) if kind is LT else form
         if nonnegative(scope, form):
             return TRUE
-        return FALSE if nonnegative(scope, form.scaled(-1).shifted(-1)) else None
+        return FALSE if nonnegative(scope, form.scaled(-1).shift(-1)) else None
     content = form.content
     if (not form.coeffs and not form.const) or (nonnegative(scope, form) and nonnegative(scope, form.scaled(-1))):
         return TRUE if kind is EQ else FALSE
@@ -68,7 +68,7 @@ def _same_modulo(simplifier: Simplifier, a: Expr, b: Expr) -> bool:
 
 def _decided_lanes(simplifier: Simplifier, kind: type[CompareOp], a: Expr, b: Expr) -> Expr | None:
     """A comparison of vectors that comes out the same in every lane, by the bounds of both sides."""
-    left, right = interval_of(simplifier.scope, a), interval_of(simplifier.scope, b)
+    left, right = bound_node(simplifier.scope, a), bound_node(simplifier.scope, b)
     if left.lo is None or left.hi is None or right.lo is None or right.hi is None:
         return None
     lanes = a.dtype.lanes
@@ -83,7 +83,7 @@ def _decided_lanes(simplifier: Simplifier, kind: type[CompareOp], a: Expr, b: Ex
     return simplifier.scope.nodes.make(Broadcast, TRUE if always else FALSE, lanes) if always or never else None
 
 
-def _balanced(simplifier: Simplifier, kind: type[CompareOp], a: Expr, b: Expr) -> tuple[Expr, Expr, type[CompareOp]]:
+def _balance(simplifier: Simplifier, kind: type[CompareOp], a: Expr, b: Expr) -> tuple[Expr, Expr, type[CompareOp]]:
     """A comparison with terms that stand on both sides cancelled and common factors divided out."""
     scope, dtype = simplifier.scope, a.dtype
     left, right = scope.nodes.form(a), scope.nodes.form(b)
@@ -94,11 +94,11 @@ def _balanced(simplifier: Simplifier, kind: type[CompareOp], a: Expr, b: Expr) -
     form = right.plus(left, -1)
     if not form.coeffs:
         return a, b, kind
-    form = form.shifted(-1) if kind is LT else form  # ordered: the comparison is form >= 0
+    form = form.shift(-1) if kind is LT else form  # ordered: the comparison is form >= 0
     low, high, balanced_kind = _sides(form.divided(form.content), kind)
     if not exact_form(scope, low, dtype) or not exact_form(scope, high, dtype):
         return a, b, kind
-    return expression_of(scope, low, dtype), expression_of(scope, high, dtype), balanced_kind
+    return build_expression(scope, low, dtype), build_expression(scope, high, dtype), balanced_kind
 
 
 def _sides(form: LinearForm, kind: type[CompareOp]) -> tuple[LinearForm, LinearForm, type[CompareOp]]:
@@ -109,15 +109,15 @@ def _sides(form: LinearForm, kind: type[CompareOp]) -> tuple[LinearForm, LinearF
     if kind is EQ or kind is NE:
         if not low.coeffs:
             return high, LinearForm({}, -const), kind
-        return (low, high.shifted(const), kind) if const >= 0 or not high.coeffs else (low.shifted(-const), high, kind)
+        return (low, high.shift(const), kind) if const >= 0 or not high.coeffs else (low.shift(-const), high, kind)
     if not low.coeffs:
         return LinearForm({}, -const), high, LE
     if not high.coeffs:
         return low, LinearForm({}, const + 1), LT
-    return (low.shifted(-const - 1), high, LT) if const < 0 else (low, high.shifted(const), LE)
+    return (low.shift(-const - 1), high, LT) if const < 0 else (low, high.shift(const), LE)
 
 
-def negated(scope: Scope, node: CompareOp) -> Expr:
+def negate(scope: Scope, node: CompareOp) -> Expr:
     """The comparison of integers that holds where `node` does not."""
     kind = type(node)
     if kind is EQ or kind is NE:

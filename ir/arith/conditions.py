@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..expr import And, BinaryOp, Broadcast, CompareOp, Expr, FloatImm, IfThenElse, IntImm, Not, Or, Select, Var
 from ..ops import FALSE, TRUE
-from .comparisons import negated
+from .comparisons import negate
 from .core import Simplifier
 from .scope import READS
 
@@ -50,7 +50,7 @@ def logic(simplifier: Simplifier, node: BinaryOp) -> Expr:
     finally:
         simplifier.scope.known, simplifier.depth = known, depth
     kept = _irredundant(simplifier, kind, list(distinct)) if in_context else list(distinct)
-    return _joined(simplifier, kind, kept, neutral)
+    return _join(simplifier, kind, kept, neutral)
 
 
 def _irredundant(simplifier: Simplifier, kind: type[BinaryOp], parts: list[Expr]) -> list[Expr]:
@@ -71,13 +71,13 @@ def _irredundant(simplifier: Simplifier, kind: type[BinaryOp], parts: list[Expr]
     return kept[::-1]
 
 
-def _joined(simplifier: Simplifier, kind: type[BinaryOp], parts: list[Expr], neutral: Expr) -> Expr:
+def _join(simplifier: Simplifier, kind: type[BinaryOp], parts: list[Expr], neutral: Expr) -> Expr:
     """The chain of the parts, from left to right."""
     if not parts:
         return neutral
     result = parts[0]
     for part in parts[1:]:
-        result = simplifier.ruled(simplifier.scope.nodes.make(kind, result, part))
+        result = simplifier.apply_rules(simplifier.scope.nodes.make(kind, result, part))
     return result
 
 
@@ -87,8 +87,8 @@ def negation(simplifier: Simplifier, node: Not) -> Expr:
     if isinstance(value, IntImm):
         return FALSE if value.value else TRUE
     if isinstance(value, CompareOp) and value.a.dtype.element.is_integer:
-        return simplifier.visit(negated(simplifier.scope, value))
-    return simplifier.ruled(simplifier.scope.nodes.make(Not, value))
+        return simplifier.visit(negate(simplifier.scope, value))
+    return simplifier.apply_rules(simplifier.scope.nodes.make(Not, value))
 
 
 def _chain(kind: type[BinaryOp], node: Expr) -> list[Expr]:
@@ -113,14 +113,14 @@ def choice(simplifier: Simplifier, node: Select | IfThenElse) -> Expr:
     if isinstance(condition, Broadcast) and isinstance(condition.value, IntImm):
         return simplifier.visit(node.true_value if condition.value.value else node.false_value)
     lazy = isinstance(node, IfThenElse)
-    a = _under(simplifier, condition, node.true_value, True, lazy)
-    b = _under(simplifier, condition, node.false_value, False, lazy)
+    a = _simplify_given(simplifier, condition, node.true_value, True, lazy)
+    b = _simplify_given(simplifier, condition, node.false_value, False, lazy)
     if a is b and not simplifier.impure(condition) and not simplifier.impure(a):
         return a
-    return simplifier.ruled(simplifier.scope.nodes.make(type(node), condition, a, b))
+    return simplifier.apply_rules(simplifier.scope.nodes.make(type(node), condition, a, b))
 
 
-def _under(simplifier: Simplifier, condition: Expr, node: Expr, holds: bool, lazy: bool) -> Expr:
+def _simplify_given(simplifier: Simplifier, condition: Expr, node: Expr, holds: bool, lazy: bool) -> Expr:
     """`node` simplified where `condition` holds, or does not. Unless it is evaluated there alone (lazy), the indices
     of its loads must stay good elsewhere too, so it is simplified without."""
     traits = simplifier.scope.nodes.traits

@@ -15,14 +15,14 @@ from ..expr import GE, GT, LT, NE, BinaryOp, CompareOp, Expr, FloorDiv, IntImm
 from ..ops import fold_binary
 from ..visit import children, rebuild
 from . import facts
-from .bounds import interval_of, is_exact, value_form
+from .bounds import bound_node, is_exact, value_form
 from .linear import LinearForm
 from .pattern import WATCHERS, Rule, build, match
 from .prove import always_nonzero, nonnegative
 from .rules import tables_for
 from .scope import IMPURE, Knowledge, Scope
-from .sumrules import combined
-from .sums import expression_of, wrapped
+from .sumrules import combine
+from .sums import build_expression, wrapped
 
 __all__ = ["Handler", "Simplifier"]
 
@@ -45,9 +45,9 @@ class Simplifier:
         if result is None:
             self.scope.nodes.adopt(node)
             handler = self.handlers.get(type(node))
-            result = self.ruled(self.rebuilt(node)) if handler is None else handler(self, node)
+            result = self.apply_rules(self.rebuilt(node)) if handler is None else handler(self, node)
             if result.dtype.is_integer and type(result) is not IntImm and result.dtype.lanes == 1:
-                bounds = interval_of(self.scope, result)
+                bounds = bound_node(self.scope, result)
                 if bounds.lo is not None and bounds.lo == bounds.hi and not self.impure(result):
                     result = self.scope.nodes.integer(bounds.lo, result.dtype)
             results = self.scope.known.results
@@ -101,7 +101,7 @@ class Simplifier:
         """An operator of which nothing more is known: constants are folded, then rules tried."""
         a, b = self.visit(node.a), self.visit(node.b)
         folded = self.folded(type(node), a, b)
-        return folded if folded is not None else self.ruled(self.scope.nodes.make(type(node), a, b))
+        return folded if folded is not None else self.apply_rules(self.scope.nodes.make(type(node), a, b))
 
     def folded(self, kind: type[BinaryOp], a: Expr, b: Expr) -> Expr | None:
         """An operator on two integer constants."""
@@ -110,16 +110,16 @@ class Simplifier:
             return None if constant is None else self.scope.nodes.intern(constant)
         return None
 
-    def settled(self, form: LinearForm, dtype: DType) -> Expr:
+    def settle(self, form: LinearForm, dtype: DType) -> Expr:
         """The expression of a form after terms that belong together were combined."""
         if len(form.coeffs) > 1 or form.const or any(type(atom) is FloorDiv for atom in form.coeffs):
-            better = combined(self.scope, form, dtype, self.visit)
+            better = combine(self.scope, form, dtype, self.visit)
             while better is not None:
                 form = wrapped(better, dtype)
-                better = combined(self.scope, form, dtype, self.visit) if form.coeffs else None
-        return expression_of(self.scope, form, dtype)
+                better = combine(self.scope, form, dtype, self.visit) if form.coeffs else None
+        return build_expression(self.scope, form, dtype)
 
-    def ruled(self, node: Expr) -> Expr:
+    def apply_rules(self, node: Expr) -> Expr:
         """The result of the first rule that matches, simplified in its turn; `node` if none does."""
         tables = tables_for(node)
         if not tables or self.impure(node):
@@ -141,11 +141,11 @@ class Simplifier:
         """Return whether all that a rule asks of what it matched is proved."""
         for condition in rule.given:
             stated = build(condition, bound, None, self.scope.nodes)
-            if stated is None or not self._proved(stated):
+            if stated is None or not self._is_proved(stated):
                 return False
         return True
 
-    def _proved(self, condition: Expr) -> bool:
+    def _is_proved(self, condition: Expr) -> bool:
         assert isinstance(condition, CompareOp)
         a, b = condition.a, condition.b
         difference = value_form(self.scope, self.visit(b)).plus(value_form(self.scope, self.visit(a)), -1)
@@ -154,7 +154,7 @@ class Simplifier:
             return always_nonzero(self.scope, difference)
         if kind in (GT, GE):
             difference = difference.scaled(-1)
-        return nonnegative(self.scope, difference.shifted(-1) if kind in (LT, GT) else difference)
+        return nonnegative(self.scope, difference.shift(-1) if kind in (LT, GT) else difference)
 
 
 Handler = Callable[[Simplifier, Any], Expr]

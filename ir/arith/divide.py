@@ -15,40 +15,40 @@ from .linear import LinearForm
 from .prove import nonnegative
 from .remainders import form_modular
 from .scope import Scope
-from .sums import converted, expression_of, factors_of, product
+from .sums import build_expression, convert, product, split_factors
 
 __all__ = ["divided", "divided_by_symbol", "remainder"]
 
 
 def divided(scope: Scope, form: LinearForm, divisor: int, dtype: DType) -> LinearForm | None:
     """form // divisor, for a divisor above 0, as the form of whole terms plus at most one division."""
-    whole, rest = _parted(form, divisor)
+    whole, rest = _split_dividend(form, divisor)
     while rest.coeffs:
         lo, hi = form_interval(scope, rest)
         if lo is not None and hi is not None and lo // divisor == hi // divisor:
-            return whole.shifted(lo // divisor)
-        reduced = _without_small_part(scope, rest, divisor)
+            return whole.shift(lo // divisor)
+        reduced = _split_small_part(scope, rest, divisor)
         if reduced is None:
             break
         _, rest, divisor = reduced
         if divisor == 1:
             return whole.plus(rest)
     if not rest.coeffs:
-        return whole.shifted(rest.const // divisor)
+        return whole.shift(rest.const // divisor)
     if not exact_form(scope, rest, dtype) or not exact_form(scope, whole, dtype):
         return None
-    quotient = scope.nodes.make(FloorDiv, expression_of(scope, rest, dtype), scope.nodes.integer(divisor, dtype))
+    quotient = scope.nodes.make(FloorDiv, build_expression(scope, rest, dtype), scope.nodes.integer(divisor, dtype))
     return whole.plus(scope.nodes.form(quotient))
 
 
-def _parted(form: LinearForm, divisor: int) -> tuple[LinearForm, LinearForm]:
+def _split_dividend(form: LinearForm, divisor: int) -> tuple[LinearForm, LinearForm]:
     """(quotient of what divides, rest): form = quotient * divisor + rest, with the rest's constant in [0, divisor)."""
     whole = {atom: coeff // divisor for atom, coeff in form.coeffs.items() if coeff % divisor == 0}
     rest = {atom: coeff for atom, coeff in form.coeffs.items() if coeff % divisor}
     return LinearForm(whole, form.const // divisor), LinearForm(rest, form.const % divisor)
 
 
-def _without_small_part(scope: Scope, rest: LinearForm, divisor: int) -> tuple[LinearForm, LinearForm, int] | None:
+def _split_small_part(scope: Scope, rest: LinearForm, divisor: int) -> tuple[LinearForm, LinearForm, int] | None:
     """(small, reduced, divisor // g) where rest = g * reduced + small, 0 <= small < g, and g divides the divisor, so
     that rest // divisor = reduced // (divisor // g). The largest such g is found, for the shortest remainder."""
     for step in sorted({gcd(coeff, divisor) for coeff in rest.coeffs.values()}, reverse=True):
@@ -71,8 +71,8 @@ def remainder(scope: Scope, form: LinearForm, divisor: int, dtype: DType) -> Lin
     )
     lo, hi = form_interval(scope, rest)
     if lo is not None and hi is not None and lo // divisor == hi // divisor:
-        return rest.shifted(-(lo // divisor) * divisor)
-    reduced = _without_small_part(scope, rest, divisor)
+        return rest.shift(-(lo // divisor) * divisor)
+    reduced = _split_small_part(scope, rest, divisor)
     if reduced is not None:
         small, quotient, modulus = reduced
         step = divisor // modulus
@@ -80,7 +80,7 @@ def remainder(scope: Scope, form: LinearForm, divisor: int, dtype: DType) -> Lin
         return None if inner is None else inner.scaled(step).plus(small)
     if not exact_form(scope, rest, dtype):
         return None
-    atom = scope.nodes.make(FloorMod, expression_of(scope, rest, dtype), scope.nodes.integer(divisor, dtype))
+    atom = scope.nodes.make(FloorMod, build_expression(scope, rest, dtype), scope.nodes.integer(divisor, dtype))
     return scope.nodes.form(atom)
 
 
@@ -94,12 +94,12 @@ def divided_by_symbol(scope: Scope, form: LinearForm, divisor: Expr) -> tuple[Li
     quotient: list[tuple[LinearForm, int]] = []
     rest = dict(form.coeffs)
     for atom, coeff in form.coeffs.items():
-        other = _over(scope, atom, divisor)
+        other = _divide_atom(scope, atom, divisor)
         if other is not None:
             quotient.append((other, coeff))
             del rest[atom]
     remaining = LinearForm(rest, form.const)
-    below = value_form(scope, divisor).plus(remaining, -1).shifted(-1)
+    below = value_form(scope, divisor).plus(remaining, -1).shift(-1)
     if not nonnegative(scope, remaining) or not nonnegative(scope, below):
         return None
     whole = LinearForm({})
@@ -108,17 +108,17 @@ def divided_by_symbol(scope: Scope, form: LinearForm, divisor: Expr) -> tuple[Li
     return whole, remaining
 
 
-def _over(scope: Scope, atom: Expr, divisor: Expr) -> LinearForm | None:
+def _divide_atom(scope: Scope, atom: Expr, divisor: Expr) -> LinearForm | None:
     """atom / divisor, where the divisor is one of its factors."""
     if atom is divisor:
         return LinearForm({}, 1)
     if type(atom) is not Mul or not is_exact(scope, atom):
         return None
-    factors = factors_of(atom)
+    factors = split_factors(atom)
     if divisor not in factors:
         return None
     factors.remove(divisor)
     quotient = factors[0]
     for factor in factors[1:]:
         quotient = product(scope, quotient, factor)
-    return scope.nodes.form(converted(scope, quotient, atom.dtype))
+    return scope.nodes.form(convert(scope, quotient, atom.dtype))

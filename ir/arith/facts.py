@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ..expr import EQ, LE, LT, And, Call, CompareOp, Expr, FloorMod, IntImm, Not, Or, Var
 from ..ops import FALSE, TRUE
-from .bounds import dtype_interval, exact_form, form_interval, interval_of, value_form
+from .bounds import bound_node, dtype_interval, exact_form, form_interval, value_form
 from .interval import EVERYTHING, Interval, intersect
 from .linear import LinearForm
 from .modular import Modular
-from .remainders import modular_of
+from .remainders import find_modular
 from .scope import IMPURE, READS, Scope
 
 __all__ = ["bind_interval", "bind_range", "bind_value", "learn"]
@@ -27,8 +27,8 @@ def bind_range(scope: Scope, var: Var, begin: Expr, extent: Expr) -> None:
     """`var` lies in [begin, begin + extent - 1]; both ends are simplified and may be symbolic."""
     dtype = var.dtype
     first = value_form(scope, begin)
-    last = first.plus(value_form(scope, extent)).shifted(-1)
-    lo, hi = interval_of(scope, begin).lo, form_interval(scope, last).hi
+    last = first.plus(value_form(scope, extent)).shift(-1)
+    lo, hi = bound_node(scope, begin).lo, form_interval(scope, last).hi
     bind_interval(scope, var, intersect(dtype_interval(dtype) if dtype.bits < 32 else EVERYTHING, Interval(lo, hi)))
     if not ((first.is_const and last.is_const) or _unstable(scope, begin) or _unstable(scope, extent)):
         scope.known.lows[var], scope.known.highs[var] = first, last
@@ -39,7 +39,7 @@ def bind_value(scope: Scope, var: Var, value: Expr) -> None:
     """`var` is `value`, which is simplified."""
     if not value.dtype.is_integer or value.dtype.lanes > 1:
         return
-    bounds, remainder = interval_of(scope, value), modular_of(scope, value)
+    bounds, remainder = bound_node(scope, value), find_modular(scope, value)
     form = scope.nodes.form(value)
     exact = exact_form(scope, form, value.dtype) and not _unstable(scope, value)
     bind_interval(scope, var, bounds)
@@ -71,7 +71,7 @@ def learn(scope: Scope, condition: Expr, holds: bool = True) -> None:
             if isinstance(node, CompareOp) and node.a.dtype.is_integer:
                 _learn_comparison(scope, node, truth)
     for key, const in scope.known.disequal:
-        _learn_apart(scope, LinearForm(dict(key), const))
+        _learn_unequal(scope, LinearForm(dict(key), const))
     scope.known.forget()
 
 
@@ -83,10 +83,10 @@ def _learn_comparison(scope: Scope, node: CompareOp, truth: bool) -> None:
     kind = type(node)
     if kind is LT or kind is LE:
         if truth:
-            _learn_nonnegative(scope, form.shifted(-1) if kind is LT else form)
+            _learn_nonnegative(scope, form.shift(-1) if kind is LT else form)
         else:
             form = form.scaled(-1)
-            _learn_nonnegative(scope, form if kind is LT else form.shifted(-1))
+            _learn_nonnegative(scope, form if kind is LT else form.shift(-1))
     elif (kind is EQ) == truth:
         _learn_nonnegative(scope, form)
         _learn_nonnegative(scope, form.scaled(-1))
@@ -126,12 +126,12 @@ def _learn_remainder(scope: Scope, node: CompareOp) -> None:
             scope.known.remainders[node.a.a] = Modular(divisor, node.b.value)
 
 
-def _learn_apart(scope: Scope, form: LinearForm) -> None:
+def _learn_unequal(scope: Scope, form: LinearForm) -> None:
     """form != 0, where it is one variable at the end of its range."""
     if len(form.coeffs) == 1:
         ((atom, coeff),) = form.coeffs.items()
         if abs(coeff) == 1:
-            bounds, value = interval_of(scope, atom), -form.const * coeff
+            bounds, value = bound_node(scope, atom), -form.const * coeff
             if bounds.lo == value:
                 _narrow(scope, atom, Interval(value + 1, None))
             elif bounds.hi == value:

@@ -11,12 +11,12 @@ from .core import Simplifier
 from .divide import divided, divided_by_symbol, remainder
 from .linear import LinearForm
 from .prove import nonnegative
-from .sums import collect, expression_of, wrapped
+from .sums import build_expression, collect, wrapped
 
-__all__ = ["division", "extremum", "sum_of"]
+__all__ = ["division", "extremum", "simplify_sum"]
 
 
-def sum_of(simplifier: Simplifier, node: BinaryOp) -> Expr:
+def simplify_sum(simplifier: Simplifier, node: BinaryOp) -> Expr:
     """Add, Sub and Mul."""
     dtype = node.dtype
     if not dtype.is_integer or dtype.lanes > 1:
@@ -24,7 +24,7 @@ def sum_of(simplifier: Simplifier, node: BinaryOp) -> Expr:
     form = collect(simplifier.scope, node, simplifier.visit)
     if simplifier.impure(node):
         return simplifier.rebuilt(node)
-    return simplifier.settled(form, dtype)
+    return simplifier.settle(form, dtype)
 
 
 def division(simplifier: Simplifier, node: BinaryOp) -> Expr:
@@ -37,16 +37,16 @@ def division(simplifier: Simplifier, node: BinaryOp) -> Expr:
     kind = FloorDiv if type(node) is FloorDiv else FloorMod
     if dtype.is_integer and dtype.lanes == 1 and not simplifier.impure(node):
         form = simplifier.scope.nodes.form(a)
-        result = _divided(simplifier, kind, form, b, dtype) if exact_form(simplifier.scope, form, dtype) else None
+        result = _divide(simplifier, kind, form, b, dtype) if exact_form(simplifier.scope, form, dtype) else None
         if result is not None:
             (atom, coeff), *more = result.coeffs.items() or [(a, 0)]
             if more or coeff != 1 or result.const or type(atom) is not kind or atom.dtype is not dtype:
-                return simplifier.settled(_ruled_atoms(simplifier, wrapped(result, dtype)), dtype)
+                return simplifier.settle(_ruled_atoms(simplifier, wrapped(result, dtype)), dtype)
             a, b = atom.a, atom.b
-    return simplifier.ruled(simplifier.scope.nodes.make(kind, a, b))
+    return simplifier.apply_rules(simplifier.scope.nodes.make(kind, a, b))
 
 
-def _divided(
+def _divide(
     simplifier: Simplifier, kind: type[BinaryOp], form: LinearForm, divisor: Expr, dtype: DType
 ) -> LinearForm | None:
     """The quotient or remainder of a form as a form, or None where nothing can be said."""
@@ -64,7 +64,7 @@ def _ruled_atoms(simplifier: Simplifier, form: LinearForm) -> LinearForm:
     for atom in [atom for atom in form.coeffs if type(atom) in (FloorDiv, FloorMod)]:
         ruled = results.get(atom)
         if ruled is None:
-            ruled = simplifier.ruled(atom)
+            ruled = simplifier.apply_rules(atom)
         if ruled is not atom:
             form = form.replaced(atom, simplifier.scope.nodes.form(ruled))
     return form
@@ -85,16 +85,16 @@ def extremum(simplifier: Simplifier, node: BinaryOp) -> Expr:
             return a if kind is Min else b
         if nonnegative(simplifier.scope, difference.scaled(-1)):
             return b if kind is Min else a
-        apart = _apart(simplifier, kind, a, b)
+        apart = _extract_common(simplifier, kind, a, b)
         if apart is not None:
             return apart
         key = simplifier.scope.nodes.sort_key
         if isinstance(a, IntImm) or (not isinstance(b, IntImm) and key(b) < key(a)):
             a, b = b, a
-    return simplifier.ruled(simplifier.scope.nodes.make(kind, a, b))
+    return simplifier.apply_rules(simplifier.scope.nodes.make(kind, a, b))
 
 
-def _apart(simplifier: Simplifier, kind: type[BinaryOp], a: Expr, b: Expr) -> Expr | None:
+def _extract_common(simplifier: Simplifier, kind: type[BinaryOp], a: Expr, b: Expr) -> Expr | None:
     """min(x + s, y + s) as min(x, y) + s, and min(x * k, y * k) as min(x, y) * k."""
     dtype = a.dtype
     left, right = value_form(simplifier.scope, a), value_form(simplifier.scope, b)
@@ -104,7 +104,7 @@ def _apart(simplifier: Simplifier, kind: type[BinaryOp], a: Expr, b: Expr) -> Ex
     if left.coeffs and right.coeffs and ((left.const and right.const) or shared):
         # The smaller constant comes out. Beside a constant arm it stays in: min(n - i * 32, 32) is what one reads.
         offset = min(left.const, right.const, key=lambda value: (value == 0, abs(value)))
-        common, left, right = common.shifted(offset), left.shifted(-offset), right.shifted(-offset)
+        common, left, right = common.shift(offset), left.shift(-offset), right.shift(-offset)
     factor = _common_factor(left, right)
     if common.is_const and not common.const and factor <= 1:
         return None
@@ -112,9 +112,9 @@ def _apart(simplifier: Simplifier, kind: type[BinaryOp], a: Expr, b: Expr) -> Ex
     if not all(exact_form(simplifier.scope, form, dtype) for form in (left, right, common)):
         return None
     scope = simplifier.scope
-    arms = [expression_of(scope, form, dtype) for form in (left, right)]
+    arms = [build_expression(scope, form, dtype) for form in (left, right)]
     inner = simplifier.visit(scope.nodes.make(kind, *arms))
-    return simplifier.settled(wrapped(common.plus(scope.nodes.form(inner), factor), dtype), dtype)
+    return simplifier.settle(wrapped(common.plus(scope.nodes.form(inner), factor), dtype), dtype)
 
 
 def _common_factor(left: LinearForm, right: LinearForm) -> int:

@@ -115,7 +115,7 @@ def _positive_part(a: Interval) -> Interval | None:
     return Interval(1 if a.lo is None else max(a.lo, 1), a.hi)
 
 
-def _by_sign(
+def _divide_by_sign(
     a: Interval,
     b: Interval,
     positive: Callable[[Interval, Interval], Interval],
@@ -144,7 +144,7 @@ def _floordiv_positive(a: Interval, b: Interval) -> Interval:
 
 
 def _floordiv(a: Interval, b: Interval) -> Interval:
-    return _by_sign(a, b, _floordiv_positive, lambda x, y: _floordiv_positive(negate(x), y))
+    return _divide_by_sign(a, b, _floordiv_positive, lambda x, y: _floordiv_positive(negate(x), y))
 
 
 def _floormod_positive(a: Interval, b: Interval) -> Interval:
@@ -159,10 +159,10 @@ def _floormod_positive(a: Interval, b: Interval) -> Interval:
 
 
 def _floormod(a: Interval, b: Interval) -> Interval:
-    return _by_sign(a, b, _floormod_positive, lambda x, y: negate(_floormod_positive(negate(x), y)))
+    return _divide_by_sign(a, b, _floormod_positive, lambda x, y: negate(_floormod_positive(negate(x), y)))
 
 
-def _at_numerator_sign(a: Interval, b: Interval, natural: Callable[[Interval, Interval], Interval]) -> Interval:
+def _divide_by_numerator_sign(a: Interval, b: Interval, natural: Callable[[Interval, Interval], Interval]) -> Interval:
     """For the truncating forms, whose result is odd in the numerator: `natural` serves numerators of at least 0."""
     hull: Interval | None = None
     if a.hi is None or a.hi >= 0:
@@ -175,20 +175,20 @@ def _at_numerator_sign(a: Interval, b: Interval, natural: Callable[[Interval, In
 
 
 def _truncdiv(a: Interval, b: Interval) -> Interval:
-    return _by_sign(
+    return _divide_by_sign(
         a,
         b,
-        lambda x, y: _at_numerator_sign(x, y, _floordiv_positive),
-        lambda x, y: negate(_at_numerator_sign(x, y, _floordiv_positive)),
+        lambda x, y: _divide_by_numerator_sign(x, y, _floordiv_positive),
+        lambda x, y: negate(_divide_by_numerator_sign(x, y, _floordiv_positive)),
     )
 
 
 def _truncmod(a: Interval, b: Interval) -> Interval:
-    return _by_sign(
+    return _divide_by_sign(
         a,
         b,
-        lambda x, y: _at_numerator_sign(x, y, _floormod_positive),
-        lambda x, y: _at_numerator_sign(x, y, _floormod_positive),
+        lambda x, y: _divide_by_numerator_sign(x, y, _floormod_positive),
+        lambda x, y: _divide_by_numerator_sign(x, y, _floormod_positive),
     )
 
 

@@ -50,7 +50,7 @@ class LinearForm:
             return LinearForm({})
         return LinearForm({atom: coeff * factor for atom, coeff in self.coeffs.items()}, self.const * factor)
 
-    def shifted(self, offset: int) -> LinearForm:
+    def shift(self, offset: int) -> LinearForm:
         """self + offset."""
         return LinearForm(self.coeffs, self.const + offset) if offset else self
 

@@ -43,7 +43,7 @@ from ..expr import (
     TruncDiv,
     TruncMod,
 )
-from ..ops import const, constant_of
+from ..ops import const, integer_value
 from .scope import Nodes
 
 __all__ = [
@@ -56,7 +56,7 @@ __all__ = [
     "Rule",
     "RuleTable",
     "Wild",
-    "as_integer",
+    "convert_to_integer",
     "broadcast",
     "build",
     "c0",
@@ -218,7 +218,7 @@ def unequal(a: Operand, b: Operand) -> Operation:
     return operation(NE, a, b)
 
 
-def as_integer(condition: Operand) -> Operation:
+def convert_to_integer(condition: Operand) -> Operation:
     """A condition as 0 or 1."""
     return operation(Cast, condition)
 
@@ -305,7 +305,7 @@ _OPERANDS: dict[type[Expr], tuple[str, ...]] = {
 
 
 def _constant_value(node: Expr) -> int | None:
-    return constant_of(node.value if isinstance(node, Broadcast) else node)
+    return integer_value(node.value if isinstance(node, Broadcast) else node)
 
 
 def _is_number(node: Expr, number: float) -> bool:
@@ -403,18 +403,18 @@ def _class_fits(pattern: Pattern, kind: type[Expr]) -> bool:
 def build(pattern: Operand, bound: Bindings, matched: Expr | None, nodes: Nodes) -> Expr | None:
     """The expression that a result stands for, in the dtype of what was matched (or of what was bound, in a condition).
     None where a computed constant does not fit its dtype."""
-    dtype = _dtype_of(bound) if matched is None or matched.dtype.element.is_bool else matched.dtype
-    return _built(pattern, bound, dtype, nodes, matched)
+    dtype = _find_dtype(bound) if matched is None or matched.dtype.element.is_bool else matched.dtype
+    return _build(pattern, bound, dtype, nodes, matched)
 
 
-def _dtype_of(bound: Bindings) -> DType:
+def _find_dtype(bound: Bindings) -> DType:
     for value in bound.values():
         if isinstance(value, Expr) and not value.dtype.element.is_bool:
             return value.dtype
     return BOOL
 
 
-def _built(pattern: Operand, bound: Bindings, dtype: DType, nodes: Nodes, matched: Expr | None) -> Expr | None:
+def _build(pattern: Operand, bound: Bindings, dtype: DType, nodes: Nodes, matched: Expr | None) -> Expr | None:
     if isinstance(pattern, Wild):
         return bound[pattern.name]
     if isinstance(pattern, bool):
@@ -433,7 +433,7 @@ def _built(pattern: Operand, bound: Bindings, dtype: DType, nodes: Nodes, matche
     inner = dtype.element if pattern.lanes else dtype
     operands: list[Any] = []
     for operand in pattern.operands:
-        child = _built(operand, bound, inner, nodes, matched)
+        child = _build(operand, bound, inner, nodes, matched)
         if child is None:
             return None
         operands.append(child)

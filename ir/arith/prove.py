@@ -15,9 +15,9 @@ from ..expr import Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Select
 from .bounds import form_interval, is_exact, value_form
 from .linear import LinearForm
 from .scope import Scope
-from .sums import converted, factors_of, product
+from .sums import convert, product, split_factors
 
-__all__ = ["always_nonzero", "expanded", "nonnegative"]
+__all__ = ["always_nonzero", "expand", "nonnegative"]
 
 _STEPS = 48
 _DEPTH = 8
@@ -43,7 +43,7 @@ def always_nonzero(scope: Scope, form: LinearForm) -> bool:
         (form.key, form.const) in scope.known.disequal or (form.scaled(-1).key, -form.const) in scope.known.disequal
     ):
         return True
-    return nonnegative(scope, form.shifted(-1)) or nonnegative(scope, form.scaled(-1).shifted(-1))
+    return nonnegative(scope, form.shift(-1)) or nonnegative(scope, form.scaled(-1).shift(-1))
 
 
 _STRUCTURED = (Min, Max, Select, FloorDiv, FloorMod, Mul, Cast)
@@ -93,7 +93,7 @@ class _Search:
 
     def steps(self, form: LinearForm) -> Iterator[tuple[LinearForm, ...]]:
         """Ways to go on: `form` is at least 0 if all forms of one way are."""
-        multiplied = expanded(self.scope, form)
+        multiplied = expand(self.scope, form)
         if multiplied is not None:
             yield (multiplied,)
             return
@@ -125,10 +125,10 @@ def _atom_steps(scope: Scope, form: LinearForm, atom: Expr, coeff: int) -> Itera
     elif isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm) and atom.b.value > 0:
         divisor, numerator = atom.b.value, value_form(scope, atom.a)
         step = divisor // gcd(coeff, divisor)  # divisor * quotient lies in [numerator - divisor + 1, numerator]
-        bound = numerator.shifted(1 - divisor) if coeff > 0 else numerator
+        bound = numerator.shift(1 - divisor) if coeff > 0 else numerator
         yield (form.without(atom).scaled(step).plus(bound, coeff * step // divisor),)
     elif isinstance(atom, FloorMod) and coeff < 0:
-        numerator, greatest = value_form(scope, atom.a), value_form(scope, atom.b).shifted(-1)
+        numerator, greatest = value_form(scope, atom.a), value_form(scope, atom.b).shift(-1)
         if nonnegative_terms(scope, numerator):
             yield (form.replaced(atom, numerator),)  # x % y <= x for x >= 0, whatever y
         if nonnegative_terms(scope, greatest):
@@ -146,7 +146,7 @@ def nonnegative_terms(scope: Scope, form: LinearForm) -> bool:
 def _product_steps(scope: Scope, form: LinearForm, atom: Mul, coeff: int) -> Iterator[tuple[LinearForm, ...]]:
     """A factor that has symbolic bounds is replaced by one, where the other factors are at least 0."""
     bounds = scope.known.lows if coeff > 0 else scope.known.highs
-    factors = factors_of(atom)
+    factors = split_factors(atom)
     for place, factor in enumerate(factors):
         bound = bounds.get(factor)
         others = [*factors[:place], *factors[place + 1 :]]
@@ -164,19 +164,19 @@ def _times(scope: Scope, form: LinearForm, factors: list[Expr], dtype: DType) ->
         rest = product(scope, rest, factor)
     result = value_form(scope, rest).scaled(form.const)
     for atom, coeff in form.coeffs.items():
-        term = product(scope, converted(scope, atom, dtype), rest)
+        term = product(scope, convert(scope, atom, dtype), rest)
         if not is_exact(scope, term):
             return None
         result = result.plus(value_form(scope, term), coeff)
     return result
 
 
-def expanded(scope: Scope, form: LinearForm) -> LinearForm | None:
+def expand(scope: Scope, form: LinearForm) -> LinearForm | None:
     """The form with one product of a sum multiplied out, or None where there is none."""
     for atom, coeff in form.coeffs.items():
         if type(atom) is not Mul or not is_exact(scope, atom):
             continue
-        factors = factors_of(atom)
+        factors = split_factors(atom)
         for place, factor in enumerate(factors):
             inner = value_form(scope, factor)
             if len(inner.coeffs) > 1 or (inner.coeffs and inner.const):

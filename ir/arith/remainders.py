@@ -7,24 +7,24 @@ from typing import Any
 
 from ..dtype import DType
 from ..expr import BinaryOp, Cast, Expr, FloorDiv, FloorMod, IfThenElse, IntImm, Max, Min, Mul, Select
-from ..ops import constant_of
-from .bounds import exact_form, interval_of, is_exact
+from ..ops import integer_value
+from .bounds import bound_node, exact_form, is_exact
 from .interval import INTERVAL_OF
 from .linear import LinearForm
 from .modular import ANY_INTEGER, Modular, modular_add, modular_multiply, modular_union, modular_wrap
 from .scope import Scope
 from .sums import keeps_values
 
-__all__ = ["form_modular", "modular_of"]
+__all__ = ["form_modular", "find_modular"]
 
 
-def modular_of(scope: Scope, node: Expr) -> Modular:
+def find_modular(scope: Scope, node: Expr) -> Modular:
     """Return the known remainders of an integer scalar."""
     modular = scope.known.modulars.get(node)
     if modular is None:
         modular = _MODULARS.get(type(node), _modular_unknown)(scope, node) if node.dtype.is_integer else ANY_INTEGER
         modular = _sharper(modular, scope.known.remainders.get(node))
-        bounds = interval_of(scope, node)
+        bounds = bound_node(scope, node)
         if bounds.is_point and bounds.lo is not None:
             modular = Modular(0, bounds.lo)
         scope.known.modulars[node] = modular
@@ -41,7 +41,7 @@ def form_modular(scope: Scope, form: LinearForm) -> Modular:
     """Return the known remainders of a linear form, over the integers."""
     modular = Modular(0, form.const)
     for atom, coeff in form.coeffs.items():
-        modular = modular_add(modular, modular_of(scope, atom), coeff)
+        modular = modular_add(modular, find_modular(scope, atom), coeff)
         if modular.coeff == 1:
             break
     return modular
@@ -51,15 +51,15 @@ def _modular_binary(scope: Scope, node: BinaryOp) -> Modular:
     form = scope.nodes.forms.get(node)
     if form is not None and form.coeffs.get(node) is None:
         modular = form_modular(scope, form)
-        return modular if exact_form(scope, form, node.dtype) else _wrapped(modular, node.dtype)
+        return modular if exact_form(scope, form, node.dtype) else _wrap(modular, node.dtype)
     if isinstance(node, Mul):
-        modular = modular_multiply(modular_of(scope, node.a), modular_of(scope, node.b))
-        return modular if is_exact(scope, node) else _wrapped(modular, node.dtype)
+        modular = modular_multiply(find_modular(scope, node.a), find_modular(scope, node.b))
+        return modular if is_exact(scope, node) else _wrap(modular, node.dtype)
     if isinstance(node, Min | Max):
-        return modular_union(modular_of(scope, node.a), modular_of(scope, node.b))
-    divisor = constant_of(node.b, 0)
+        return modular_union(find_modular(scope, node.a), find_modular(scope, node.b))
+    divisor = integer_value(node.b, 0)
     if isinstance(node, FloorDiv | FloorMod) and divisor > 0:
-        of = modular_of(scope, node.a)
+        of = find_modular(scope, node.a)
         if of.coeff % divisor == 0:
             if isinstance(node, FloorMod):
                 return Modular(0, of.base % divisor)
@@ -70,7 +70,7 @@ def _modular_binary(scope: Scope, node: BinaryOp) -> Modular:
     return ANY_INTEGER
 
 
-def _wrapped(found: Modular, dtype: DType) -> Modular:
+def _wrap(found: Modular, dtype: DType) -> Modular:
     return modular_wrap(found, dtype.bits)
 
 
@@ -78,12 +78,12 @@ def _modular_cast(scope: Scope, node: Cast) -> Modular:
     source, target = node.value.dtype, node.dtype
     if not source.is_integer:
         return ANY_INTEGER
-    modular = modular_of(scope, node.value)
-    return modular if keeps_values(source, target) else _wrapped(modular, target)
+    modular = find_modular(scope, node.value)
+    return modular if keeps_values(source, target) else _wrap(modular, target)
 
 
 def _modular_choice(scope: Scope, node: Select | IfThenElse) -> Modular:
-    return modular_union(modular_of(scope, node.true_value), modular_of(scope, node.false_value))
+    return modular_union(find_modular(scope, node.true_value), find_modular(scope, node.false_value))
 
 
 def _modular_unknown(scope: Scope, node: Expr) -> Modular:

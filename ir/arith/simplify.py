@@ -40,14 +40,14 @@ from ..expr import (
 from ..ops import cast
 from ..visit import rebuild
 from . import facts
-from .bounds import interval_of, is_exact
+from .bounds import bound_node, is_exact
 from .comparisons import compare
 from .conditions import choice, logic, negation
 from .core import Handler, Simplifier
-from .integers import division, extremum, sum_of
+from .integers import division, extremum, simplify_sum
 from .rules.cast import cast_of_cast
 from .scope import IMPURE, Scope
-from .sums import expression_of, keeps_values, narrowable
+from .sums import build_expression, keeps_values, narrowable
 
 __all__ = ["simplifier"]
 
@@ -108,24 +108,24 @@ def _cast(simplifier: Simplifier, node: Cast) -> Expr:
         return scope.nodes.make(Ramp, *parts, value.lanes)
     if isinstance(value, Cast) and cast_of_cast(value.value.dtype.element, value.dtype.element, dtype.element):
         return simplifier.visit(scope.nodes.make(Cast, value.value, dtype))
-    if isinstance(value, Cast) and dtype.lanes == 1 and _is_whole(scope, value, dtype):
+    if isinstance(value, Cast) and dtype.lanes == 1 and _is_preserved(scope, value, dtype):
         return simplifier.visit(scope.nodes.make(Cast, value.value, dtype))
     if dtype.lanes == 1 and value.dtype.is_integer and dtype.is_integer:
         form = narrowable(scope, value, dtype)
         if form is not None:
-            return expression_of(scope, form, dtype)
-    return simplifier.ruled(scope.nodes.make(Cast, value, dtype))
+            return build_expression(scope, form, dtype)
+    return simplifier.apply_rules(scope.nodes.make(Cast, value, dtype))
 
 
-def _is_whole(scope: Scope, value: Cast, dtype: DType) -> bool:
+def _is_preserved(scope: Scope, value: Cast, dtype: DType) -> bool:
     """Return whether an integer that went by way of a float or of fewer bits arrives as it was: no rounding on the way, and no
     saturation, or nothing cut off."""
     source, middle = value.value.dtype, value.dtype
     if source.is_integer and middle.is_integer and not middle.is_bool and dtype.is_integer and not dtype.is_bool:
-        return interval_of(scope, value.value).within(middle.least, middle.greatest)
+        return bound_node(scope, value.value).within(middle.least, middle.greatest)
     if not (source.is_integer and middle.is_float and dtype.is_integer) or dtype.is_bool:
         return False
-    bounds, exact = interval_of(scope, value.value), 1 << SIGNIFICANT_BITS[middle.kind, middle.bits]
+    bounds, exact = bound_node(scope, value.value), 1 << SIGNIFICANT_BITS[middle.kind, middle.bits]
     return (
         bounds.lo is not None
         and bounds.hi is not None
@@ -140,7 +140,7 @@ SIGNIFICANT_BITS = {("float", 16): 11, ("bfloat", 16): 8, ("float", 32): 24, ("f
 _HANDLERS: dict[type[Expr], Handler] = {
     **dict.fromkeys((Var, *Var.__subclasses__()), _variable),
     **dict.fromkeys((IntImm, FloatImm, StringImm), _leaf),
-    **dict.fromkeys((Add, Sub, Mul), sum_of),
+    **dict.fromkeys((Add, Sub, Mul), simplify_sum),
     **dict.fromkeys((FloorDiv, FloorMod), division),
     **dict.fromkeys((Div, TruncDiv, TruncMod), Simplifier.operator),
     **dict.fromkeys((Min, Max), extremum),

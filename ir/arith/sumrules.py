@@ -16,19 +16,19 @@ from .bounds import is_exact, value_form
 from .divide import divided
 from .linear import LinearForm
 from .pattern import WATCHERS, Operation, Pattern, Rule, Wild, build, evaluate, has_wild, match, variants
-from .prove import always_nonzero, expanded, nonnegative
-from .remainders import modular_of
+from .prove import always_nonzero, expand, nonnegative
+from .remainders import find_modular
 from .rules.add import EXACT_SUM_RULES, SUM_RULES
 from .scope import Scope
-from .sums import expression_of
+from .sums import build_expression
 
-__all__ = ["combined"]
+__all__ = ["combine"]
 
 _TERMS = 24
 """Sums of more terms than this are left as they are, since pairs of terms are compared."""
 
 
-def combined(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[[Expr], Expr]) -> LinearForm | None:
+def combine(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[[Expr], Expr]) -> LinearForm | None:
     """A simpler form of the same value, or None."""
     if len(form.coeffs) > _TERMS:
         return None
@@ -47,8 +47,8 @@ def combined(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[
             if result is not None:
                 return result
     if form.const and len(form.coeffs) == 1:
-        return _into_arms(scope, form, dtype, simplified)
-    grown = expanded(scope, form)
+        return _move_into_arms(scope, form, dtype, simplified)
+    grown = expand(scope, form)
     return grown if grown is not None and len(grown.coeffs) < len(form.coeffs) else None
 
 
@@ -56,10 +56,10 @@ def _exact_quotient(scope: Scope, form: LinearForm, atom: FloorDiv, divisor: int
     """(a // c) * c is a - r where the remainder r of a by c, the divisor, is known."""
     if divisor <= 0 or coeff % divisor:
         return None
-    known = modular_of(scope, atom.a).remainder(divisor)
+    known = find_modular(scope, atom.a).remainder(divisor)
     if known is None:
         return None
-    return form.without(atom).plus(value_form(scope, atom.a).shifted(-known), coeff // divisor)
+    return form.without(atom).plus(value_form(scope, atom.a).shift(-known), coeff // divisor)
 
 
 def _put_together(scope: Scope, form: LinearForm, atom: FloorDiv, divisor: int, coeff: int) -> LinearForm | None:
@@ -84,7 +84,9 @@ def _put_together(scope: Scope, form: LinearForm, atom: FloorDiv, divisor: int, 
     return None
 
 
-def _into_arms(scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[[Expr], Expr]) -> LinearForm | None:
+def _move_into_arms(
+    scope: Scope, form: LinearForm, dtype: DType, simplified: Callable[[Expr], Expr]
+) -> LinearForm | None:
     """min(x, c0) + c1 as min(x + c1, c0 + c1), and c1 - min(x, c0) as max(c1 - x, c1 - c0)."""
     ((atom, coeff),) = form.coeffs.items()
     if (
@@ -95,8 +97,8 @@ def _into_arms(scope: Scope, form: LinearForm, dtype: DType, simplified: Callabl
     ):
         return None
     kind = type(atom) if coeff > 0 else Max if isinstance(atom, Min) else Min
-    arms = [value_form(scope, arm).scaled(coeff).shifted(form.const) for arm in (atom.a, atom.b)]
-    joined = scope.nodes.make(kind, *[expression_of(scope, arm, dtype) for arm in arms])
+    arms = [value_form(scope, arm).scaled(coeff).shift(form.const) for arm in (atom.a, atom.b)]
+    joined = scope.nodes.make(kind, *[build_expression(scope, arm, dtype) for arm in arms])
     joined = simplified(joined)
     return scope.nodes.form(joined) if is_exact(scope, joined) else None
 
@@ -132,7 +134,7 @@ class _SumRule(NamedTuple):
             return None
         times = coeff // factor
         rest = self._rest(scope, form, atom, times, bound)
-        if rest is None or (self.exact and not is_exact(scope, atom)) or not self._given(scope, bound):
+        if rest is None or (self.exact and not is_exact(scope, atom)) or not self._is_given(scope, bound):
             return None
         built = build(self.rule.result, bound, atom, scope.nodes)
         if built is None:
@@ -164,7 +166,7 @@ class _SumRule(NamedTuple):
                 return remaining.without(other)
         return None
 
-    def _given(self, scope: Scope, bound: dict[str, Any]) -> bool:
+    def _is_given(self, scope: Scope, bound: dict[str, Any]) -> bool:
         """Conditions of sum rules all say of one thing that it is not 0, or that it is at least 0."""
         for condition in self.rule.given:
             subject = condition.operands[0]
@@ -188,7 +190,7 @@ def _term(sign: int, pattern: Pattern) -> _Term:
     return _Term(sign, pattern, None)
 
 
-def _by_class() -> dict[type[Expr], list[_SumRule]]:
+def _group_by_class() -> dict[type[Expr], list[_SumRule]]:
     rules: dict[type[Expr], list[_SumRule]] = {}
     for rule in (*SUM_RULES, *EXACT_SUM_RULES):
         for pattern in variants(rule.pattern):
@@ -198,4 +200,4 @@ def _by_class() -> dict[type[Expr], list[_SumRule]]:
     return rules
 
 
-_SUMS = _by_class()
+_SUMS = _group_by_class()

@@ -11,7 +11,16 @@ from .bounds import exact_form
 from .linear import LinearForm, merge
 from .scope import INDEX, Scope
 
-__all__ = ["collect", "converted", "expression_of", "factors_of", "keeps_values", "narrowable", "product", "wrapped"]
+__all__ = [
+    "collect",
+    "convert",
+    "build_expression",
+    "split_factors",
+    "keeps_values",
+    "narrowable",
+    "product",
+    "wrapped",
+]
 
 _TREE_STEPS = 8000
 """Nodes of one sum that are opened in place. What lies deeper is simplified on its own first, by way of the memo, so
@@ -85,9 +94,9 @@ def product(scope: Scope, a: Expr, b: Expr) -> Expr:
     form_a, form_b = nodes.form(a), nodes.form(b)
     if form_a.is_const or form_b.is_const:
         form = form_b.scaled(form_a.const) if form_a.is_const else form_a.scaled(form_b.const)
-        return expression_of(scope, wrapped(form, a.dtype), a.dtype)
+        return build_expression(scope, wrapped(form, a.dtype), a.dtype)
     (factor_a, a), (factor_b, b) = _content(scope, a, form_a), _content(scope, b, form_b)
-    factors = [*factors_of(a), *factors_of(b)]
+    factors = [*split_factors(a), *split_factors(b)]
     if len(factors) > _FACTORS:
         factors = [a, b]
     else:
@@ -95,7 +104,7 @@ def product(scope: Scope, a: Expr, b: Expr) -> Expr:
     result = factors[0]
     for factor in factors[1:]:
         result = nodes.make(Mul, result, factor)
-    return expression_of(scope, wrapped(LinearForm({result: factor_a * factor_b}), a.dtype), a.dtype)
+    return build_expression(scope, wrapped(LinearForm({result: factor_a * factor_b}), a.dtype), a.dtype)
 
 
 def _content(scope: Scope, node: Expr, form: LinearForm) -> tuple[int, Expr]:
@@ -103,7 +112,7 @@ def _content(scope: Scope, node: Expr, form: LinearForm) -> tuple[int, Expr]:
     if len(form.coeffs) == 1 and not form.const:
         ((atom, coeff),) = form.coeffs.items()
         if coeff != 1:
-            return coeff, converted(scope, atom, node.dtype)
+            return coeff, convert(scope, atom, node.dtype)
     return 1, node
 
 
@@ -111,7 +120,7 @@ _FACTORS = 16
 """Longer products are left in the order that they came in."""
 
 
-def factors_of(node: Expr) -> list[Expr]:
+def split_factors(node: Expr) -> list[Expr]:
     """The factors of a canonical product; of a long one, what is left of it is one factor."""
     factors: list[Expr] = []
     while type(node) is Mul and len(factors) < _FACTORS:
@@ -121,7 +130,7 @@ def factors_of(node: Expr) -> list[Expr]:
     return factors
 
 
-def converted(scope: Scope, atom: Expr, dtype: DType) -> Expr:
+def convert(scope: Scope, atom: Expr, dtype: DType) -> Expr:
     """An atom in the dtype of the sum that it stands in."""
     if atom.dtype is dtype:
         return atom
@@ -130,7 +139,7 @@ def converted(scope: Scope, atom: Expr, dtype: DType) -> Expr:
     return widened
 
 
-def expression_of(scope: Scope, form: LinearForm, dtype: DType) -> Expr:
+def build_expression(scope: Scope, form: LinearForm, dtype: DType) -> Expr:
     """The interned expression of a linear form: added terms first, then subtracted ones, then the constant. Terms of
     an index expression are put in canonical order, others stay as they came."""
     nodes = scope.nodes
@@ -150,7 +159,7 @@ def expression_of(scope: Scope, form: LinearForm, dtype: DType) -> Expr:
     elif terms[0][1] == -1:
         result = nodes.integer(0, dtype)
     for atom, coeff in terms:
-        result = _with_term(scope, result, converted(scope, atom, dtype), coeff, dtype)
+        result = _add_term(scope, result, convert(scope, atom, dtype), coeff, dtype)
     assert result is not None
     if const:
         kind, const = (Add, const) if const > 0 or -const > dtype.greatest else (Sub, -const)
@@ -160,7 +169,7 @@ def expression_of(scope: Scope, form: LinearForm, dtype: DType) -> Expr:
     return result
 
 
-def _with_term(scope: Scope, result: Expr | None, atom: Expr, coeff: int, dtype: DType) -> Expr:
+def _add_term(scope: Scope, result: Expr | None, atom: Expr, coeff: int, dtype: DType) -> Expr:
     """result + coeff * atom."""
     nodes = scope.nodes
     subtracted = result is not None and coeff < 0 and -coeff <= dtype.greatest

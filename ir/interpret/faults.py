@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from .sparse import Sparse, allocated
+from .sparse import Sparse, allocate
 
 __all__ = ["HELPERS", "MANY", "Fault", "Pointer"]
 
@@ -118,7 +118,7 @@ def ramp(base: int, stride: int, lanes: int, bits: int, signed: bool) -> list[in
     return [(base + lane * stride + half & mask) - half for lane in range(lanes)]
 
 
-def lanes_of(value: Any) -> list[Any]:
+def iterate_lanes(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
@@ -147,5 +147,5 @@ def write(writers: dict[int, int], readers: dict[int, int], place: int | None, i
 
 HELPERS = {
     helper.__name__: helper
-    for helper in (fault, offsets, load_lanes, store_lanes, ramp, lanes_of, read, write, allocated, Pointer)
+    for helper in (fault, offsets, load_lanes, store_lanes, ramp, iterate_lanes, read, write, allocate, Pointer)
 }

@@ -175,7 +175,7 @@ class FunctionWriter(ValueWriter):
             size = " + ".join(["1", *(f"({e} - 1) * {s}" for e, s in zip(memory.extents, memory.strides, strict=True))])
             size = f"({size}) * ({' and '.join(f'{e} > 0' for e in memory.extents)})"
         fill = "None" if self.check else self.literal(node.buffer.dtype, unwritten(node.buffer.dtype))
-        self.line(f"{memory.data} = allocated({fill}, {memory.first} + {size}, {node.buffer.dtype.bytes})")
+        self.line(f"{memory.data} = allocate({fill}, {memory.first} + {size}, {node.buffer.dtype.bytes})")
         self.live.append(memory.data)
         self.statement(node.body)
         del self.live[kept:]
@@ -218,15 +218,15 @@ class FunctionWriter(ValueWriter):
             return
         self.begin(node)
         value = self.exact(node.value)
-        memory = self.reached(node.buffer)
+        memory = self.reach(node.buffer)
         lanes = node.indices[-1].dtype.lanes if node.indices else 1
         if lanes > 1 or node.predicate is not None:
             places = self.places(memory, node.indices, node.predicate, lanes)
-            self.races_of(node.buffer, places, "write", vector=True)
-            self.line(f"store_lanes({memory.data}, {places}, lanes_of({value.text}))")
+            self.check_races(node.buffer, places, "write", vector=True)
+            self.line(f"store_lanes({memory.data}, {places}, iterate_lanes({value.text}))")
             return
         place = self.place(memory, node.indices).text
         if any(node.buffer in race.shadows for race in self.races):
             place = self.spill(place)
-            self.races_of(node.buffer, place, "write")
+            self.check_races(node.buffer, place, "write")
         self.line(f"{memory.data}[{place}] = {value.text}")

@@ -24,7 +24,7 @@ from ..stmt import Function
 from ..visit import deep_recursion
 from .faults import MANY, Fault
 from .generate import GeneratedProgram, generate
-from .memory import find_symbols, scalar_value, to_list, write_back
+from .memory import find_symbols, list_elements, scalar_value, write_back
 from .source import SOURCE_NAME
 
 __all__ = ["EXTERNS", "Interpreter", "run"]
@@ -67,13 +67,15 @@ class Interpreter:
             values: list[Any] = []
             for parameter, declared, argument in zip(function.params, self.declared, args, strict=True):
                 if isinstance(parameter, Buffer) and isinstance(declared, Buffer):
-                    values.append(to_list(declared, argument, self.check and parameter in function.outputs, symbols))
+                    values.append(
+                        list_elements(declared, argument, self.check and parameter in function.outputs, symbols)
+                    )
                 elif isinstance(parameter, Var):
                     values.append(scalar_value(parameter, argument))
             try:
                 program.space["run"](*values)
             except Fault as fault:
-                raise _explained(function, program, fault) from None
+                raise _explain(function, program, fault) from None
         for parameter, declared, argument, value in zip(function.params, self.declared, args, values, strict=True):
             if isinstance(declared, Buffer) and parameter in function.outputs:
                 write_back(declared, argument, value, symbols)
@@ -102,13 +104,13 @@ def _loop_values(program: GeneratedProgram, trace: TracebackType | None) -> str:
         if trace.tb_frame.f_code.co_filename == SOURCE_NAME:
             values = trace.tb_frame.f_locals
             texts += [
-                f"{program.variables[name].name} = {values[name]}" for name in _loops_around(lines, trace.tb_lineno)
+                f"{program.variables[name].name} = {values[name]}" for name in _find_loops(lines, trace.tb_lineno)
             ]
         trace = trace.tb_next
     return ", ".join(texts)
 
 
-def _loops_around(lines: list[str], number: int) -> list[str]:
+def _find_loops(lines: list[str], number: int) -> list[str]:
     """The variables of the loops of the source around a line, outermost first."""
     loops: list[str] = []
     depth = len(lines[number - 1]) - len(lines[number - 1].lstrip())
@@ -124,7 +126,7 @@ def _loops_around(lines: list[str], number: int) -> list[str]:
     return loops
 
 
-def _explained(function: Function, program: GeneratedProgram, fault: Fault) -> Exception:
+def _explain(function: Function, program: GeneratedProgram, fault: Fault) -> Exception:
     """The typed error for a check that failed."""
     where = _loop_values(program, fault.__traceback__)
     at = f", at {where}" if where else ""
@@ -144,7 +146,7 @@ def _explained(function: Function, program: GeneratedProgram, fault: Fault) -> E
             f"{function.name} accesses {buffer.name}[{', '.join(map(str, index))}], out of bounds",
             reason=f"index {wrong} is {index[wrong]}, and the extent there is {extents[wrong]}{at}",
             called=user_source(),
-            fix=_kept_within(extents[wrong] - 1),
+            fix=_advise(extents[wrong] - 1),
         )
     if fault.kind == "unwritten":
         return UninitializedRead(
@@ -164,7 +166,7 @@ def _explained(function: Function, program: GeneratedProgram, fault: Fault) -> E
     )
 
 
-def _kept_within(last: int) -> str:
+def _advise(last: int) -> str:
     """The advice for an index of a dimension whose last element is `last`."""
     if last < 0:
         return "leave the access out where the extent is 0"

@@ -12,14 +12,14 @@ from ...errors import user_source
 from ..buffer import Buffer
 from ..errors import ArgumentsDoNotFit
 from ..expr import Add, BinaryOp, Cast, Expr, IntImm, Mul, Sub, Var
-from ..ops import cast, constant_of, fold_binary
+from ..ops import cast, fold_binary, integer_value
 from ..stmt import Function
 from ..text.printer import to_text
 from ..visit import rewrite
 from .scalars import FLOAT_TYPES, numpy_dtype
 from .sparse import LONGEST_LIST, Sparse
 
-__all__ = ["constant_value", "find_symbols", "scalar_value", "to_list", "write_back"]
+__all__ = ["constant_value", "find_symbols", "scalar_value", "list_elements", "write_back"]
 
 
 def constant_value(value: Expr, symbols: Mapping[Var, int]) -> int | None:
@@ -34,7 +34,7 @@ def constant_value(value: Expr, symbols: Mapping[Var, int]) -> int | None:
             return cast(node.value, node.dtype)
         return fold_binary(type(node), node.a, node.b) if isinstance(node, BinaryOp) else None
 
-    return constant_of(rewrite(value, rule))
+    return integer_value(rewrite(value, rule))
 
 
 def find_symbols(
@@ -160,7 +160,7 @@ def _elements(declared: Buffer, array: np.ndarray[Any, Any]) -> np.ndarray[Any, 
     return np.lib.stride_tricks.as_strided(array, (span,), (array.itemsize,))
 
 
-def to_list(
+def list_elements(
     declared: Buffer,
     array: np.ndarray[Any, Any],
     empty: bool,

@@ -46,10 +46,10 @@ class OutsideCalls(Source, ABC):
         if node.name == "trace":
             return self._trace(node)
         if node.name.startswith("call_"):
-            return self.by_name(node, node.args[1:], getattr(node.args[0], "value", "?"))
-        return self.by_name(node, node.args, node.name)
+            return self.call_by_name(node, node.args[1:], getattr(node.args[0], "value", "?"))
+        return self.call_by_name(node, node.args, node.name)
 
-    def by_name(self, node: Call, args: tuple[Expr, ...], name: str) -> Code:
+    def call_by_name(self, node: Call, args: tuple[Expr, ...], name: str) -> Code:
         """A call of outside code, which is looked up by name. Raises UnknownOutsideCode."""
         called = self.externs.get(name)
         if isinstance(called, int) or (called is None and node.name in ("call_extern", "call_pure_extern")):
@@ -77,7 +77,7 @@ class OutsideCalls(Source, ABC):
                 allowed=", ".join(registered_names()) or "nothing is registered",
                 fix=f'@tw.register_func("{name}") above a Python function of its arguments',
             )
-        function = self.constant(_guarded(name, registered), ("packed", name))
+        function = self.constant(_wrap_callback(name, registered), ("packed", name))
         return Code(self.spill(f"{function}({', '.join(self._texts(node.args[1:]))})"))
 
     def _packed_array(self, node: Call) -> Code:
@@ -150,7 +150,7 @@ class _Packed:
             self.pointer[place] = value
 
 
-def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., int]:
+def _wrap_callback(name: str, function: Callable[..., Any]) -> Callable[..., int]:
     """The function on arrays, its exceptions wrapped."""
 
     def run(*given: Any) -> int:

@@ -28,7 +28,7 @@ __all__ = [
     "numpy_dtype",
     "unwritten",
     "wrap_text",
-    "zero_of",
+    "zero_value",
 ]
 
 FLOAT_TYPES: dict[str, Any] = {
@@ -44,7 +44,7 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
     return np.dtype(FLOAT_TYPES.get(dtype.element, str(dtype.element)))
 
 
-def zero_of(dtype: DType) -> Any:
+def zero_value(dtype: DType) -> Any:
     """0 as the interpreter holds it."""
     if dtype.is_float:
         return FLOAT_TYPES[dtype.element](0)
@@ -132,7 +132,7 @@ def cast_function(source: DType, target: DType) -> Callable[[Any], Any]:
         return (lambda value: float_type(int(value))) if source.is_bool else _integer_to_float(source, float_type)
     if source.is_float:
         least, greatest = target.least, target.greatest
-        return lambda value: _saturated(float(value), least, greatest)
+        return lambda value: _saturate(float(value), least, greatest)
     if source.is_bool:
         return int
     return lambda value: wrap_int(value, target)
@@ -144,7 +144,7 @@ def _rounded_once(target: DType) -> Callable[[Any], Any]:
     return (lambda value: float_type(round_float(float(value), target))) if target.kind == "bfloat" else float_type
 
 
-def _saturated(value: float, least: int, greatest: int) -> int:
+def _saturate(value: float, least: int, greatest: int) -> int:
     if math.isnan(value):
         return 0
     if math.isinf(value):

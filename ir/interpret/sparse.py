@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LONGEST_LIST", "Sparse", "allocated"]
+__all__ = ["LONGEST_LIST", "Sparse", "allocate"]
 
 LONGEST_LIST = 1 << 20
 """Memory of up to so many elements is a list."""
@@ -36,7 +36,7 @@ class Sparse:
         self.stored[place] = value
 
 
-def allocated(fill: Any, size: int, item: int) -> list[Any] | Sparse:
+def allocate(fill: Any, size: int, item: int) -> list[Any] | Sparse:
     """Memory for `size` elements of `item` bytes. Raises MemoryError where no machine has so many."""
     if size * item >= _MOST_BYTES:
         raise MemoryError(f"{size * item} bytes")

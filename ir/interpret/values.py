@@ -89,7 +89,7 @@ class ValueWriter(OutsideCalls):
 
     # Memory
 
-    def reached(self, buffer: Buffer) -> Memory:
+    def reach(self, buffer: Buffer) -> Memory:
         memory = self.memories.get(buffer)
         if memory is None:
             raise NotWellFormed(
@@ -132,7 +132,7 @@ class ValueWriter(OutsideCalls):
         layout = f"({extents}), ({strides}), {memory.first}"
         return self.spill(f"offsets({memory.number}, ({inside}), {layout}, {lanes}, {mask})")
 
-    def races_of(self, buffer: Buffer, place: str, kind: str, vector: bool = False) -> None:
+    def check_races(self, buffer: Buffer, place: str, kind: str, vector: bool = False) -> None:
         for race in self.races:
             if buffer in race.shadows:
                 writers, readers = race.shadows[buffer]
@@ -141,12 +141,12 @@ class ValueWriter(OutsideCalls):
                 self.line(f"{each}{kind}({writers}, {readers}, {one}, {race.var}, {number})")
 
     def load(self, node: BufferLoad) -> Code:
-        memory = self.reached(node.buffer)
+        memory = self.reach(node.buffer)
         lanes = node.dtype.lanes
         if lanes > 1 or node.predicate is not None:
             places = self.places(memory, node.indices, node.predicate, lanes)
-            self.races_of(node.buffer, places, "read", vector=True)
-            zero = self.literal(node.dtype, scalars.zero_of(node.dtype))
+            self.check_races(node.buffer, places, "read", vector=True)
+            zero = self.literal(node.dtype, scalars.zero_value(node.dtype))
             tracked = memory.tracked and not self.quiet
             text = f"load_lanes({memory.data}, {places}, {zero}, {memory.number}, {tracked})"
             return Code(self.spill(text if lanes > 1 else text + "[0]"))
@@ -156,10 +156,10 @@ class ValueWriter(OutsideCalls):
         if not memory.tracked and not self.races:
             return Code(self.spill(f"{memory.data}[{place.text}]"))
         place = self.spill(place.text)
-        self.races_of(node.buffer, place, "read")
+        self.check_races(node.buffer, place, "read")
         value = self.spill(f"{memory.data}[{place}]")
         if memory.tracked:
-            zero = self.literal(node.dtype, scalars.zero_of(node.dtype))
+            zero = self.literal(node.dtype, scalars.zero_value(node.dtype))
             action = f"{value} = {zero}" if self.quiet else f"fault('unwritten', {memory.number}, {place})"
             self.line(f"if {value} is None: {action}")
         return Code(value)
@@ -372,7 +372,7 @@ class ValueWriter(OutsideCalls):
         return Code(self.spill(f"[{self.exact(node.value).text}] * {node.lanes}"))
 
     def Shuffle(self, node: Shuffle) -> Code:
-        joined = self.spill(f"[{', '.join(f'*lanes_of({self.exact(v).text})' for v in node.vectors)}]")
+        joined = self.spill(f"[{', '.join(f'*iterate_lanes({self.exact(v).text})' for v in node.vectors)}]")
         picked = [f"{joined}[{index}]" for index in node.indices]
         return Code(self.spill(picked[0] if len(picked) == 1 else f"[{', '.join(picked)}]"))
 
@@ -413,7 +413,7 @@ class ValueWriter(OutsideCalls):
         """A Pointer to an element, which is not read."""
         load, offset, mode = node.args
         assert isinstance(load, BufferLoad)
-        memory = self.reached(load.buffer)
+        memory = self.reach(load.buffer)
         place = self.place(memory, load.indices, pointed=True).text
         tracked = memory.tracked and not self.quiet
         held = self.constant(checked_result(load.dtype), ("result", str(load.dtype)))

@@ -337,12 +337,12 @@ class ExpressionParser:
         return value.value
 
     def shuffle(self) -> Expr:
-        vectors = self.bracketed(lambda: self.expression())
+        vectors = self.read_bracketed(lambda: self.expression())
         self.expect(",")
-        indices = self.bracketed(lambda: self.integer("a lane's number"))
+        indices = self.read_bracketed(lambda: self.integer("a lane's number"))
         return Shuffle(tuple(vectors), tuple(indices))
 
-    def bracketed(self, item: Callable[[], Any]) -> list[Any]:
+    def read_bracketed(self, item: Callable[[], Any]) -> list[Any]:
         self.expect("[")
         items: list[Any] = []
         while not self.accept("]"):

@@ -27,7 +27,7 @@ __all__ = [
     "beside",
     "call_dtype",
     "expression_text",
-    "indexed",
+    "write_indexed",
     "number_text",
     "value_text",
 ]
@@ -194,12 +194,12 @@ def _infix(symbol: str, own: int, a: Expr, b: Expr, outer: int) -> list[Piece]:
     return pieces if own >= outer else ["(", *pieces, ")"]
 
 
-def indexed(name: str, indices: tuple[Expr, ...], predicate: Expr | None) -> list[Piece]:
-    pieces = _commas(_alone(index) for index in indices) or ["()"]
+def write_indexed(name: str, indices: tuple[Expr, ...], predicate: Expr | None) -> list[Piece]:
+    pieces = _commas(_enclose(index) for index in indices) or ["()"]
     return [name, "[", *pieces, *(() if predicate is None else (", where=", (predicate, 0))), "]"]
 
 
-def _alone(value: Expr) -> Piece:
+def _enclose(value: Expr) -> Piece:
     return beside((value,))[0]
 
 
@@ -207,11 +207,11 @@ def _call(node: E.Call, outer: int) -> list[Piece]:
     name, args = node.name, node.args
     row = INTRINSICS.get(name)
     if row is None or (row.arity >= 0 and row.arity != len(args)):
-        return ["call(", str(node.dtype), ", ", json.dumps(name), *(p for a in args for p in (", ", _alone(a))), ")"]
+        return ["call(", str(node.dtype), ", ", json.dumps(name), *(p for a in args for p in (", ", _enclose(a))), ")"]
     if row.result == "given":
-        return [name, "(", str(node.dtype), *(p for a in args for p in (", ", _alone(a))), ")"]
+        return [name, "(", str(node.dtype), *(p for a in args for p in (", ", _enclose(a))), ")"]
     if call_dtype(name, args) != node.dtype:
-        return ["call(", str(node.dtype), ", ", json.dumps(name), *(p for a in args for p in (", ", _alone(a))), ")"]
+        return ["call(", str(node.dtype), ", ", json.dumps(name), *(p for a in args for p in (", ", _enclose(a))), ")"]
     if name in INFIX_CALLS:
         return _infix(*INFIX_CALLS[name], args[0], args[1], outer)
     if name == "bitwise_not" and type(args[0]) is not IntImm:
@@ -229,14 +229,14 @@ def call_dtype(name: str, args: tuple[Expr, ...]) -> DType | None:
 
 
 def _reduce(node: E.Reduce, names: Names) -> list[Piece]:
-    sources = _commas(_alone(source) for source in node.sources)
+    sources = _commas(_enclose(source) for source in node.sources)
     several = len(node.sources) > 1
     pieces: list[Piece] = [node.combiner.name, "(", *(["(", *sources, ")"] if several else sources), ", axis=["]
     pieces += [", ".join(names(axis) for axis in node.axes), "]"]
     if not (isinstance(node.condition, IntImm) and node.condition.value):
         pieces += [", where=", (node.condition, 0)]
     if node.init:
-        pieces += [", init=[", *_commas(_alone(value) for value in node.init), "]"]
+        pieces += [", init=[", *_commas(_enclose(value) for value in node.init), "]"]
     return [*pieces, ")", *([f"[{node.value_index}]"] if several else ())]
 
 
@@ -259,17 +259,17 @@ def _expand(node: Expr, outer: int, names: Names) -> list[Piece]:
         case E.Ramp():
             return ["ramp(", *_commas(beside((node.base, node.stride))), f", {node.lanes})"]
         case E.Broadcast():
-            return ["broadcast(", _alone(node.value), f", {node.lanes})"]
+            return ["broadcast(", _enclose(node.value), f", {node.lanes})"]
         case E.Shuffle():
-            return ["shuffle([", *_commas(_alone(v) for v in node.vectors), f"], {list(node.indices)})"]
+            return ["shuffle([", *_commas(_enclose(v) for v in node.vectors), f"], {list(node.indices)})"]
         case E.Call():
             return _call(node, outer)
         case E.Let():
             name = names.bind(node.var)
             value = beside((node.value,), like=node.var.dtype)[0]
-            return [f"let({name}: {node.var.dtype} = ", value, ", ", _alone(node.body), _Release(node.var), ")"]
+            return [f"let({name}: {node.var.dtype} = ", value, ", ", _enclose(node.body), _Release(node.var), ")"]
         case E.ProducerLoad():
-            return indexed(names(node.producer), node.indices, None)
+            return write_indexed(names(node.producer), node.indices, None)
         case E.Reduce():
             return _reduce(node, names)
         case E.StringImm():
@@ -307,7 +307,7 @@ def expression_text(pieces: list[Piece], names: Names) -> str:
         elif isinstance(node, Var):
             out.append(names(node))
         elif isinstance(node, E.BufferLoad):
-            stack.extend(reversed(indexed(names(node.buffer), node.indices, node.predicate)))
+            stack.extend(reversed(write_indexed(names(node.buffer), node.indices, node.predicate)))
         elif isinstance(node, (IntImm, FloatImm)):
             out.append(_literal(node, not _is_default(node.dtype)))
         else:

@@ -127,7 +127,7 @@ class _Parser(ExpressionParser):
         key = self.advance()
         self.expect("=")
         if key.text == "strides":
-            options["strides"] = tuple(self.bracketed(lambda: self.expression()))
+            options["strides"] = tuple(self.read_bracketed(lambda: self.expression()))
         elif key.text == "offset":
             options["elem_offset"] = self.expression()
         elif key.text == "align":
@@ -230,7 +230,7 @@ class _Parser(ExpressionParser):
             self.advance()
             return {"True": True, "False": False, "None": None}[token.text]
         if self.sees("["):
-            return self.bracketed(self.plain)
+            return self.read_bracketed(self.plain)
         if self.accept("("):
             items: list[Any] = []
             while not self.accept(")"):
@@ -260,7 +260,7 @@ class _Parser(ExpressionParser):
         self.expect("def")
         name = self.string("a name") if self.token.kind == "string" else self.name("the function's name").text
         if self.sees("["):
-            self.bracketed(self.symbol)
+            self.read_bracketed(self.symbol)
         params, outputs = self.parameters()
         body = self.block()
         self.expect_kind("end", "the end of the text: one function")

@@ -40,9 +40,9 @@ from ..dtype import INT32
 from ..expr import Expr, IntImm, Node, SizeVar, Var
 from ..stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
 from ..visit import walk
-from .expr_printer import NAME, RESERVED, Names, expression_text, indexed, value_text
+from .expr_printer import NAME, RESERVED, Names, expression_text, value_text, write_indexed
 
-__all__ = ["TEXT_VERSION", "excerpt", "file_text", "lines_of", "to_text"]
+__all__ = ["TEXT_VERSION", "excerpt", "file_text", "write_lines", "to_text"]
 
 TEXT_VERSION = 1
 """Version of this text. Files begin with it; a text without it is taken for one of this version."""
@@ -183,7 +183,7 @@ class _Lines:
             action, arguments = self.work.pop()
             action(*arguments)
 
-    def later(self, *actions: tuple[Callable[..., None], tuple[Any, ...]]) -> None:
+    def defer(self, *actions: tuple[Callable[..., None], tuple[Any, ...]]) -> None:
         """Do these next, in order."""
         self.work.extend(reversed(actions))
 
@@ -192,11 +192,11 @@ class _Lines:
 
     def block(self, statement: Stmt, depth: int) -> None:
         """The statements of a body; `pass` for none."""
-        statements = flattened(statement)
+        statements = flatten(statement)
         if not statements:
             self.add(depth, "pass")
         last = len(statements) - 1
-        self.later(*((self.statement, (inner, depth, position == last)) for position, inner in enumerate(statements)))
+        self.defer(*((self.statement, (inner, depth, position == last)) for position, inner in enumerate(statements)))
 
     def statement(self, node: Stmt, depth: int, tail: bool) -> None:
         self.begins.setdefault(node, len(self.lines))
@@ -207,23 +207,23 @@ class _Lines:
         match node:
             case For():
                 self.add(depth, _loop_header(node, names))
-                self.later((self.block, (node.body, depth + 1)), (names.release, (node.var,)))
+                self.defer((self.block, (node.body, depth + 1)), (names.release, (node.var,)))
             case BufferStore():
-                target = expression_text(indexed(names(node.buffer), node.indices, node.predicate), names)
+                target = expression_text(write_indexed(names(node.buffer), node.indices, node.predicate), names)
                 lanes = node.indices[-1].dtype.lanes if node.indices else 1
                 self.add(depth, f"{target} = {value_text(node.value, names, node.buffer.dtype.with_lanes(lanes))}")
             case Allocate():
                 self.add(depth, _declaration(node.buffer, names))
-                self.later((self.block, (node.body, depth)), (names.release, (node.buffer,)))
+                self.defer((self.block, (node.body, depth)), (names.release, (node.buffer,)))
             case If():
                 self.condition("if", node, depth)
             case While():
                 self.add(depth, f"while {value_text(node.condition, names)}:")
-                self.later((self.block, (node.body, depth + 1)))
+                self.defer((self.block, (node.body, depth + 1)))
             case LetStmt():
                 value = value_text(node.value, names, node.var.dtype)
                 self.add(depth, f"{names.bind(node.var)}: {node.var.dtype} = {value}")
-                self.later((self.block, (node.body, depth)), (names.release, (node.var,)))
+                self.defer((self.block, (node.body, depth)), (names.release, (node.var,)))
             case Evaluate():
                 self.add(depth, value_text(node.value, names))
             case Assert():
@@ -231,7 +231,7 @@ class _Lines:
             case Attr():
                 value = value_text(node.value, names)
                 self.add(depth, f"attr({json.dumps(node.key)}, {self.subject(node.subject)}, {value})")
-                self.later((self.block, (node.body, depth)))
+                self.defer((self.block, (node.body, depth)))
             case _:
                 self.add(depth, f"<{type(node).__name__}>")
 
@@ -248,10 +248,10 @@ class _Lines:
             following.append((self.condition, ("elif", otherwise, depth)))
         elif otherwise is not None:
             following += [(self.add, (depth, "else:")), (self.block, (otherwise, depth + 1))]
-        self.later(*following)
+        self.defer(*following)
 
 
-def flattened(statement: Stmt) -> list[Stmt]:
+def flatten(statement: Stmt) -> list[Stmt]:
     """The statements that a body consists of, nested sequences opened."""
     if not isinstance(statement, Seq):
         return [statement]
@@ -291,7 +291,7 @@ def to_text(node: Node | Function | Buffer) -> str:
     return expression_text([(node, 0)], names)
 
 
-def lines_of(function: Function) -> tuple[list[str], dict[Stmt, int]]:
+def write_lines(function: Function) -> tuple[list[str], dict[Stmt, int]]:
     """The lines of a function's text, and where in it, counted from 0, each statement begins."""
     printed = _function_lines(function)
     return printed.lines, printed.begins

@@ -26,10 +26,10 @@ from ...ir.buffer import Buffer
 from ...ir.copies import asynchronous, bulk_copy, bulk_pipeline, bulk_wait, commit, wait
 from ...ir.dtype import INT32
 from ...ir.expr import BufferLoad, Expr, IntImm, Var
-from ...ir.ops import cast, const, constant_of, floormod
+from ...ir.ops import cast, const, floormod, integer_value
 from ...ir.passes.common.fresh_copy import fresh_copy
 from ...ir.passes.common.simplify import simplify_stmt
-from ...ir.pointers import pointed_to
+from ...ir.pointers import pointed_buffer
 from ...ir.stmt import Allocate, For, If, LoopKind, Stmt
 from ...ir.visit import seq, substitute, walk
 from ..model.axes import outline
@@ -114,14 +114,14 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
         turns = parts[0][0].turns
         filled = [bulk_copy(part, _turn(var, turns)) for _, part in parts]
         body = seq(*filled, bulk_wait(_turn(var, turns)), moved_accesses(nest.body, places, analyzer))
-        return _allocated(places, bulk_pipeline(turns, replace(nest, body=body), roles, _overlap(ahead[0][0]).cluster))
+        return _allocate(places, bulk_pipeline(turns, replace(nest, body=body), roles, _overlap(ahead[0][0]).cluster))
     waits = max((overlap.turns for overlap, _ in parts if overlap.asynchronous and not overlap.bulk), default=0)
     boxes = next((overlap.turns for overlap, _ in parts if overlap.bulk), 0)
     before = _first(nest, parts, waits, analyzer)
     following: list[Stmt] = []
     for overlap, part in parts:
         later = var + (overlap.turns - 1)
-        begun = _filled(overlap, substitute(part, {var: later}), _turn(later, overlap.turns))
+        begun = _fill(overlap, substitute(part, {var: later}), _turn(later, overlap.turns))
         following.append(If(later < cast(nest.extent, var.dtype), begun))
     body = seq(
         *([wait(waits - 2)] if waits else []),
@@ -131,7 +131,7 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
         moved_accesses(nest.body, places, analyzer),
     )
     result = seq(*before, replace(nest, body=body))
-    return _allocated(places, bulk_pipeline(boxes, result) if boxes else result)
+    return _allocate(places, bulk_pipeline(boxes, result) if boxes else result)
 
 
 def _first(nest: For, parts: Sequence[tuple[Overlap, Stmt]], waits: int, analyzer: Analyzer) -> list[Stmt]:
@@ -142,24 +142,28 @@ def _first(nest: For, parts: Sequence[tuple[Overlap, Stmt]], waits: int, analyze
     step = Var(f"first.{nest.var.name}", nest.var.dtype)
     if looped:
         loop = For(
-            step, const(0, step.dtype), const(len(steps), step.dtype), LoopKind.SERIAL, _begun(nest, parts, step, waits)
+            step,
+            const(0, step.dtype),
+            const(len(steps), step.dtype),
+            LoopKind.SERIAL,
+            _begin_iteration(nest, parts, step, waits),
         )
         return [simplify_stmt(loop, analyzer)]
-    return [simplify_stmt(_begun(nest, parts, each, waits), analyzer) for each in steps]
+    return [simplify_stmt(_begin_iteration(nest, parts, each, waits), analyzer) for each in steps]
 
 
-def _begun(nest: For, parts: Sequence[tuple[Overlap, Stmt]], step: Expr, waits: int) -> Stmt:
+def _begin_iteration(nest: For, parts: Sequence[tuple[Overlap, Stmt]], step: Expr, waits: int) -> Stmt:
     """Return the part of an iteration that begins early."""
-    number = constant_of(step, 0)
+    number = integer_value(step, 0)
     filled = [
-        _filled(overlap, fresh_copy(part, {nest.var: step}), cast(step, INT32))
+        _fill(overlap, fresh_copy(part, {nest.var: step}), cast(step, INT32))
         for overlap, part in parts
         if number < overlap.turns - 1
     ]
     return seq(If(cast(nest.extent, step.dtype) > step, seq(*filled)), *([commit()] if number < waits - 1 else []))
 
 
-def _allocated(places: Mapping[Buffer, tuple[Buffer, object]], statement: Stmt) -> Stmt:
+def _allocate(places: Mapping[Buffer, tuple[Buffer, object]], statement: Stmt) -> Stmt:
     for buffer, _ in places.values():
         statement = Allocate(buffer, statement)
     return statement
@@ -170,7 +174,7 @@ def _turn(iteration: Expr, turns: int) -> Expr:
     return cast(floormod(iteration, const(turns, iteration.dtype)), INT32)
 
 
-def _filled(overlap: Overlap, part: Stmt, place: Expr) -> Stmt:
+def _fill(overlap: Overlap, part: Stmt, place: Expr) -> Stmt:
     if overlap.bulk:
         return bulk_copy(part, place)
     return asynchronous(part) if overlap.asynchronous else part
@@ -180,7 +184,7 @@ def _check_loop(computation: Computation, loop: Loop, ahead: Sequence[Part]) -> 
     """Check that iterations follow each other, and that all that is waited for is waited for alike."""
     if loop.attr.kind not in ("serial", "unrolled"):
         kind = loop.thread or loop.attr.kind
-        raise _refused(
+        raise _refusal(
             computation.stage,
             loop,
             f"the iterations of {loop.axis.name} do not follow each other: it is {kind}",
@@ -189,7 +193,7 @@ def _check_loop(computation: Computation, loop: Loop, ahead: Sequence[Part]) -> 
     own = _overlap(computation)
     for other, _ in ahead:
         if own.roles and own.cluster != _overlap(other).cluster:
-            raise _refused(
+            raise _refusal(
                 computation.stage,
                 loop,
                 f"{own.cluster} blocks copy it together, and {_overlap(other).cluster} copy {other.name}, "
@@ -197,7 +201,7 @@ def _check_loop(computation: Computation, loop: Loop, ahead: Sequence[Part]) -> 
                 f's[{other.name}].pipeline({own.turns}, by="tma", warp_specialize=True, cluster={own.cluster})',
             )
         if own.roles != _overlap(other).roles:
-            raise _refused(
+            raise _refusal(
                 computation.stage,
                 loop,
                 f"it has {'' if own.roles else 'no '}warps of its own, and {other.name}, at the same "
@@ -205,7 +209,7 @@ def _check_loop(computation: Computation, loop: Loop, ahead: Sequence[Part]) -> 
                 f's[{other.name}].pipeline({own.turns}, by="tma", warp_specialize=True)',
             )
         if own.asynchronous and _overlap(other).asynchronous and _overlap(other).turns != own.turns:
-            raise _refused(
+            raise _refusal(
                 computation.stage,
                 loop,
                 f"it takes {own.turns} turns and {other.name}, at the same loop, {_overlap(other).turns}: "
@@ -220,14 +224,14 @@ def _check_alignment(loop: Loop, nest: For, ahead: Sequence[Part], storage: Stor
         target[0]
         for part in (nest.body, *(statement for _, statement in ahead))
         for node in walk(part)
-        if (target := pointed_to(node)) is not None
+        if (target := pointed_buffer(node)) is not None
     }
     for computation, _ in ahead:
         for tensor in computation.op.outputs:
             buffer = storage.buffers[tensor]
             size = _bytes(buffer)
             if buffer in pointed and (size is None or size % _LINE_BYTES):
-                raise _refused(
+                raise _refusal(
                     computation.stage,
                     loop,
                     f"code that gets a pointer to {buffer.name} relies on its alignment, and the second "
@@ -247,7 +251,7 @@ def _bytes(buffer: Buffer) -> int | None:
     return size
 
 
-def _refused(stage: Stage, loop: Loop | None, reason: str, fix: str) -> CannotComputeAhead:
+def _refusal(stage: Stage, loop: Loop | None, reason: str, fix: str) -> CannotComputeAhead:
     """The error for a stage that cannot be computed ahead."""
     where = stage.attach_stage
     return CannotComputeAhead(
@@ -283,14 +287,14 @@ def _check_reads(
         if owner is not None and not _overlap(owner).asynchronous and _overlap(owner).turns == own.turns:
             continue
         if owner is not None:
-            raise _refused(
+            raise _refusal(
                 computation.stage,
                 loop,
                 f"it reads {name}, which is not there that many iterations ahead",
                 f"compute {name} at root, or inline one of the two",
             )
         too = not own.asynchronous and any(buffer is node.buffer for buffer in storage.buffers.values())
-        raise _refused(
+        raise _refusal(
             computation.stage,
             loop,
             f"it reads {name}, which an iteration of {loop.axis.name} computes itself",

@@ -18,7 +18,7 @@ from ...ir.fragments import FRAGMENT_SCOPES
 from ...ir.ops import is_const
 from ...ir.visit import post_order
 from ...te.rewrite import collect_loads
-from ...te.tensor import tensor_of
+from ...te.tensor import find_tensor
 from ..model.group import Group
 from ..model.relations import spread_down
 from .nest import Nest
@@ -62,25 +62,25 @@ def alike_values(nest: Nest, reduction: Reduce, inner: Sequence[Loop]) -> Alike 
     found: dict[frozenset[int], set[IterVar]] = {}
     for axis in frozenset[IterVar]().union(*own.values()):
         if not _reads(reduction.condition, axis):
-            found.setdefault(_unchanged(reduction, axis), set()).add(axis)
+            found.setdefault(_find_unchanged(reduction, axis), set()).add(axis)
     values = max(found, key=len, default=frozenset[int]())
     if not values or len(values) == len(reduction.sources):
         return None
     axes, inside = frozenset(found[values]), {loop.axis for loop in within}
     placed = {
         each.op
-        for member in stage.schedule.placed_at(stage)
+        for member in stage.schedule.find_placed(stage)
         if member.own_placement.loop in inside
         for each in (member.members if isinstance(member, Group) else [member])
     }
-    if any(tensor_of(load).op in placed for at in values for load in collect_loads(reduction.sources[at])):
+    if any(find_tensor(load).op in placed for at in values for load in collect_loads(reduction.sources[at])):
         return None  # what all have in common would be computed again for each
     return Alike(
         values, axes, within, tuple(loop for loop in within if own.get(loop, roots.keys()) <= axes and not loop.thread)
     )
 
 
-def _unchanged(reduction: Reduce, axis: IterVar) -> frozenset[int]:
+def _find_unchanged(reduction: Reduce, axis: IterVar) -> frozenset[int]:
     """The values of a reduction whose terms do not read an axis, and that are combined of one another alone."""
     combiner = reduction.combiner
     begins = reduction.init or combiner.identity

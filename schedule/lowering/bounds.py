@@ -25,7 +25,7 @@ from ..model.stage import Stage
 from .computation import Computation, Dataflow
 from .kept import fill_together
 from .shared_loops import SharedLoops, check_extent
-from .spans import axis_spans, of_fused, relaxed_over, root_spans
+from .spans import axis_spans, fuse_indices, relax_span, root_spans
 from .stage_bounds import Bounds, Loop, StageBounds, default_scope, thread_rank
 
 __all__ = ["infer_bounds", "plain_loop"]
@@ -57,7 +57,7 @@ def infer_bounds(dataflow: Dataflow, analyzer: Analyzer) -> Bounds:
         stage_bounds.parts = {
             axis: bounds.of[scan].ranges[dim]
             for axis, (scan, dim) in computation.parts.items()
-            if _inside(computation, scan)
+            if _is_in_step(computation, scan)
         }
     return bounds
 
@@ -89,7 +89,7 @@ def _while_running(bounds: Bounds, computation: Computation, enclosing: tuple[Lo
     return within
 
 
-def _inside(computation: Computation, scan: Computation) -> bool:
+def _is_in_step(computation: Computation, scan: Computation) -> bool:
     """Return whether it is computed in a step of the scan."""
     while computation.parent is not None and computation.parent is not scan:
         computation = computation.parent
@@ -119,7 +119,7 @@ def _region(
     spans: dict[IterVar, list[Span]] = {axis: [] for axis in axes}
     turns = not computation.is_output and _may_turn(computation, enclosing) and all(map(_has_elements, consumers))
     for consumer in consumers:
-        for axis, span, wraps in _read_by(bounds, computation, consumer, enclosing, scope, turns):
+        for axis, span, wraps in _find_read_spans(bounds, computation, consumer, enclosing, scope, turns):
             wrapped.update([axis] if wraps else ())
             if span is None:
                 unknown.add(axis)
@@ -133,14 +133,14 @@ def _region(
             unknown.update(together)
     circular: set[IterVar] = set()
     whole: Container[IterVar] = (
-        computation.op.whole_axes if computation.op.calls_intrinsic else _filled(computation.stage)
+        computation.op.whole_axes if computation.op.calls_intrinsic else _find_filled_axes(computation.stage)
     )
     if computation.linked:
         whole = {*axes}.difference(*computation.linked)
     for axis, spans_read in spans.items():
         if spans_read and axis not in unknown and axis not in whole:
-            within = _boxed(union(spans_read, running), declared[axis], axis, enclosing, running)
-            leaves = axis in wrapped and not _lies_in(within, declared[axis], bounds.analyzer)
+            within = _round_to_box(union(spans_read, running), declared[axis], axis, enclosing, running)
+            leaves = axis in wrapped and not _is_in_domain(within, declared[axis], bounds.analyzer)
             if leaves and not isinstance(within.extent, IntImm):
                 continue
             region[axis] = within
@@ -175,7 +175,7 @@ def _may_turn(computation: Computation, enclosing: tuple[Loop, ...]) -> bool:
     )
 
 
-def _lies_in(within: Range, domain: Range, analyzer: Analyzer) -> bool:
+def _is_in_domain(within: Range, domain: Range, analyzer: Analyzer) -> bool:
     """Return whether a range is a part of a domain."""
     return (
         within is domain
@@ -184,7 +184,7 @@ def _lies_in(within: Range, domain: Range, analyzer: Analyzer) -> bool:
     )
 
 
-def _filled(stage: Stage) -> set[IterVar]:
+def _find_filled_axes(stage: Stage) -> set[IterVar]:
     """The axes that a tensor intrinsic runs along from end to end: it does all of its work, however little of it is read."""
     place = next((at for at, axis in enumerate(stage.leaf_iter_vars) if stage.attr(axis).kind == "tensorized"), None)
     intrinsic = stage.attr(stage.leaf_iter_vars[place]).intrinsic if place is not None else None
@@ -204,7 +204,7 @@ def _filled(stage: Stage) -> set[IterVar]:
     }
 
 
-def _boxed(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loop, ...], analyzer: Analyzer) -> Range:
+def _round_to_box(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loop, ...], analyzer: Analyzer) -> Range:
     """A span as the range that is computed: with a constant extent where one bounds it, and never larger than the domain."""
     low = cast(span.low, axis.dtype)
     extent = analyzer.simplify(cast(span.high, axis.dtype) - low + 1)
@@ -253,7 +253,7 @@ def _never_less(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
     return analyzer.can_prove(a >= b)
 
 
-def _read_by(
+def _find_read_spans(
     bounds: Bounds,
     computation: Computation,
     consumer: Computation,
@@ -268,9 +268,9 @@ def _read_by(
     relaxed = [
         loop
         for at, loop in enumerate(reader.enclosing + reader.loops)
-        if loop.var is not None and (at >= around or _shared_over(loop, scope))
+        if loop.var is not None and (at >= around or _is_shared(loop, scope))
     ]
-    boxes = _taken(reader, relaxed, bounds.analyzer, False)
+    boxes = _take_spans(reader, relaxed, bounds.analyzer, False)
     reads: dict[IterVar, list[Expr]] = {}
     for tensor, dimensions in zip(computation.op.outputs, computation.op.dimensions, strict=True):
         for indices in consumer.reads.get(tensor, ()):
@@ -283,13 +283,13 @@ def _read_by(
         if not computation.stage.is_tensorized and any(
             isinstance(node, (FloorDiv, FloorMod)) for node in post_order(*indices)
         ):
-            guarded = guarded or _taken(reader, relaxed, bounds.analyzer, True)
+            guarded = guarded or _take_spans(reader, relaxed, bounds.analyzer, True)
             narrow = _part_read(reader, guarded, axis, indices, bounds.analyzer, turns)
             span, positions = narrow if _is_narrower(narrow[0], span) else (span, positions)
         if positions is not None:
             reader.positions.update(((axis, index), at) for index, at in zip(indices, positions, strict=True))
         result.append(
-            (axis, None if span is None else relaxed_over(span, relaxed, bounds.analyzer), positions is not None)
+            (axis, None if span is None else relax_span(span, relaxed, bounds.analyzer), positions is not None)
         )
     return result
 
@@ -297,7 +297,7 @@ def _read_by(
 _Taken: TypeAlias = tuple[dict[IterVar, Span | None], dict[IterVar, Span | None], dict[Var, Span | None]]
 
 
-def _taken(reader: StageBounds, relaxed: Sequence[Loop], analyzer: Analyzer, guarded: bool) -> _Taken:
+def _take_spans(reader: StageBounds, relaxed: Sequence[Loop], analyzer: Analyzer, guarded: bool) -> _Taken:
     """Return the values of a reader's axes over these loops, those of its root axes, and the facts about both. guarded: without the
     iterations that guards of splits leave out, which tells more of quotients and remainders: 6 of 32 at a time, [6 i, 6 i + 6),
     cross no multiple of 32. What an intrinsic computes stays a box: it does all of its work."""
@@ -325,10 +325,10 @@ def _part_read(
         within = SpanEvaluator(known, _while_reading(reader, spans, extent, analyzer))
         positions = within.positions(indices, extent, _remainders(reader)) if turns else None
         return within.hull(
-            [of_fused(reader, index, every, analyzer) for index in positions or indices], extent
+            [fuse_indices(reader, index, every, analyzer) for index in positions or indices], extent
         ), positions
     evaluate = SpanEvaluator(known, analyzer)
-    parts = [evaluate(of_fused(reader, index, every, analyzer)) for index in indices]
+    parts = [evaluate(fuse_indices(reader, index, every, analyzer)) for index in indices]
     spans_read = [part for part in parts if part is not None]
     return union(spans_read, analyzer) if len(spans_read) == len(parts) else None, None
 
@@ -372,7 +372,7 @@ def _while_reading(
     return within
 
 
-def _shared_over(loop: Loop, scope: str) -> bool:
+def _is_shared(loop: Loop, scope: str) -> bool:
     """Return whether all iterations of a thread-bound loop share storage of this scope."""
     if not loop.thread:
         return False
@@ -397,7 +397,7 @@ def _stage_bounds(
     roots = {**dict.fromkeys(op.axis, 1), **dict.fromkeys(op.reduce_axis, 2)}
     marks = spread_down(stage.relations, roots, lambda a, b: a | b)
     domains = {axis: axis.dom for axis in op.axis if axis.dom is not None} | computation.domains | computation.free
-    dependent = [axis for axis in (*op.axis, *op.reduce_axis) if _roots_in(domains[axis], op)]
+    dependent = [axis for axis in (*op.axis, *op.reduce_axis) if _find_roots(domains[axis], op)]
     ranges = {axis: region.get(axis, domains[axis]) for axis in (*op.axis, *computation.free) if axis not in dependent}
     ranges.update((axis, axis.dom) for axis in stage.leaf_iter_vars if axis.kind == "thread" and axis.dom is not None)
     bounds = StageBounds(computation, ranges, {}, (), enclosing, scope, {}, marks, domains)
@@ -409,7 +409,7 @@ def _stage_bounds(
     keeps_factor = spread_up(stage.relations, bound, lambda a, b: a or b)
     _derive(bounds, keeps_factor, shared, analyzer)
     for axis in dependent:  # its loops lie within those of the axes it depends on: reorder and fuse see to that
-        bounds.ranges[axis] = domains[axis] = _in_loops(domains[axis], bounds.values)
+        bounds.ranges[axis] = domains[axis] = _range_in_loops(domains[axis], bounds.values)
         _derive(bounds, keeps_factor, shared, analyzer)
     return bounds
 
@@ -458,7 +458,7 @@ def plain_loop(stage: Stage, axis: IterVar, extent: Expr) -> Loop:
     return Loop(axis, stage, extent, IterAttr(), var, var)
 
 
-def _roots_in(domain: Range, op: Operation) -> list[IterVar]:
+def _find_roots(domain: Range, op: Operation) -> list[IterVar]:
     """The axes of the operation that the domain of a reduce axis speaks of."""
     axes = {*op.axis, *op.reduce_axis}
     return [
@@ -470,14 +470,14 @@ def _roots_in(domain: Range, op: Operation) -> list[IterVar]:
     ]
 
 
-def _in_loops(domain: Range, axes: Mapping[IterVar, Expr]) -> Range:
+def _range_in_loops(domain: Range, axes: Mapping[IterVar, Expr]) -> Range:
     values: dict[Var, Expr] = {**axes}
     return Range(substitute(domain.begin, values), substitute(domain.extent, values))
 
 
 def _greatest(extent: Expr, enclosing: Sequence[Loop], analyzer: Analyzer) -> Expr | None:
     """Return a bound of the extent of a region in all iterations of the loops around."""
-    span = relaxed_over(Span.point(extent), [loop for loop in enclosing if loop.var is not None], analyzer)
+    span = relax_span(Span.point(extent), [loop for loop in enclosing if loop.var is not None], analyzer)
     return None if span is None else span.high
 
 

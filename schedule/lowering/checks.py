@@ -40,7 +40,7 @@ def _outermost_loop(loop: Loop) -> IterVar | None:
     """Of loops that a script declares, the one around this one: those after each other at root are kernels of their own."""
     declared = loop.stage.op.declared_loops
     for root in derived_roots(loop.stage, loop.axis):
-        chain = declared.chain_of(root)
+        chain = declared.axis_chain(root)
         if chain:
             return (*declared.around(chain), *chain)[0]
     return None

@@ -13,14 +13,14 @@ from ...ir.expr import Expr, IterVar, Node, ProducerLoad, Range
 from ...ir.visit import rewrite
 from ...te.operation import Operation
 from ...te.rewrite import substitute_axes
-from ...te.tensor import Tensor, tensor_of
-from ..model.axes import outline, place_of
+from ...te.tensor import Tensor, find_tensor
+from ..model.axes import find_place, outline
 from ..model.schedule import Schedule
 from ..model.stage import Stage
 from .computation import Computation, Dataflow
 from .errors import AttachCycle, AttachedNowhere, ConsumerOutsideAttach, InlinedTooOften, OutputNotAtRoot
-from .inside import Judgement, guarded, in_order
-from .kinds import kind_of
+from .inside import Judgement, guard_reads, order_evaluation
+from .kinds import find_kind
 from .scan import check_states
 from .shared_loops import children_first, follow
 
@@ -33,7 +33,7 @@ def analyse(schedule: Schedule, kept: Sequence[Operation] = (), judgement: Judge
 
     Raises OutputNotAtRoot (TW0336), AttachedNowhere (TW0335), AttachCycle (TW0334) and ConsumerOutsideAttach (TW0333).
     """
-    definitions = _substituted(schedule, judgement or Judgement())
+    definitions = _substitute_inlined(schedule, judgement or Judgement())
     wanted = {stage.op for stage in schedule.stages if stage.is_output} | set(kept)
     computations: list[Computation] = []
     consumers: dict[Operation, list[Computation]] = {}
@@ -46,7 +46,7 @@ def analyse(schedule: Schedule, kept: Sequence[Operation] = (), judgement: Judge
         computation = definitions[op]
         computation.is_output = op in wanted
         computations.append(computation)
-        kind_of(op).collect_reads(computation)
+        find_kind(op).collect_reads(computation)
         for reader in dict.fromkeys(tensor.op for tensor in computation.reads):
             consumers.setdefault(reader, []).append(computation)
     computations.reverse()
@@ -84,7 +84,7 @@ def _check_output(stage: Stage) -> None:
 # Inlining
 
 
-def _substituted(schedule: Schedule, judgement: Judgement) -> dict[Operation, Computation]:
+def _substitute_inlined(schedule: Schedule, judgement: Judgement) -> dict[Operation, Computation]:
     """Every stage that computes something, the definitions of inlined stages substituted in it."""
     computations: dict[Operation, Computation] = {}
     inlined: dict[Tensor, Expr] = {}
@@ -95,7 +95,7 @@ def _substituted(schedule: Schedule, judgement: Judgement) -> dict[Operation, Co
         if not isinstance(node, ProducerLoad) or node.producer not in inlined:
             return None
         key = (
-            tensor_of(node),
+            find_tensor(node),
             tuple(map(analyzer.simplify, node.indices)),
         )  # 7 - (7 - i) is i: what is shared stays shared
         value = expanded.get(key)
@@ -110,8 +110,8 @@ def _substituted(schedule: Schedule, judgement: Judgement) -> dict[Operation, Co
 
     def judged(op: Operation, values: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The values of an operation, which read nothing outside whatever a schedule computes of it."""
-        values = in_order(op, values)
-        return guarded(op, values, judgement.states) if op in partial else values
+        values = order_evaluation(op, values)
+        return guard_reads(op, values, judgement.states) if op in partial else values
 
     for stage in schedule.stages:
         op = stage.op
@@ -120,7 +120,7 @@ def _substituted(schedule: Schedule, judgement: Judgement) -> dict[Operation, Co
         if stage.attach_type == "inline":
             inlined[op.output(0)] = judged(op, op.values)[0]
             continue
-        kind = kind_of(op)
+        kind = find_kind(op)
         values, domains = kind.definition(op)
         values = judged(op, values)
         if values and inlined and not inlined.keys().isdisjoint(op.input_tensors):
@@ -129,11 +129,11 @@ def _substituted(schedule: Schedule, judgement: Judgement) -> dict[Operation, Co
                 axis: Range(rewrite(dom.begin, rule), rewrite(dom.extent, rule)) for axis, dom in domains.items()
             }
         computations[op] = Computation(stage, op, values, domains, stage.is_output, kind.whole)
-        computations[op].free.update(_without_loops(op))
+        computations[op].free.update(_find_unlooped(op))
     return computations
 
 
-def _without_loops(op: Operation) -> dict[IterVar, Range]:
+def _find_unlooped(op: Operation) -> dict[IterVar, Range]:
     """The dimensions of an operation's outputs that are none of its loops."""
     axes = {*op.axis}
     return {
@@ -173,7 +173,7 @@ def _attach(dataflow: Dataflow) -> None:
         elif stage.attach_type == "with":
             follow(computation, *_attach_point(dataflow, computation))
     for computation in reversed(dataflow.computations):
-        kind_of(computation.op).place(dataflow, computation)
+        find_kind(computation.op).place(dataflow, computation)
     for computation in dataflow.computations:
         if computation.leader is not None:
             computation.parent, computation.place = computation.leader.parent, computation.leader.place
@@ -184,7 +184,7 @@ def _attach(dataflow: Dataflow) -> None:
     for computation in dataflow.computations:
         if computation.parent is not None:
             for consumer in dataflow.consumers.get(computation.op, ()):
-                _check_under(computation, consumer)
+                _check_consumer(computation, consumer)
 
 
 def _attach_point(dataflow: Dataflow, computation: Computation) -> tuple[Computation, int]:
@@ -201,7 +201,7 @@ def _attach_point(dataflow: Dataflow, computation: Computation) -> tuple[Computa
             called=user_source(),
             fix=f"compute {stage.name} at a stage that has loops, or at root",
         )
-    place = place_of(onto.leaf_iter_vars, axis)
+    place = find_place(onto.leaf_iter_vars, axis)
     if place < 0:
         raise AttachedNowhere(
             headline,
@@ -231,7 +231,7 @@ def _check_no_cycle(computation: Computation) -> None:
         current = current.parent
 
 
-def _check_under(computation: Computation, consumer: Computation) -> None:
+def _check_consumer(computation: Computation, consumer: Computation) -> None:
     """Raise unless `consumer` lies under the loop that `computation` is computed at."""
     parent, place = computation.parent, computation.place
     assert parent is not None

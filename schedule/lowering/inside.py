@@ -19,7 +19,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ...ir.analysis.bounds import symbolic_bounds
-from ...ir.analysis.guarded import LAZY, Access, accesses_within, as_logic, depends_on_data
+from ...ir.analysis.guarded import LAZY, Access, convert_to_logic, depends_on_data, walk_accesses
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import (
     And,
@@ -38,17 +38,17 @@ from ...ir.expr import (
     Select,
     Var,
 )
-from ...ir.ops import FALSE, TRUE, all_of, cast, const, if_then_else, likely, logical_not, maximum, minimum
-from ...ir.pointers import pointed_to
+from ...ir.ops import FALSE, TRUE, cast, conjunction, const, if_then_else, likely, logical_not, maximum, minimum
+from ...ir.pointers import pointed_buffer
 from ...ir.stmt import BufferStore, Stmt
 from ...ir.visit import children, free_vars, post_order, rebuild, rewrite, walk
 from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
 from ..model.stage import Stage
 from .sizes import size_checks
-from .trial import Trial, is_inside
+from .trial import Trial, is_proved
 
-__all__ = ["Judgement", "guarded", "in_order", "judge"]
+__all__ = ["Judgement", "guard_reads", "order_evaluation", "judge"]
 
 Box = dict[Var, Range]
 
@@ -86,11 +86,11 @@ def judge(outputs: Iterable[Operation]) -> Judgement:
 
     Raises IndexOutOfRange (TW0114) where a needed iteration certainly leaves what it reads or writes.
     """
-    return _judged(tuple(dict.fromkeys(outputs)))
+    return _judge(tuple(dict.fromkeys(outputs)))
 
 
 @lru_cache(maxsize=4)  # of the schedules of one program that follow each other
-def _judged(outputs: tuple[Operation, ...]) -> Judgement:
+def _judge(outputs: tuple[Operation, ...]) -> Judgement:
     order = [op for op in producers_first(outputs) if not op.is_given]
     doubtful = [op for op in order if _doubts(op)]
     checks = size_checks(order)
@@ -101,7 +101,7 @@ def _judged(outputs: tuple[Operation, ...]) -> Judgement:
     states = frozenset[Producer](state for op in order for state in op.own_placeholders)
     for op in doubtful:
         analyzer = _analyzer(op)
-        for access, dimension in _unproved(op, analyzer, boxes[op]):
+        for access, dimension in _find_unproved(op, analyzer, boxes[op]):
             if dimension == 0 and isinstance(access.node, ProducerLoad) and access.node.producer in states:
                 continue  # which steps may be read is the scan's to judge
             check = Trial(op, access, dimension, analyzer).check()
@@ -109,14 +109,14 @@ def _judged(outputs: tuple[Operation, ...]) -> Judgement:
                 checks.setdefault(str(check), check)
     for op in lookups:
         analyzer = _analyzer(op)
-        for access, dimension in _from_nothing(op, analyzer, boxes[op]):
+        for access, dimension in _find_unconditional(op, analyzer, boxes[op]):
             check = Trial(op, access, dimension, analyzer).check()
             if check is not None:
                 checks.setdefault(str(check), check)
     return Judgement(tuple(checks.values()), frozenset(op for op in doubtful if boxes[op]), frozenset(order), states)
 
 
-def guarded(op: Operation, values: Sequence[Any], states: Container[Producer] = ()) -> tuple[Any, ...]:
+def guard_reads(op: Operation, values: Sequence[Any], states: Container[Producer] = ()) -> tuple[Any, ...]:
     """`values` of an operation with a guard for each read that leaves its tensor somewhere in the operation's domain. states: of
     scans, which judge themselves which steps are read."""
     doubts = {
@@ -129,12 +129,12 @@ def guarded(op: Operation, values: Sequence[Any], states: Container[Producer] = 
         node = found[id(original)] = rebuild(original, [found[id(child)] for child in children(original)])
         if doubts.get(id(original)):
             places = [(node.indices[at], node.producer.shape[at]) for at in doubts[id(original)]]
-            inside = all_of(*(part for index, extent in places for part in (index >= 0, index < extent)))
+            inside = conjunction(*(part for index, extent in places for part in (index >= 0, index < extent)))
             found[id(original)] = if_then_else(likely(inside), node, const(0, node.dtype))
     return tuple(found[id(value)] for value in values)
 
 
-def in_order(op: Operation, values: tuple[Any, ...]) -> tuple[Any, ...]:
+def order_evaluation(op: Operation, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """`values` of an operation, evaluated from left to right where the first operand of an `and` or an `or` guards a read in the
     second: both may be evaluated otherwise.
 
@@ -167,7 +167,7 @@ def _doubts(op: Operation) -> tuple[Doubt, ...]:
     doubts = _known_doubts.get(op)
     if doubts is None:
         found: dict[Any, list[int]] = {}
-        for access, dimension in _unproved(op, _analyzer(op), {}):
+        for access, dimension in _find_unproved(op, _analyzer(op), {}):
             found.setdefault(access.node, []).append(dimension)
         doubts = _known_doubts[op] = tuple((node, tuple(dimensions)) for node, dimensions in found.items())
     return doubts
@@ -183,7 +183,7 @@ def _read_late(op: Operation) -> dict[int, Expr]:
         late = {}
         if any(isinstance(node, (And, Or)) for part in op.parts for node in post_order(part)):
             unproved = {id(node) for node, _ in _doubts(op)}
-            for access, _ in _unproved(op, _analyzer(op), {}, (IfThenElse, Select)):
+            for access, _ in _find_unproved(op, _analyzer(op), {}, (IfThenElse, Select)):
                 if isinstance(access.node, (ProducerLoad, BufferLoad)) and id(access.node) not in unproved:
                     late[id(access.node)] = access.node
         _known_late[op] = late
@@ -200,7 +200,7 @@ def _analyzer(op: Operation) -> Analyzer:
     return analyzer
 
 
-def _unproved(
+def _find_unproved(
     op: Operation,
     analyzer: Analyzer,
     box: Box,
@@ -212,25 +212,25 @@ def _unproved(
         return
     statement = op.statement()
     pointed = (
-        {id(node.args[0]) for node in walk(statement) if isinstance(node, Call) and pointed_to(node)}
+        {id(node.args[0]) for node in walk(statement) if isinstance(node, Call) and pointed_buffer(node)}
         if op.is_judged
         else ()
     )
-    for access in accesses_within(statement, analyzer, box, choices):
+    for access in walk_accesses(statement, analyzer, box, choices):
         if op.values and not isinstance(access.node, ProducerLoad):
             continue  # the element that is computed
         if id(access.node) in pointed:
             continue  # an address, which outside code answers for
         for dimension, (index, extent) in enumerate(zip(access.indices, access.shape, strict=True)):
             if (
-                _is_whole(index, extent, box)
+                _is_full(index, extent, box)
                 or depends_on_data(index, access.data)
-                or is_inside(analyzer, index, extent)
+                or is_proved(analyzer, index, extent)
             ):
                 continue
             for chosen, condition in [way for end in _ends_of_lanes(index) for way in _ways(end)]:
                 with analyzer.constraint(condition):
-                    if not is_inside(analyzer, chosen, extent):
+                    if not is_proved(analyzer, chosen, extent):
                         yield (access if chosen is index else access.at(dimension, chosen, condition)), dimension
 
 
@@ -243,10 +243,10 @@ def _looks_up(op: Operation) -> bool:
     )
 
 
-def _from_nothing(op: Operation, analyzer: Analyzer, box: Box) -> Iterable[tuple[Access, int]]:
+def _find_unconditional(op: Operation, analyzer: Analyzer, box: Box) -> Iterable[tuple[Access, int]]:
     """The accesses at places that are data, though no data decides that there is one, to a dimension that may have no elements:
     wherever they are meant to go, it is outside. As accesses to the first element, with the dimension."""
-    for access in accesses_within(op.statement(), analyzer, box):
+    for access in walk_accesses(op.statement(), analyzer, box):
         if any(
             around.depends_on_data
             or around.condition is not None
@@ -263,7 +263,7 @@ def _from_nothing(op: Operation, analyzer: Analyzer, box: Box) -> Iterable[tuple
                 yield access.at(dimension, const(0, index.dtype), TRUE), dimension
 
 
-def _is_whole(index: Expr, extent: Expr, box: Box) -> bool:
+def _is_full(index: Expr, extent: Expr, box: Box) -> bool:
     """Return whether this is a loop over just that dimension, as most indices are."""
     dom = index.dom if isinstance(index, IterVar) else None
     return (
@@ -296,11 +296,11 @@ def _ways(index: Expr, under: Expr = TRUE, most: int = _MOST_WAYS) -> list[tuple
     choice = next((node for node in post_order(index) if isinstance(node, (IfThenElse, Select))), None)
     if choice is None or most == 1:
         return [(index, under)]
-    condition = as_logic(choice.condition)
+    condition = convert_to_logic(choice.condition)
     ways: list[tuple[Expr, Expr]] = []
     for arm, holds in ((choice.true_value, condition), (choice.false_value, logical_not(condition))):
         chosen = rewrite(index, lambda node, arm=arm: arm if node is choice else None)
-        ways += _ways(chosen, all_of(under, holds), most // 2)
+        ways += _ways(chosen, conjunction(under, holds), most // 2)
     return ways
 
 
@@ -328,7 +328,7 @@ def _boxes(order: Sequence[Operation], outputs: Sequence[Operation]) -> dict[Ope
             for tensor, ends in op.input_parts:
                 _note(needs, tensor, ends, analyzer)
         else:
-            for access in accesses_within(op.statement(), analyzer, box):
+            for access in walk_accesses(op.statement(), analyzer, box):
                 tensor = access.node.producer if isinstance(access.node, ProducerLoad) else None
                 if isinstance(tensor, Tensor) and tensor.op in needs:
                     _note(needs, tensor, [_ends(access, index, analyzer) for index in access.indices], analyzer)

@@ -32,7 +32,7 @@ def _nothing_checked(bounds: Bounds, computation: Computation) -> None:
     """Any bounds will do."""
 
 
-def _allocated(bounds: StageBounds, buffers: Sequence[Buffer], body: Stmt, analyzer: Analyzer) -> Stmt:
+def _allocate(bounds: StageBounds, buffers: Sequence[Buffer], body: Stmt, analyzer: Analyzer) -> Stmt:
     """The body with the buffers around it."""
     del bounds, analyzer
     for buffer in reversed(buffers):
@@ -59,4 +59,4 @@ class OperationKind:
     whole: bool = False
     place: Callable[[Dataflow, Computation], None] = _nothing_placed
     check: Callable[[Bounds, Computation], None] = _nothing_checked
-    allocated: Callable[[StageBounds, Sequence[Buffer], Stmt, Analyzer], Stmt] = _allocated
+    allocated: Callable[[StageBounds, Sequence[Buffer], Stmt, Analyzer], Stmt] = _allocate

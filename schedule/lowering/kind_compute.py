@@ -7,7 +7,7 @@ from ...ir.stmt import Stmt
 from ...ir.visit import post_order
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
-from ...te.tensor import tensor_of
+from ...te.tensor import find_tensor
 from ..tensorize.match import tensorized_place
 from ..tensorize.nest import tensorized_nest
 from .computation import Computation
@@ -30,19 +30,19 @@ def _collect_reads(computation: Computation) -> None:
     for value in computation.values:
         for node in post_order(value):
             if isinstance(node, ProducerLoad):
-                computation.reads.setdefault(tensor_of(node), []).append(node.indices)
+                computation.reads.setdefault(find_tensor(node), []).append(node.indices)
     for load in collect_loads(*computation.op.scalar_arguments):
-        computation.reads.setdefault(tensor_of(load), []).append(load.indices)
+        computation.reads.setdefault(find_tensor(load), []).append(load.indices)
     early: list[Expr] = list(reduction.init) if reduction is not None else []
     for domain in computation.domains.values():
         early += (domain.begin, domain.extent)
         for node in (*post_order(domain.begin), *post_order(domain.extent)):
             if isinstance(node, ProducerLoad):
-                computation.reads.setdefault(tensor_of(node), []).append(node.indices)
+                computation.reads.setdefault(find_tensor(node), []).append(node.indices)
     for value in early:
         for node in post_order(value):
             if isinstance(node, ProducerLoad):
-                computation.early_reads.setdefault(tensor_of(node))
+                computation.early_reads.setdefault(find_tensor(node))
 
 
 def _nest(nest: Nest) -> Stmt:
@@ -56,7 +56,7 @@ def _nest(nest: Nest) -> Stmt:
     offsets = nest.stage_bounds.offsets
     axes = nest.axis_values(offsets)
     stored = nest.stores([nest.value(value, axes) for value in nest.computation.values], offsets)
-    return nest.loops(nest.stage_bounds.loops, nest.guarded(nest.predicated(stored, offsets), offsets), attach=True)
+    return nest.loops(nest.stage_bounds.loops, nest.guarded(nest.predicate(stored, offsets), offsets), attach=True)
 
 
 KIND = OperationKind("compute", _collect_reads, _nest, _definition)

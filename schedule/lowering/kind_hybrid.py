@@ -18,13 +18,13 @@ from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, Range, Var
 from ...ir.stmt import Allocate, BufferStore, For, If, Stmt
 from ...ir.visit import Rewriter, children, post_order, rebuild, rewrite, seq, substitute
 from ...te.hybrid.op import HybridOp
-from ...te.hybrid.zeros import has_threads, with_zeros
+from ...te.hybrid.zeros import has_threads, insert_zeros
 from ...te.operation import Operation
 from ..model.axes import derived_roots
 from ..model.relations import spread_down
 from .computation import Computation
 from .kind import Definition, OperationKind
-from .kind_extern import read_whole
+from .kind_extern import read_all
 from .nest import Nest
 
 __all__ = ["KIND"]
@@ -39,8 +39,8 @@ def _collect_reads(computation: Computation) -> None:
     """Collect the reads of a script: its ifs decide, so the whole of each input."""
     op = computation.op
     assert isinstance(op, HybridOp)
-    for tensor in op.reads_of(cast(Stmt, computation.values[0])):
-        read_whole(computation, tensor)
+    for tensor in op.find_reads(cast(Stmt, computation.values[0])):
+        read_all(computation, tensor)
 
 
 def _nest(nest: Nest) -> Stmt:
@@ -49,7 +49,7 @@ def _nest(nest: Nest) -> Stmt:
     body = cast(Stmt, nest.computation.values[0])
     on_threads = any(loop.thread for loop in nest.stage_bounds.loops) or has_threads(body)
     if not op.begins_undefined:
-        body = with_zeros(body, op.buffers, on_threads)
+        body = insert_zeros(body, op.buffers, on_threads)
     body = _HybridNest(nest, op).build(body)
     units = [loop for loop in nest.stage_bounds.loops if not derived_roots(stage, loop.axis)]
     return nest.loops(units, body, attach=True)
@@ -62,7 +62,7 @@ class _HybridNest(Rewriter):
         self.nest, self.op, self.stage_bounds = nest, op, nest.stage_bounds
         self.axes: dict[IterVar, Expr] = {}
         self.values: dict[Var, Expr] = {}
-        roots = {axis: op.declared_loops.chain_of(axis) for axis in op.axis}
+        roots = {axis: op.declared_loops.axis_chain(axis) for axis in op.axis}
         self.nest_of = spread_down(nest.computation.stage.relations, roots, lambda a, _: a)
         """Which loops of the script, directly inside each other, an axis derives from."""
         self.private: frozenset[Buffer] = frozenset()
@@ -74,7 +74,7 @@ class _HybridNest(Rewriter):
         self.axes = {axis: values[axis] for axis in self.op.axis}
         self.values = {**self.axes}
         self.private = frozenset(self._private(body))
-        return self.visit(self._placed(body))
+        return self.visit(self._place(body))
 
     def _private(self, body: Stmt) -> Iterator[Buffer]:
         bound = {
@@ -91,7 +91,7 @@ class _HybridNest(Rewriter):
                     if isinstance(node, Allocate) and node.buffer.scope == "global"
                 )
 
-    def _placed(self, body: Stmt) -> Stmt:
+    def _place(self, body: Stmt) -> Stmt:
         """The statement with its outputs where the schedule keeps them, and its own memory as large as the loops say."""
         buffers: dict[Buffer, Buffer] = dict(zip(self.op.buffers, self.nest.buffers, strict=True))
 
@@ -129,7 +129,7 @@ class _HybridNest(Rewriter):
         if not isinstance(node.var, IterVar) or node.var not in self.axes:
             self.nest.analyzer.bind(node.var, Range(node.begin, node.extent))
             return self.generic(node)
-        chain = self.op.declared_loops.chain_of(node.var)
+        chain = self.op.declared_loops.axis_chain(node.var)
         inner: Stmt = node
         for _ in chain:
             assert isinstance(inner, For)

@@ -13,7 +13,7 @@ from pkgutil import iter_modules
 from ...te.operation import Operation
 from .kind import OperationKind
 
-__all__ = ["KINDS", "kind_of"]
+__all__ = ["KINDS", "find_kind"]
 
 
 def _rows() -> dict[str, OperationKind]:
@@ -26,6 +26,6 @@ KINDS = _rows()
 """By Operation.kind: a row for every kind that is computed."""
 
 
-def kind_of(op: Operation) -> OperationKind:
+def find_kind(op: Operation) -> OperationKind:
     """The row of an operation that is computed."""
     return KINDS[op.kind]

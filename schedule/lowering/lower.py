@@ -32,14 +32,14 @@ from .dataflow import analyse
 from .errors import MissingArgument, MissingSymbol, NotAnArgument
 from .extension import Extension
 from .inside import judge
-from .kinds import kind_of
+from .kinds import find_kind
 from .nest import Nest, Storage
 from .races import check_races
-from .shared_loops import Parts, in_building_order, in_dependence_order
+from .shared_loops import Parts, sort_by_dependence, sort_for_building
 from .sizes import extent_checks, part_checks
 from .stage_bounds import Bounds, Loop, StageBounds
 
-__all__ = ["Lowered", "lower", "lower_whole"]
+__all__ = ["Lowered", "lower", "lower_parts"]
 
 
 def lower(schedule: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Function:
@@ -48,7 +48,7 @@ def lower(schedule: Schedule, args: Sequence[Tensor | Var], name: str = "main") 
     Raises LoweringError where the schedule as a whole does not hold together, or where a tensor that is read from
     outside, an output or a scalar is missing from `args`.
     """
-    return lower_whole(schedule, args, name).function
+    return lower_parts(schedule, args, name).function
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Lowered:
     bounds: Bounds
 
 
-def lower_whole(schedule: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Lowered:
+def lower_parts(schedule: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Lowered:
     """As `lower`, with what is known of the parts of the function."""
     with deep_recursion():
         return _Lowering(schedule, args, name).run()
@@ -116,7 +116,7 @@ class _Lowering:
         check_loops(bounds)
         check_races(bounds)
         for computation in dataflow.computations:
-            kind_of(computation.op).check(bounds, computation)
+            find_kind(computation.op).check(bounds, computation)
         for extension in self.extensions:
             extension.plan(bounds)
         for tensor, buffer in given.items():
@@ -126,15 +126,15 @@ class _Lowering:
             self._share(bounds.of[computation])
         for computation in dataflow.computations:
             self._place(bounds.of[computation])
-        for computation in in_building_order(dataflow.computations):
+        for computation in sort_for_building(dataflow.computations):
             self._build(bounds, computation)
         declared = producers_first((*self.schedule.outputs, *self.computed))
         checks = (*judgement.checks, *extent_checks(declared, self.passed, self.analyzer), *part_checks(bounds))
-        body = name_large_values(seq(*checks, self._with_pending(None, -1, None)))
+        body = name_large_values(seq(*checks, self._attach_pending(None, -1, None)))
         outputs = tuple(buffer for tensor, buffer in given.items() if tensor.op in dataflow.by_op)
         function = Function(self.name, tuple(self.arguments.params), body, outputs, self._facts(), constants)
         _check_symbols(function)
-        function, aligned = with_alignments(function, self.storage.alignments)
+        function, aligned = align_parameters(function, self.storage.alignments)
         tensors = {aligned.get(buffer, buffer): tensor for tensor, buffer in self.storage.buffers.items()}
         return Lowered(function, self.storage.loops, tensors, bounds)
 
@@ -194,10 +194,10 @@ class _Lowering:
 
         def wrap(loop: Loop | int, body: Stmt) -> Stmt:
             if isinstance(loop, int):
-                return self._with_pending(computation, loop, body)
+                return self._attach_pending(computation, loop, body)
             for parts in reversed(joined):
                 body = parts.within(places[loop], body)
-            body = self._with_pending(computation, places[loop], body)
+            body = self._attach_pending(computation, places[loop], body)
             first = (
                 []
                 if loop.var is None
@@ -214,7 +214,7 @@ class _Lowering:
             return statement
 
         nest = Nest(bounds, bounds.of[computation], self.storage, wrap, around)
-        statement = self._by_first(bounds.of[computation], kind_of(computation.op).nest(nest))
+        statement = self._store_by_first(bounds.of[computation], find_kind(computation.op).nest(nest))
         for parts in reversed(joined):
             statement = parts.around(statement)
         if computation.leader is not None:
@@ -226,7 +226,7 @@ class _Lowering:
         asked = (extension.strides(stage, axes, shape) for extension in self.extensions)
         return next((strides for strides in asked if strides), ())
 
-    def _by_first(self, bounds: StageBounds, statement: Stmt) -> Stmt:
+    def _store_by_first(self, bounds: StageBounds, statement: Stmt) -> Stmt:
         """`statement`, where it stores states of a recurrence in threads, done by the first of those that the stage has no loops
         for: all would store the same. Other memory of a step is made in the threads, by each for itself."""
         if self.shared.isdisjoint(bounds.computation.op.outputs):
@@ -239,9 +239,9 @@ class _Lowering:
                 statement = If(first, statement)
         return statement
 
-    def _with_pending(self, parent: Computation | None, place: int, body: Stmt | None) -> Stmt:
+    def _attach_pending(self, parent: Computation | None, place: int, body: Stmt | None) -> Stmt:
         """The stages computed at a loop (or at root), producers first, then `body`; each allocated around what follows."""
-        for leader, statement in reversed(in_dependence_order(self.pending.pop((parent, place), []), self.bounds)):
+        for leader, statement in reversed(sort_by_dependence(self.pending.pop((parent, place), []), self.bounds)):
             body = seq(statement, body)
             for computation in (leader, *leader.followers):
                 if any(extension.allocates(computation) for extension in self.extensions):
@@ -251,7 +251,7 @@ class _Lowering:
                     for tensor in computation.op.outputs
                     if tensor not in self.arguments.buffers and tensor not in self.shared
                 ]
-                body = kind_of(computation.op).allocated(self.bounds[computation], own, body, self.analyzer)
+                body = find_kind(computation.op).allocated(self.bounds[computation], own, body, self.analyzer)
         return body if body is not None else seq()
 
 
@@ -362,7 +362,7 @@ def _check_symbols(function: Function) -> None:
 # The call checks the address, and code generation makes use of it.
 
 
-def with_alignments(function: Function, wanted: Mapping[Buffer, int]) -> tuple[Function, dict[Buffer, Buffer]]:
+def align_parameters(function: Function, wanted: Mapping[Buffer, int]) -> tuple[Function, dict[Buffer, Buffer]]:
     """The function whose parameters are aligned to so many bytes, and the new parameters by the old ones."""
     renamed = {buffer: replace(buffer, alignment=max(bytes_, buffer.alignment)) for buffer, bytes_ in wanted.items()}
     if not renamed:

@@ -42,7 +42,7 @@ def is_needed(nest: Nest, loop: Loop) -> Expr | None:
     bounds = nest.stage_bounds
     if nest.computation.stage.mirrored is None or loop.var is None or loop.attr.kind not in _COUNTED:
         return None
-    greatest = _apart(bounds, bounds.offsets, bounds.loops[bounds.loops.index(loop) + 1 :], greatest=True)
+    greatest = _find_distance(bounds, bounds.offsets, bounds.loops[bounds.loops.index(loop) + 1 :], greatest=True)
     if greatest is None or loop.var not in free_vars(greatest):
         return None
     condition = nest.analyzer.simplify(greatest >= 0)
@@ -58,7 +58,7 @@ def mirrored_nest(nest: Nest) -> Stmt:
     def stored(offsets: dict[IterVar, Expr], near: Sequence[int | None], far: Sequence[int | None]) -> Stmt:
         """An element where it is declared, and on the other side, each for those of `near` and of `far`: whatever lies so far
         from the diagonal at least, or all."""
-        axes, apart = nest.axis_values(offsets), _apart(bounds, offsets, ())
+        axes, apart = nest.axis_values(offsets), _find_distance(bounds, offsets, ())
         assert apart is not None
         values = [nest.value(value, axes) for value in nest.computation.values]
         stores: list[Stmt] = []
@@ -79,7 +79,7 @@ def mirrored_nest(nest: Nest) -> Stmt:
     counted = [at for at, loop in enumerate(loops) if loop.var is not None and loop.attr.kind in _COUNTED]
     first = counted[-1] + 1 if counted else 0
     outer, inner = loops[:first], loops[first:]
-    least = _apart(bounds, bounds.offsets, inner)
+    least = _find_distance(bounds, bounds.offsets, inner)
     in_tile = any(other.parent is nest.computation and other.place >= first for other in nest.bounds.of)
     if least is None or in_tile or all(loop.var is None for loop in inner):
         return nest.loops(loops, stored(bounds.offsets, (None,) if _is_asked(nest) else (0,), (1,)), attach=True)
@@ -90,14 +90,14 @@ def mirrored_nest(nest: Nest) -> Stmt:
 
 def _is_asked(nest: Nest) -> bool:
     """Return whether some loop leaves out all that lies beyond the diagonal, element by element."""
-    apart = _apart(nest.stage_bounds, nest.stage_bounds.offsets, ())
+    apart = _find_distance(nest.stage_bounds, nest.stage_bounds.offsets, ())
     assert apart is not None
     needed = structural_key(nest.analyzer.simplify(apart >= 0))
     asked = (is_needed(nest, loop) for loop in nest.stage_bounds.loops)
     return any(condition is not None and structural_key(condition) == needed for condition in asked)
 
 
-def _apart(
+def _find_distance(
     bounds: StageBounds, offsets: Mapping[IterVar, Expr], loops: Sequence[Loop], greatest: bool = False
 ) -> Expr | None:
     """Return the distance of an element from the diagonal, the least or greatest of all iterations of these loops; None where that cannot
@@ -112,7 +112,7 @@ def _apart(
             if not isinstance(extent, IntImm):
                 return None
             last = times * (extent.value - 1)
-            apart = apart.plus(linear(part), -times).shifted(max(last, 0) if greatest else min(last, 0))
+            apart = apart.plus(linear(part), -times).shift(max(last, 0) if greatest else min(last, 0))
         elif not extents.keys().isdisjoint(free_vars(part)):
             return None
     return expression(apart, INT64)

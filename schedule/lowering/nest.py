@@ -25,10 +25,10 @@ from ...ir.ops import cast, const, floormod, is_const, likely
 from ...ir.passes.common.lazy_select import lazy_select
 from ...ir.stmt import BufferStore, For, If, LoopKind, Stmt
 from ...ir.visit import free_vars, rewrite, seq, substitute
-from ...te.tensor import Tensor, tensor_of
+from ...te.tensor import Tensor, find_tensor
 from ..model.attributes import loop_pragmas, skips
 from ..model.axes import outline
-from ..model.relations import pass_up_value, shifted
+from ..model.relations import add_offset, pass_up_value
 from ..model.stage import Stage
 from .errors import UnboundThread
 from .predicates import guards, side_guards
@@ -75,7 +75,7 @@ class Nest:
     outlives its iterations around the loop.
 
     renamed: the variables that stand for loops while a second nest over the same loops is built. borrowed: while a store predicate
-    is made, the loops over threads that it asks for (see `predicated`).
+    is made, the loops over threads that it asks for (see `predicate`).
     """
 
     def __init__(
@@ -171,12 +171,12 @@ class Nest:
 
         if isinstance(value, IntImm):
             return value
-        value = lazy_select(rewrite(self.at_positions(value), at_loops), self.analyzer)
+        value = lazy_select(rewrite(self.read_by_positions(value), at_loops), self.analyzer)
         return self.analyzer.simplify(
             rewrite(value, lambda node: self.load(node) if isinstance(node, ProducerLoad) else None)
         )
 
-    def at_positions(self, value: Expr) -> Expr:
+    def read_by_positions(self, value: Expr) -> Expr:
         """`value` with what is read of circular dimensions read by positions, of which the storage holds a range."""
         if not any(stage_bounds.circular for stage_bounds in self.bounds.of.values()):
             return value
@@ -184,7 +184,7 @@ class Nest:
         def rule(node: Node) -> Node | None:
             if not isinstance(node, ProducerLoad):
                 return None
-            tensor = tensor_of(node)
+            tensor = find_tensor(node)
             producer = self.dataflow.by_op.get(tensor.op)
             if producer is None or not self.bounds.of[producer].circular:
                 return None
@@ -243,7 +243,9 @@ class Nest:
         for at, axis in enumerate(dimensions):
             place, within = offsets[axis], self.stage_bounds.ranges[axis]
             if origin is None or within.begin is not origin[at]:
-                place = shifted(place, within, axis) if origin is None else shifted(place, within, axis) - origin[at]
+                place = (
+                    add_offset(place, within, axis) if origin is None else add_offset(place, within, axis) - origin[at]
+                )
             result.append(self.analyzer.simplify(place))
         return tuple(result)
 
@@ -256,7 +258,7 @@ class Nest:
                 value = self.stage_bounds.value(axis, offsets[axis])
                 values[axis] = self.value(value, {}) if reads_memory(within.begin) else value
                 if axis in self.stage_bounds.circular:
-                    values[self.stage_bounds.circular[axis]] = shifted(offsets[axis], within, axis)
+                    values[self.stage_bounds.circular[axis]] = add_offset(offsets[axis], within, axis)
         return values
 
     def stores(self, values: Sequence[Expr], offsets: Mapping[IterVar, Expr]) -> Stmt:
@@ -264,7 +266,7 @@ class Nest:
         outputs = zip(self.computation.op.outputs, self.buffers, values, strict=True)
         return seq(*(BufferStore(buffer, value, self.indices(offsets, tensor)) for tensor, buffer, value in outputs))
 
-    def predicated(self, body: Stmt, offsets: Mapping[IterVar, Expr]) -> Stmt:
+    def predicate(self, body: Stmt, offsets: Mapping[IterVar, Expr]) -> Stmt:
         """`body` where the store predicate holds: within a loop over the threads that it speaks of, where a stage that is computed
         within this one has such a loop, and neither this one nor what is around it does."""
         predicate = self.computation.stage.store_predicate

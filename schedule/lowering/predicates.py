@@ -13,8 +13,8 @@ from collections.abc import Container
 from ...ir.accesses import reads_memory
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm, IterVar, Range
-from ...ir.ops import all_of
-from ..model.relations import Fuse, Rebase, Split, shifted
+from ...ir.ops import conjunction
+from ..model.relations import Fuse, Rebase, Split, add_offset
 from .stage_bounds import StageBounds
 
 __all__ = ["guards", "side_guards"]
@@ -41,11 +41,11 @@ def guards(
         within = bounds.ranges[axis]
         if axis in bounds.circular:
             with analyzer.constraint(
-                all_of(*(loop.extent >= 1 for loop in bounds.enclosing if not reads_memory(loop.extent)))
+                conjunction(*(loop.extent >= 1 for loop in bounds.enclosing if not reads_memory(loop.extent)))
             ):
                 _unless_proved(domain.extent >= 1, conditions, analyzer)
         elif axis in offsets and axis not in skipped and not _same_range(domain, within, analyzer):
-            value = shifted(offsets[axis], within, axis)
+            value = add_offset(offsets[axis], within, axis)
             _unless_proved(value >= domain.begin, conditions, analyzer)
             _unless_proved(value < domain.begin + domain.extent, conditions, analyzer)
     return conditions

@@ -56,14 +56,14 @@ def _meet(stage: StageBounds, at: int, loop: Var, bounds: Bounds) -> bool:
         own[inner := Var(axis.name, axis.dtype)] = Range(const(0, axis.dtype), cast(within.extent, axis.dtype))
         indices.append(within.begin + inner)
     every = {var: within for var, within in own.items() if within is not None}
-    if _apart(stage, loop, every, bounds):
+    if _are_disjoint(stage, loop, every, bounds):
         return False
     return (
         Iterations(loop, own, shared=shared, analyzer=bounds.analyzer).between(tuple(indices), tuple(indices)).carried
     )
 
 
-def _apart(stage: StageBounds, loop: Var, ranges: Mapping[Var, Range], bounds: Bounds) -> bool:
+def _are_disjoint(stage: StageBounds, loop: Var, ranges: Mapping[Var, Range], bounds: Bounds) -> bool:
     """Return whether the parts begin at steps of iterators that are no shorter than they are, the digits of fused loops among them."""
     moving = [stage.ranges[axis] for axis in stage.computation.op.axis]
     begins = [bounds.analyzer.simplify(within.begin) for within in moving]

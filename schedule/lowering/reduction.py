@@ -16,7 +16,7 @@ from dataclasses import replace
 from operator import is_
 
 from ...ir.buffer import Buffer
-from ...ir.combine import captured_axes, combined, is_fused
+from ...ir.combine import captured_axes, combine_values, is_fused
 from ...ir.expr import BufferLoad, Expr, IterVar, Mul, Reduce, Var
 from ...ir.ops import const, is_const
 from ...ir.stmt import Allocate, BufferStore, If, LetStmt, Stmt
@@ -45,7 +45,7 @@ def reduction_nest(nest: Nest, reduction: Reduce) -> Stmt:
     elif not _predicate_chooses_thread(nest, across):
         body = seq(_init(nest, reduction, data, nest.buffers), _update(nest, reduction, inner, data, nest.buffers))
     else:
-        body = _through_temporary(nest, reduction, inner, data, across)
+        body = _reduce_in_temporary(nest, reduction, inner, data, across)
     return nest.loops(common, body, attach=True)
 
 
@@ -85,7 +85,7 @@ def _init(nest: Nest, reduction: Reduce, data: list[Loop], temporaries: Sequence
     axes = nest.axis_values(offsets)
     values = [nest.value(value, axes) for value in reduction.init or reduction.combiner.identity]
     if temporaries is nest.buffers:
-        body = nest.predicated(nest.stores(values, offsets), offsets)
+        body = nest.predicate(nest.stores(values, offsets), offsets)
     else:
         place = _place(data, offsets)
         body = seq(*(BufferStore(buffer, value, place) for buffer, value in zip(temporaries, values, strict=True)))
@@ -178,11 +178,11 @@ def _combine(
     across = any(loop.thread and bounds.marks[loop.axis] & 2 for loop in loops)
     if len(sources) > 1 or across:  # every source is read before any element changes, and threads combine named values
         for at, (buffer, source) in enumerate(zip(buffers, sources, strict=True)):
-            sources[at] = _named(source, buffer.name, bindings, is_fused(reduction, at))
+            sources[at] = _name_sources(source, buffer.name, bindings, is_fused(reduction, at))
     if captured_axes(reduction):
         result = tuple(nest.value(value, axes) for value in reduction.combiner.result)
         reduction = replace(reduction, combiner=replace(reduction.combiner, result=result))
-    results = combined(reduction, loads, sources)
+    results = combine_values(reduction, loads, sources)
     if len(results) > 1:  # and every result is computed before any element changes
         for at in stored:
             named = Var(f"{buffers[at].name}.next", results[at].dtype)
@@ -193,12 +193,12 @@ def _combine(
         if len(stored) == len(buffers) or var in free_vars(body):  # another value's source may read what is not here
             body = LetStmt(var, value, body)
     if all(map(is_, buffers, nest.buffers)):
-        body = nest.predicated(body, bounds.offsets)
+        body = nest.predicate(body, bounds.offsets)
     condition = nest.value(reduction.condition, axes)
     return body if is_const(condition, 1) else If(condition, body)
 
 
-def _named(source: Expr, name: str, bindings: list[tuple[Var, Expr]], fused: bool) -> Expr:
+def _name_sources(source: Expr, name: str, bindings: list[tuple[Var, Expr]], fused: bool) -> Expr:
     """A source by a name for its value; of a product that is fused each factor gets one, and the product stays."""
     if fused and isinstance(source, Mul):
         return Mul(_bound(f"{name}.left", source.a, bindings), _bound(f"{name}.right", source.b, bindings))
@@ -210,7 +210,7 @@ def _bound(name: str, value: Expr, bindings: list[tuple[Var, Expr]]) -> Var:
     return bindings[-1][0]
 
 
-def _through_temporary(
+def _reduce_in_temporary(
     nest: Nest, reduction: Reduce, loops: Sequence[Loop], data: list[Loop], across: list[Loop]
 ) -> Stmt:
     """The reduction in temporaries, then the stores by the threads that the predicate chooses."""
@@ -221,7 +221,7 @@ def _through_temporary(
     offsets = nest.rename([*data, *across])
     place = _place(data, offsets)
     values = [BufferLoad(buffer, place) for buffer in temporaries]
-    stored = nest.predicated(nest.stores(values, offsets), offsets)
+    stored = nest.predicate(nest.stores(values, offsets), offsets)
     only_reduce = frozenset(axis for axis, mark in nest.stage_bounds.marks.items() if mark == 2)
     final = nest.loops([*data, *across], nest.guarded(stored, offsets, only_reduce), attach=False)
     nest.renamed = {}

@@ -11,12 +11,12 @@ from ...ir.ops import const, is_const
 from ...ir.visit import children, free_vars, post_order, substitute
 from ...te.scan import ScanOp
 from ...te.shape import same_extent
-from ...te.tensor import Tensor, tensor_of
+from ...te.tensor import Tensor, find_tensor
 from ..model.axes import outline
 from ..model.scan_loops import time_loops_in_order
 from .computation import Computation, Dataflow
 from .errors import OutsideOfScan, PartOfScan, ReadsOtherSteps
-from .spans import span_over
+from .spans import find_span
 from .stage_bounds import Bounds, StageBounds
 
 __all__ = ["check_states", "check_steps", "place_body"]
@@ -30,8 +30,8 @@ def check_states(dataflow: Dataflow) -> None:
     scans = {state: scan for scan in dataflow.computations for state in scan.op.own_placeholders}
     for computation in dataflow.computations:
         for state in computation.reads:
-            if state in scans and not _within(computation, scans[state]):
-                raise _outside(computation, scans[state], f"reads the state {state.name}")
+            if state in scans and not _is_in_step(computation, scans[state]):
+                raise _outside_error(computation, scans[state], f"reads the state {state.name}")
 
 
 def place_body(dataflow: Dataflow, scan: Computation) -> None:
@@ -65,7 +65,7 @@ def place_body(dataflow: Dataflow, scan: Computation) -> None:
         _share(init, scan)
         if init.stage.attach_type == "root":
             init.parent, init.place = scan, threads - 1
-        elif _placed_in(init, scan) >= threads:
+        elif _find_scan_loop(init, scan) >= threads:
             raise _part(
                 init,
                 scan,
@@ -73,17 +73,17 @@ def place_body(dataflow: Dataflow, scan: Computation) -> None:
                 f"s[{init.name}].compute_root()",
             )
     _hold_time(
-        dataflow, [computation for computation in body if _placed_in(computation, scan) >= innermost - 1], scan, op
+        dataflow, [computation for computation in body if _find_scan_loop(computation, scan) >= innermost - 1], scan, op
     )
 
 
-def _placed_in(computation: Computation, scan: Computation) -> int:
+def _find_scan_loop(computation: Computation, scan: Computation) -> int:
     """At which loop of the scan it is computed, itself or what it is computed at; -1 for none."""
-    at = _attached(computation, scan)
+    at = _find_attached(computation, scan)
     return -1 if at is None else at.place
 
 
-def _attached(computation: Computation, scan: Computation) -> Computation | None:
+def _find_attached(computation: Computation, scan: Computation) -> Computation | None:
     """Return the stages computed at a loop of the scan: itself, or one that is computed at it."""
     at: Computation | None = computation
     while at is not None and at.parent is not scan:
@@ -272,7 +272,7 @@ def check_steps(bounds: Bounds, scan: Computation) -> None:
         if values:
             certain = {load for value in values for load in unguarded_loads(value, layouts=True)}
             loads = [
-                (tensor_of(node), node.indices, node in certain)
+                (find_tensor(node), node.indices, node in certain)
                 for value in values
                 for node in post_order(value)
                 if isinstance(node, ProducerLoad)
@@ -289,11 +289,11 @@ def _check_step(
 ) -> None:
     op, analyzer = scan.computation.op, bounds.analyzer
     # The steps for which the stage is computed at once begin at `now`.
-    attached = _attached(stage_bounds.computation, scan.computation)
+    attached = _find_attached(stage_bounds.computation, scan.computation)
     tile = scan.loops[attached.place + 1 :] if attached is not None else ()
     begin = {loop.var: const(0, loop.var.dtype) for loop in tile if loop.var is not None}
     now = analyzer.simplify(substitute(scan.values[op.axis[0]], begin)) if begin else scan.values[op.axis[0]]
-    span = span_over(stage_bounds, index, analyzer)
+    span = find_span(stage_bounds, index, analyzer)
     if (span is None and reads_memory(index)) or is_const(scan.ranges[op.axis[0]].extent, 0):
         return
     if not sure and (span is None or span.is_point):
@@ -317,9 +317,9 @@ def _check_step(
         )
 
 
-def _within(computation: Computation, scan: Computation) -> bool:
+def _is_in_step(computation: Computation, scan: Computation) -> bool:
     """Return whether it is computed in a step of the scan, or in a tile of steps that follow each other."""
-    place, leaves = _placed_in(computation, scan), scan.stage.leaf_iter_vars
+    place, leaves = _find_scan_loop(computation, scan), scan.stage.leaf_iter_vars
     return place >= len(leaves) - 1 or (
         place >= 0 and leaves[place].kind == "ordered" and time_loops_in_order(scan.stage, scan.op.axis[0])
     )
@@ -336,7 +336,7 @@ def _part(computation: Computation, scan: Computation, how: str, fix: str = "") 
     )
 
 
-def _outside(computation: Computation, scan: Computation, what: str) -> LoweringError:
+def _outside_error(computation: Computation, scan: Computation, what: str) -> LoweringError:
     return OutsideOfScan(
         f"cannot lower: {computation.name} lies outside the steps of the scan {scan.name}",
         reason=f"{computation.name} {what}, which changes with each step",

@@ -22,8 +22,8 @@ from ...ir.analysis.regions import Span, SpanEvaluator, difference_bound
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import Expr, Node
-from ...ir.ops import cast, const, constant_of, floormod
-from ...ir.pointers import pointed_to
+from ...ir.ops import cast, const, floormod, integer_value
+from ...ir.pointers import pointed_buffer
 from ...ir.stmt import Allocate, Attr, For, LoopKind, Stmt
 from ...ir.visit import rewrite, seq, walk
 from ..model.scan_loops import time_loops_in_order
@@ -38,13 +38,13 @@ def allocated_states(bounds: StageBounds, buffers: Sequence[Buffer], body: Stmt,
     for buffer in reversed(buffers):
         steps = _window(bounds, buffer, body, analyzer)
         if steps is not None:
-            body = _around(buffer, steps, body, analyzer)
+            body = _allocate_ring(buffer, steps, body, analyzer)
         else:
             body = Allocate(buffer, body)
     return body
 
 
-def _around(buffer: Buffer, steps: int, body: Stmt, analyzer: Analyzer) -> Stmt:
+def _allocate_ring(buffer: Buffer, steps: int, body: Stmt, analyzer: Analyzer) -> Stmt:
     """The body with a buffer whose steps go around in a ring of so many."""
     ring = replace(buffer, shape=(const(steps, buffer.shape[0].dtype), *buffer.shape[1:]))
 
@@ -76,7 +76,7 @@ def _window(bounds: StageBounds, buffer: Buffer, body: Stmt, analyzer: Analyzer)
         needs.append(_difference(span and span.high, const(0, last.dtype), analyzer))
     known = [need for need in needs if need is not None]
     kept = max(known, default=0) + 1
-    whole = constant_of(buffer.shape[0])
+    whole = integer_value(buffer.shape[0])
     return kept if len(known) == len(needs) and (whole is None or kept < whole) else None
 
 
@@ -105,7 +105,7 @@ def _difference(a: Expr | None, b: Expr | None, analyzer: Analyzer) -> int | Non
 
 def _forbids(node: Node, buffer: Buffer) -> bool:
     """Return whether a node needs the memory of a buffer as it is: a pointer, something said of it, threads."""
-    pointed = pointed_to(node)
+    pointed = pointed_buffer(node)
     return (
         pointed is not None
         and pointed[0] is buffer

@@ -39,8 +39,8 @@ __all__ = [
     "check_shared_loops",
     "children_first",
     "follow",
-    "in_building_order",
-    "in_dependence_order",
+    "sort_for_building",
+    "sort_by_dependence",
 ]
 
 SharedLoops: TypeAlias = "dict[tuple[Computation, int], Loop]"
@@ -57,14 +57,14 @@ def follow(computation: Computation, leader: Computation, place: int) -> None:
     count = len(computation.stage.leaf_iter_vars)
     if count < computation.shared:
         axis = leader.stage.leaf_iter_vars[place]
-        raise _refused(
+        raise _refusal(
             computation,
             f"'{axis.name}' is loop {place + 1} of {leader.name} from outside, and {computation.name} has {count}",
             f"share a loop further out, or split loops of {computation.name}",
         )
 
 
-def _refused(computation: Computation, reason: str, fix: str, axis: IterVar | None = None) -> LoopsNotShared:
+def _refusal(computation: Computation, reason: str, fix: str, axis: IterVar | None = None) -> LoopsNotShared:
     leader, stage = computation.leader, computation.stage
     name = leader.name if leader is not None else "another stage"
     loops = [outline(stage, [] if axis is None else [axis]), "" if leader is None else outline(leader.stage)]
@@ -89,7 +89,7 @@ def check_extent(computation: Computation, axis: IterVar, extent: Expr, twin: Lo
         return
     name, other = computation.name, twin.stage.name
     follower = computation if computation.leader is not None else computation.followers[0]
-    raise _refused(
+    raise _refusal(
         follower,
         f"'{axis.name}' of {name} runs {extent} times, and '{twin.axis.name}' of {other} {twin.extent} times",
         "split the loops so that those which are shared run equally often (what a split leaves over is guarded), or "
@@ -106,15 +106,15 @@ def check_shared_loops(bounds: StageBounds, leader: StageBounds) -> None:
         turns = member.stage.overlap is not None and member.stage.overlap.turns
         if member.in_step or member.home is not None or turns:
             how = f"has a {member.stage.overlap} buffer" if turns else "is computed in the steps of a scan"
-            raise _refused(
+            raise _refusal(
                 computation, f"{member.name} {how}, which has an order of its own", f"s[{stage.name}].compute_root()"
             )
     for place, (own, theirs) in enumerate(zip(bounds.loops[: computation.shared], leader.loops, strict=False)):
         noted, attr = stage.attr(own.axis), theirs.attr
-        if replace(noted, notes=()).annotates_loop and not noted.runs_as(attr):
+        if replace(noted, notes=()).annotates_loop and not noted.has_kind(attr):
             kind = noted.kind if noted.bind_thread is None else f"bound to {noted.bind_thread.thread_tag}"
             kind = f"has the pragma {noted.pragmas[0][0]}" if noted.pragmas else f"is {kind}"
-            raise _refused(
+            raise _refusal(
                 computation,
                 f"'{own.axis.name}' of {stage.name} {kind}, and '{theirs.axis.name}' of "
                 f"{leader.computation.name}, which it is to be, does not run so",
@@ -125,7 +125,7 @@ def check_shared_loops(bounds: StageBounds, leader: StageBounds) -> None:
             (each for each, loop in ((bounds, own), (leader, theirs)) if each.marks.get(loop.axis, 0) & 2), None
         )
         if reduced is not None and (theirs.thread or attr.kind in ("parallel", "vectorized")):
-            raise _refused(
+            raise _refusal(
                 computation,
                 f"loop {place + 1} is {theirs.thread or attr.kind}, and {reduced.computation.name} is a "
                 "reduction over it: what runs at once would race on its results",
@@ -142,7 +142,7 @@ class Parts:
         self.contexts: list[_Around] = []
         """For each shared loop what stands around it within the one before."""
         for loop in bounds.loops[: self.shared]:
-            around, statement = _opened(bounds.computation, statement, loop.var)
+            around, statement = _open_loop(bounds.computation, statement, loop.var)
             self.contexts.append(around)
         self.inside = statement
         self.taken = 0
@@ -160,14 +160,14 @@ class Parts:
         return self.contexts[0](statement)
 
 
-def _opened(computation: Computation, statement: Stmt, var: Var | None) -> tuple[_Around, Stmt]:
+def _open_loop(computation: Computation, statement: Stmt, var: Var | None) -> tuple[_Around, Stmt]:
     """Return the statements around the loop over a variable in a statement, and the loop's body; where there is no such loop, since it runs
     once, nothing and all of it."""
     if var is None:
         return lambda inner: inner, statement
-    found = next(_ways_in(statement, var), None)
+    found = next(_enumerate_entries(statement, var), None)
     if found is None:
-        raise _refused(
+        raise _refusal(
             computation,
             f"the loops of {computation.name} are not one nest any more where they are to be shared",
             "share a loop further out",
@@ -175,15 +175,15 @@ def _opened(computation: Computation, statement: Stmt, var: Var | None) -> tuple
     return found
 
 
-def _ways_in(statement: Stmt, var: Var) -> Iterator[tuple[_Around, Stmt]]:
+def _enumerate_entries(statement: Stmt, var: Var) -> Iterator[tuple[_Around, Stmt]]:
     if isinstance(statement, For) and statement.var is var:
         yield lambda inner: inner, statement.body
     elif isinstance(statement, (Allocate, Attr, LetStmt)):
-        for around, body in _ways_in(statement.body, var):
+        for around, body in _enumerate_entries(statement.body, var):
             yield lambda inner, around=around: replace(statement, body=around(inner)), body
     elif isinstance(statement, Seq):
         for at, part in enumerate(statement.body):
-            for around, body in _ways_in(part, var):
+            for around, body in _enumerate_entries(part, var):
                 yield (
                     lambda inner, around=around, at=at: seq(
                         *statement.body[:at], around(inner), *statement.body[at + 1 :]
@@ -211,11 +211,11 @@ def children_first(
     ]
     return [
         computations[at]
-        for at in _sorted(after, lambda stuck: _stuck(followers[0], [computations[at] for at in stuck]))
+        for at in _sort_numbers(after, lambda stuck: _stuck(followers[0], [computations[at] for at in stuck]))
     ]
 
 
-def in_building_order(computations: Sequence[Computation]) -> Iterator[Computation]:
+def sort_for_building(computations: Sequence[Computation]) -> Iterator[Computation]:
     """Computations, producers first; leaders after all of their followers, whose parts they take up."""
     waiting = {
         computation: {computation, *computation.followers} for computation in computations if computation.followers
@@ -230,7 +230,7 @@ def in_building_order(computations: Sequence[Computation]) -> Iterator[Computati
                 yield leader
 
 
-def in_dependence_order(
+def sort_by_dependence(
     built: list[tuple[Computation, Stmt]],
     bounds: Mapping[Computation, StageBounds],
 ) -> list[tuple[Computation, Stmt]]:
@@ -246,13 +246,13 @@ def in_dependence_order(
     for producer, reader, computation in _reads_among(nest_of, bounds):
         first, then = nest_of[producer], nest_of[reader]
         if first == then:
-            raise _refused(
+            raise _refusal(
                 producer if reader.leader is None else reader,
                 f"{computation.name} reads {producer.name}, which has to be computed before",
                 f"s[{producer.name}].compute_root()",
             )
         after[first].add(then)
-    order = _sorted(after, lambda stuck: _stuck(leaders[0].followers[0], [built[at][0] for at in stuck]))
+    order = _sort_numbers(after, lambda stuck: _stuck(leaders[0].followers[0], [built[at][0] for at in stuck]))
     return [built[at] for at in order]
 
 
@@ -274,12 +274,12 @@ def _reads_among(
 
 def _stuck(follower: Computation, computations: Sequence[Computation]) -> LoopsNotShared:
     names = ", ".join(each.name for each in computations)
-    return _refused(
+    return _refusal(
         follower, f"each of {names} would have to be computed before the others", f"s[{follower.name}].compute_root()"
     )
 
 
-def _sorted(after: Sequence[set[int]], stuck: Callable[[list[int]], LoopsNotShared]) -> list[int]:
+def _sort_numbers(after: Sequence[set[int]], stuck: Callable[[list[int]], LoopsNotShared]) -> list[int]:
     """The numbers below len(after), each before those that come after it, in their order as far as that goes."""
     missing = [0] * len(after)
     for later in after:

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import INT32, INT64
 from ...ir.expr import Add, Cast, Expr, FloorDiv, IntImm, IterVar, Max, Min, Mul, ProducerLoad, Sub, Var
-from ...ir.ops import any_of, const
+from ...ir.ops import const, disjunction
 from ...ir.stmt import Assert, Stmt
 from ...ir.visit import children, post_order
-from ...ir.widen import widened
+from ...ir.widen import widen
 from ...limits import INT32_EXTENT_LIMIT
 from ...te.operation import Operation
 from ...te.tensor import Tensor
@@ -36,13 +36,15 @@ def part_checks(bounds: Bounds) -> list[Stmt]:
             within = any(node in loops for node in post_order(extent) if isinstance(node, Var))
             what = f"{relation.parent.name} of {computation.name} is split by {size}"
             if not (size is None or isinstance(size, IntImm) or bounds.analyzer.can_prove(size >= 1)):
-                check = Assert(size >= 1 if within else any_of(size >= 1, extent <= 0), f"{what}, which is less than 1")
+                check = Assert(
+                    size >= 1 if within else disjunction(size >= 1, extent <= 0), f"{what}, which is less than 1"
+                )
                 checks.setdefault(str(check), check)
             if relation.disable_predication and computation.stage.store_predicate is None and not within:
                 covered = stage.ranges[relation.outer].extent * stage.ranges[relation.inner].extent
                 if not bounds.analyzer.can_prove(covered <= extent):
                     check = Assert(
-                        any_of(covered <= extent, extent <= 0),
+                        disjunction(covered <= extent, extent <= 0),
                         f"{what} without a guard, which leaves a rest of {extent}",
                     )
                     checks.setdefault(str(check), check)
@@ -87,7 +89,7 @@ def size_checks(operations: Iterable[Operation]) -> dict[str, Stmt]:
                 isinstance(node, (IterVar, ProducerLoad)) for node in post_order(extent)
             ):
                 continue
-            _greatest(widened(extent), f"the extent {extent} of {name} is too large: 64 bits do not hold it", checks)
+            _greatest(widen(extent), f"the extent {extent} of {name} is too large: 64 bits do not hold it", checks)
     return checks
 
 
@@ -105,7 +107,7 @@ def _greatest(value: Expr, message: str, checks: dict[str, Stmt]) -> int:
         if whole <= most or value.dtype != INT64:
             return whole
         fits = value.a <= (const(most, INT64) // value.b if isinstance(value, Mul) else const(most, INT64) - value.b)
-        check = Assert(any_of(value.a <= 0, value.b <= 0, fits), message)
+        check = Assert(disjunction(value.a <= 0, value.b <= 0, fits), message)
         checks.setdefault(str(check), check)
         return most
     if isinstance(value, (Sub, FloorDiv, Cast)):

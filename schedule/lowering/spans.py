@@ -10,23 +10,23 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, FloorDiv, FloorMod, IntImm, IterVar, Range, Var
 from ...ir.ops import cast, const, floordiv, floormod, minimum
 from ...ir.visit import post_order, substitute
-from ..model.relations import Fuse, Rebase, Relation, Split, shifted
+from ..model.relations import Fuse, Rebase, Relation, Split, add_offset
 from .stage_bounds import Loop, StageBounds
 
-__all__ = ["axis_spans", "of_fused", "relaxed_over", "root_spans", "span_over", "spans_within"]
+__all__ = ["axis_spans", "fuse_indices", "relax_span", "root_spans", "find_span", "find_read_spans"]
 
 
-def span_over(reader: StageBounds, index: Expr, analyzer: Analyzer) -> Span | None:
+def find_span(reader: StageBounds, index: Expr, analyzer: Analyzer) -> Span | None:
     """Return the span of an index over all loops of its stage, in terms of the loops around; None where that is not known."""
     relaxed = [loop for loop in reader.loops if loop.var is not None]
     spans = root_spans(reader, axis_spans(reader, {loop.axis for loop in relaxed}, analyzer), analyzer)
     if any(node in spans and spans[node] is None for node in post_order(index) if isinstance(node, IterVar)):
         return None
     span = SpanEvaluator({axis: span for axis, span in spans.items() if span is not None}, analyzer)(index)
-    return None if span is None else relaxed_over(span, relaxed, analyzer)
+    return None if span is None else relax_span(span, relaxed, analyzer)
 
 
-def spans_within(
+def find_read_spans(
     reader: StageBounds,
     loop: Loop,
     reads: Iterable[tuple[Expr, ...]],
@@ -43,11 +43,11 @@ def spans_within(
     for indices in zip(*reads, strict=True):
         parts = [None if any(node in unknown for node in post_order(index)) else evaluate(index) for index in indices]
         known = [part for part in parts if part is not None]
-        result.append(relaxed_over(union(known, analyzer), relaxed, analyzer) if len(known) == len(parts) else None)
+        result.append(relax_span(union(known, analyzer), relaxed, analyzer) if len(known) == len(parts) else None)
     return result
 
 
-def relaxed_over(span: Span, loops: Sequence[Loop], analyzer: Analyzer) -> Span | None:
+def relax_span(span: Span, loops: Sequence[Loop], analyzer: Analyzer) -> Span | None:
     """A span over all iterations of `loops` (outermost first), whose ranges may depend on loops further out; None where
     it is not known."""
     for loop in reversed(loops):
@@ -64,7 +64,7 @@ def relaxed_over(span: Span, loops: Sequence[Loop], analyzer: Analyzer) -> Span 
     return span
 
 
-def of_fused(reader: StageBounds, index: Expr, spans: Mapping[IterVar, Span | None], analyzer: Analyzer) -> Expr:
+def fuse_indices(reader: StageBounds, index: Expr, spans: Mapping[IterVar, Span | None], analyzer: Analyzer) -> Expr:
     """An index of several axes that were fused, i * (extent of j) + j, as one of the loop over both: what part of that loop
     reads is less than the parts of i and of j together hold. Any other index stays."""
     if isinstance(index, (IntImm, Var)):
@@ -127,7 +127,7 @@ def axis_spans(
             else:
                 span = _passed_up(relation, parent, [part for part in parts if part is not None], reader, analyzer)
                 if within_splits and span is not None and isinstance(relation, Split):
-                    span = _guarded(span, within.extent, analyzer)
+                    span = _guard_span(span, within.extent, analyzer)
                 spans[parent] = span
     return spans
 
@@ -172,7 +172,7 @@ def _passed_up(
     return SpanEvaluator({**known}, analyzer)(value)
 
 
-def _guarded(span: Span, extent: Expr, analyzer: Analyzer) -> Span:
+def _guard_span(span: Span, extent: Expr, analyzer: Analyzer) -> Span:
     """A span of an axis that was split, without the iterations that the split's guard leaves out."""
     last = cast(extent - 1, span.high.dtype)
     if span.is_point or span.width is None or analyzer.can_prove(span.high <= last):
@@ -184,5 +184,5 @@ def _shifted_span(span: Span | None, within: Range, axis: IterVar) -> Span | Non
     """From a span counted from the begin of the range to one of values."""
     if span is None or reads_memory(within.begin):
         return None
-    low = shifted(span.low, within, axis)
-    return Span.point(low) if span.is_point else Span(low, shifted(span.high, within, axis), span.width)
+    low = add_offset(span.low, within, axis)
+    return Span.point(low) if span.is_point else Span(low, add_offset(span.high, within, axis), span.width)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IterVar, Range, Var
-from ...ir.ops import all_of, cast, const, floormod, if_then_else
+from ...ir.ops import cast, conjunction, const, floormod, if_then_else
 from ...te.tensor import Tensor
 from ..model.attributes import IterAttr
-from ..model.relations import shifted
+from ..model.relations import add_offset
 from ..model.stage import Stage
 from .computation import Computation, Dataflow
 
@@ -80,11 +80,11 @@ class StageBounds:
 
     def value(self, axis: IterVar, offset: Expr) -> Expr:
         """The value of an axis that is so far from the begin of its range."""
-        position = shifted(offset, self.ranges[axis], axis)
+        position = add_offset(offset, self.ranges[axis], axis)
         if axis not in self.circular:
             return position
         extent = cast(self.domains[axis].extent, axis.dtype)
-        return if_then_else(all_of(position >= 0, position < extent), position, floormod(position, extent))
+        return if_then_else(conjunction(position >= 0, position < extent), position, floormod(position, extent))
 
     @property
     def from_zero(self) -> dict[IterVar, Range]:

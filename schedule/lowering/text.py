@@ -39,12 +39,12 @@ def schedule_text(schedule: Schedule) -> str:
     try:
         function = lower(schedule, all_arguments(schedule), name)
     except LoweringError as problem:
-        return _unfinished(schedule, problem)
+        return _show_unfinished(schedule, problem)
     shown = resolve_facts(function, {"interpreter": False}.get)  # what it computes, as loops, is the interpreter's
     return str(replace(shown, attrs={}))
 
 
-def _unfinished(schedule: Schedule, problem: LoweringError) -> str:
+def _show_unfinished(schedule: Schedule, problem: LoweringError) -> str:
     parts = [_stage_text(stage) for stage in schedule.stages if not stage.op.is_given]
     parts.append(f"open: {problem.headline}" + (f", because {problem.reason}" if problem.reason else ""))
     if problem.fix:

@@ -14,20 +14,20 @@ from ...ir.dtype import INT64
 from ...ir.errors import AssertionFailed
 from ...ir.expr import Add, BinaryOp, Expr, FloorDiv, IntImm, Min, Mul, Producer, ProducerLoad, Sub, Var
 from ...ir.interpret.interpreter import run
-from ...ir.ops import all_of, is_const, logical_not
+from ...ir.ops import conjunction, is_const, logical_not
 from ...ir.stmt import Assert, BufferStore, For, Function, If, LoopKind, Stmt
 from ...ir.visit import free_vars, walk
-from ...ir.widen import widened
+from ...ir.widen import widen
 from ...te.errors import IndexOutOfRange
 from ...te.operation import Operation
 
-__all__ = ["Trial", "is_inside"]
+__all__ = ["Trial", "is_proved"]
 
 _MOST_TRIED = 1 << 18
 """Iterations that are tried out at build: a fraction of a second. What has more of them is tried out at each call."""
 
 
-def is_inside(analyzer: Analyzer, index: Expr, extent: Expr) -> bool:
+def is_proved(analyzer: Analyzer, index: Expr, extent: Expr) -> bool:
     """Return whether an index is proved to lie in a dimension."""
     if isinstance(index, IntImm) and isinstance(extent, IntImm):
         return 0 <= index.value < extent.value
@@ -69,28 +69,28 @@ class Trial:
         """
         nest = self._nest()
         if not free_vars(nest) and self._turns(nest) <= _MOST_TRIED:
-            outside = _first_outside(nest)
+            outside = _find_first_violation(nest)
             if outside is not None:
                 raise self._error(outside)
             return None
         if self._certainly_leaves():
             raise self._error("")
-        if self._is_inside_what_is_not_empty():
+        if self._is_proved_unless_empty():
             return If(self.analyzer.simplify(self._wide(self.extent) < 1), nest)
         if self.ends is None:
             return nest
         low, high = (self._wide(end) for end in self.ends)
         extent = self._wide(self.extent)
-        with self.analyzer.constraint(all_of(*self._turning())):
-            inside = self.analyzer.simplify(all_of(extent > 0, low >= 0, high < extent))
+        with self.analyzer.constraint(conjunction(*self._turning())):
+            inside = self.analyzer.simplify(conjunction(extent > 0, low >= 0, high < extent))
         if is_const(inside, 1):
             return None
         return nest if is_const(inside, 0) else If(self.analyzer.simplify(logical_not(inside)), nest)
 
-    def _is_inside_what_is_not_empty(self) -> bool:
+    def _is_proved_unless_empty(self) -> bool:
         """Return whether all that may leave a dimension is that it has no elements."""
-        with self.analyzer.constraint(all_of(self.extent > 0, *self._turning())):
-            return is_inside(self.analyzer, self.index, self.extent)
+        with self.analyzer.constraint(conjunction(self.extent > 0, *self._turning())):
+            return is_proved(self.analyzer, self.index, self.extent)
 
     def _turns(self, nest: Stmt) -> int:
         """Return the number of iterations of the trial, at most."""
@@ -105,7 +105,7 @@ class Trial:
     def _nest(self) -> Stmt:
         """The loops and conditions that decide where the access goes, around an assertion that it stays inside."""
         index = self._wide(self.index)
-        nest: Stmt = Assert(all_of(index >= 0, index < self._wide(self.extent)), self._message())
+        nest: Stmt = Assert(conjunction(index >= 0, index < self._wide(self.extent)), self._message())
         for around in reversed(self.access.around):
             if around.condition is not None:
                 condition = self._wide(
@@ -122,7 +122,7 @@ class Trial:
 
     def _ends(self) -> tuple[Expr, Expr] | None:
         """The least and the greatest index, or bounds of them, by symbols alone, where there are iterations and elements."""
-        with self.analyzer.constraint(all_of(self.extent > 0, *self._turning())):
+        with self.analyzer.constraint(conjunction(self.extent > 0, *self._turning())):
             low, high = symbolic_bounds(self.analyzer, self.index, self.loops)
             if low is None or high is None:
                 span = SpanEvaluator(self._spans(), self.analyzer)(self.index)
@@ -161,12 +161,12 @@ class Trial:
         ):
             return False
         low, high = self.ends
-        with self.analyzer.constraint(all_of(*self._turning())):
+        with self.analyzer.constraint(conjunction(*self._turning())):
             return self.analyzer.can_prove(low < 0) or self.analyzer.can_prove(high >= self.extent)
 
     def _takes_its_ends(self) -> bool:
         """Return whether each loop stands in the index once, under what takes its ends to ends of the index."""
-        places = list(_written_out(self.index))
+        places = list(_write_out(self.index))
         variables = [node for node in places if node in self.loops]
         if len(places) > _MOST_PLACES or len(set(variables)) < len(variables):
             return False
@@ -224,14 +224,14 @@ class Trial:
     # Arithmetic
 
     def _wide(self, value: Expr) -> Expr:
-        return widened(value, self.own)
+        return widen(value, self.own)
 
 
 _MOST_PLACES = 100
 """An index of more is not looked into."""
 
 
-def _written_out(value: Expr) -> list[Expr]:
+def _write_out(value: Expr) -> list[Expr]:
     places: list[Expr] = []
     stack = [value]
     while stack and len(places) <= _MOST_PLACES:
@@ -242,7 +242,7 @@ def _written_out(value: Expr) -> list[Expr]:
     return places
 
 
-def _first_outside(nest: Stmt) -> str | None:
+def _find_first_violation(nest: Stmt) -> str | None:
     """Return the first access for which the assertion of a nest without symbols does not hold, as text; None where it does."""
     try:
         run(Function("trial", (), nest, (), {"stage": "loops"}), [])

@@ -60,7 +60,7 @@ class IterAttr:
         """Return whether it says anything that would be lost with the loop."""
         return self.kind != "serial" or bool(self.pragmas) or bool(self.notes)
 
-    def runs_as(self, other: IterAttr) -> bool:
+    def has_kind(self, other: IterAttr) -> bool:
         """Return whether a loop of which this is noted runs as one of which that is."""
         return self.kind == other.kind and self.bind_thread is other.bind_thread and self.pragmas == other.pragmas
 

@@ -20,18 +20,18 @@ __all__ = [
     "extent_text",
     "find_axis",
     "find_leaf",
-    "in_program_order",
+    "sort_by_program",
     "outline",
-    "place_of",
+    "find_place",
     "refusal",
     "refuse_lost_annotation",
-    "what_became_of",
+    "describe_fate",
 ]
 
 ErrorT = TypeVar("ErrorT", bound=ScheduleError)
 
 
-def place_of(axes: Sequence[IterVar], axis: object) -> int:
+def find_place(axes: Sequence[IterVar], axis: object) -> int:
     """The place of `axis` among `axes` by identity, or -1."""
     for at, candidate in enumerate(axes):
         if candidate is axis:
@@ -52,7 +52,7 @@ def extent_text(extent: Expr | None) -> str:
 def outline(stage: Stage, marked: Sequence[IterVar] = ()) -> str:
     """The loops of the stage, outermost first, with a caret under the names of the marked ones."""
     ranges, lines = declared_ranges(stage), list[str]()
-    for depth, axis in in_program_order(stage):
+    for depth, axis in sort_by_program(stage):
         notes, attr = list[str](), stage.iter_var_attrs.get(axis)
         if axis.kind == "reduce":
             notes.append("reduce")
@@ -61,7 +61,7 @@ def outline(stage: Stage, marked: Sequence[IterVar] = ()) -> str:
         extent = extent_text(ranges[axis].extent if axis in ranges else None)
         line = f"{'  ' * depth}for {axis.name} in {extent}:"
         lines.append(f"{line:<22}  # {', '.join(notes)}" if notes else line)
-        if place_of(marked, axis) >= 0:
+        if find_place(marked, axis) >= 0:
             lines.append("  " * depth + "    " + "^" * len(axis.name))
     return "\n".join(lines)
 
@@ -80,10 +80,10 @@ def refusal(
     )
 
 
-def in_program_order(stage: Stage) -> list[tuple[int, IterVar]]:
+def sort_by_program(stage: Stage) -> list[tuple[int, IterVar]]:
     """The loops with the number of loops around each. Those that were declared stand as they do there."""
     declared, leaves = stage.op.declared_loops, stage.leaf_iter_vars
-    nest_of = {leaf: declared.chain_of(roots[0]) if (roots := derived_roots(stage, leaf)) else () for leaf in leaves}
+    nest_of = {leaf: declared.axis_chain(roots[0]) if (roots := derived_roots(stage, leaf)) else () for leaf in leaves}
     rows = list(enumerate(leaf for leaf in leaves if not nest_of[leaf]))
     inside: dict[tuple[IterVar, ...], int] = {(): len(rows)}
     for nest, around in declared.nests.items():
@@ -93,7 +93,7 @@ def in_program_order(stage: Stage) -> list[tuple[int, IterVar]]:
     return rows
 
 
-def what_became_of(stage: Stage, axis: IterVar) -> tuple[str, tuple[IterVar, ...]]:
+def describe_fate(stage: Stage, axis: IterVar) -> tuple[str, tuple[IterVar, ...]]:
     """Return what a primitive made of an axis that is no longer a loop, as a sentence, and the loops that stand for it now."""
     sentences, current = list[str](), [axis]
     for relation in stage.relations:
@@ -101,7 +101,7 @@ def what_became_of(stage: Stage, axis: IterVar) -> tuple[str, tuple[IterVar, ...
         if hit is not None:
             sentences.append(relation.sentence(hit) + (f" at {relation.source}" if relation.source is not None else ""))
             current = [axis for axis in current if axis is not hit] + list(relation.children)
-    leaves = tuple(axis for axis in current if place_of(stage.leaf_iter_vars, axis) >= 0)
+    leaves = tuple(axis for axis in current if find_place(stage.leaf_iter_vars, axis) >= 0)
     return ", then ".join(sentences), leaves
 
 
@@ -120,7 +120,7 @@ def find_axis(stage: Stage, axis: object, doing: str) -> IterVar:
             if isinstance(axis, (list, tuple))
             else f"pass one of s[{stage.name}].leaf_iter_vars",
         )
-    if place_of(stage.all_iter_vars, axis) < 0:
+    if find_place(stage.all_iter_vars, axis) < 0:
         raise _foreign(stage, axis, doing)
     return axis
 
@@ -129,7 +129,7 @@ def _foreign(stage: Stage, axis: IterVar, doing: str) -> NotAnAxisOfStage:
     schedule, name = stage.schedule, stage.name
     fix = f"use an axis of {name}: {_names(stage.leaf_iter_vars)}"
     gone = next((sentence for retired, sentence in reversed(schedule.retired) if retired is axis), None)
-    owner = next((stage for stage in schedule.stages if place_of(stage.all_iter_vars, axis) >= 0), None)
+    owner = next((stage for stage in schedule.stages if find_place(stage.all_iter_vars, axis) >= 0), None)
     if owner is not None:
         reason = f"{axis.name} is an axis of stage {owner.name}, not of {name}"
     elif gone is not None:
@@ -157,9 +157,9 @@ def find_leaf(stage: Stage, axis: object, doing: str) -> int:
     Raises WrongArgument (TW0222), NotAnAxisOfStage (TW0202) and, where the loop is gone, AxisIsNoLoop (TW0205), which says what
     became of it."""
     var = find_axis(stage, axis, doing)
-    place = place_of(stage.leaf_iter_vars, var)
+    place = find_place(stage.leaf_iter_vars, var)
     if place < 0:
-        became, leaves = what_became_of(stage, var)
+        became, leaves = describe_fate(stage, var)
         raise AxisIsNoLoop(
             f"{doing} '{var.name}' of stage {stage.name}",
             reason=became,

@@ -14,7 +14,7 @@ from .axes import outline
 from .group import Group
 from .stage import Stage
 
-__all__ = ["as_list", "check_scope", "enclosing_parallel", "refuse_ordered", "wrong_stage"]
+__all__ = ["require_list", "check_scope", "enclosing_parallel", "refuse_ordered", "wrong_stage"]
 
 
 def check_scope(scope: object, doing: str) -> str:
@@ -30,7 +30,7 @@ def check_scope(scope: object, doing: str) -> str:
     return scope
 
 
-def as_list(given: Any) -> list[Any]:
+def require_list(given: Any) -> list[Any]:
     """Return what was given as a list or a tuple, or as one thing."""
     return list(cast("Sequence[Any]", given)) if isinstance(given, (list, tuple)) else [given]
 

@@ -22,7 +22,7 @@ from ...ir.arith.interval import EVERYTHING, Interval
 from ...ir.arith.linear import LinearForm
 from ...ir.buffer import Buffer
 from ...ir.expr import IterVar, Node
-from ...ir.ops import constant_of
+from ...ir.ops import integer_value
 from ...ir.stmt import LoopKind
 from .axes import declared_ranges
 from .relations import Relation, spread_down
@@ -73,7 +73,7 @@ class NestDistances:
     ) -> None:
         self.nest, self.pairs = nest, pairs
         self.relations = stage.relations if relations is None else relations
-        extents = {axis: constant_of(within.extent) for axis, within in declared_ranges(stage).items()}
+        extents = {axis: integer_value(within.extent) for axis, within in declared_ranges(stage).items()}
         self.links = [
             LinearForm({("apart", axis): factor for axis, factor in form.coeffs.items()})
             for relation in self.relations

@@ -39,11 +39,11 @@ __all__ = ["encode"]
 def encode(schedule: Schedule, value: Any, near: Sequence[Stage] = ()) -> Any:
     """An argument of a primitive as a record holds it. near: the stages that the call is about, whose axes it most likely is."""
     if isinstance(value, Stage):
-        return StageRef(schedule.place_of(value))
+        return StageRef(schedule.find_place(value))
     if isinstance(value, Group):
         return GroupRef(schedule.group_place(value))
     if isinstance(value, Tensor):
-        return TensorRef(schedule.place_of(schedule[value]), value.value_index)
+        return TensorRef(schedule.find_place(schedule[value]), value.value_index)
     if isinstance(value, IterVar):
         return _variable(schedule, value, near)
     if isinstance(value, Expr):
@@ -81,7 +81,7 @@ def _variable(schedule: Schedule, var: Var, near: Sequence[Stage]) -> VarRef:
         if not is_thread or stage.written_op.is_stepwise:
             for place, axis in enumerate(stage.all_iter_vars):
                 if axis is var:
-                    return AxisRef(schedule.place_of(stage), place)
+                    return AxisRef(schedule.find_place(stage), place)
     if is_thread:
         extent = None if var.dom is None else int(var.dom.extent)
         return ThreadRef(schedule.thread_place(var), var.thread_tag, extent)

@@ -29,7 +29,7 @@ from .term_order import laws_of_reduction
 if TYPE_CHECKING:
     from .schedule import Compound, Schedule
 
-__all__ = ["Exactness", "exactness", "is_exact_after"]
+__all__ = ["Exactness", "exactness", "stays_exact"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _adds_in_any_order(stage: Stage) -> bool:
     )
 
 
-def is_exact_after(compound: Compound) -> bool:
+def stays_exact(compound: Compound) -> bool:
     """Return whether what was done to a schedule since then, which was exact, keeps it so: a look at that alone."""
     schedule = compound.schedule
     stages = {*compound.new_stages, *(member for member in compound.kept if isinstance(member, Stage))}

@@ -39,7 +39,7 @@ __all__ = [
     "Taken",
     "either",
     "integer",
-    "one_of",
+    "require_one",
 ]
 
 LARGEST = (1 << 31) - 1
@@ -67,7 +67,7 @@ def integer(least: int, greatest: int) -> Taken:
     )
 
 
-def one_of(*values: Any) -> Taken:
+def require_one(*values: Any) -> Taken:
     """One of these values, of its very type."""
     return Taken(
         f"one of {', '.join(map(repr, values))}",
@@ -102,14 +102,14 @@ def _each(kind: Taken) -> Taken:
     return Taken(f"several times {kind.says}", test)
 
 
-NOTHING = one_of(None)
+NOTHING = require_one(None)
 NUMBER = Taken(
     "a number",
     lambda value: (
         type(value) in (int, float) or isinstance(value, ExprRef) and isinstance(value.expr, (IntImm, FloatImm))
     ),
 )
-FLAG = one_of(False, True)
+FLAG = require_one(False, True)
 SIZE = integer(1, LARGEST)
 FLAGS, SIZES = _each(FLAG), _each(SIZE)
 NAME = Taken("a name", lambda value: isinstance(value, str) and value.isidentifier() and len(value) < 100)
@@ -117,7 +117,7 @@ PATH = _each(_each(integer(0, _MOST_ITEMS)))
 AXIS, AXES = _single("an axis", AxisRef), _several("axes", AxisRef)
 STAGE, GROUP = _single("a stage", StageRef), _single("a group", GroupRef)
 TENSORS = either(_single("a tensor", TensorRef), _several("tensors or stages", TensorRef, StageRef))
-SCOPE = one_of("", *SCOPES)
+SCOPE = require_one("", *SCOPES)
 
 
 def _is_thread(value: Any) -> bool:

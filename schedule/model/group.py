@@ -70,12 +70,12 @@ class Group(GroupPrimitives):
         if self._attachment.stage is not None:
             self._attachment.stage.placed.pop(self, None)
 
-    def saved(self) -> tuple[Group | None, Attachment]:
+    def save_state(self) -> tuple[Group | None, Attachment]:
         """Its state, for `restore`."""
         return self.outer, self._attachment
 
     def restore(self, state: tuple[Group | None, Attachment]) -> None:
-        """Back to the state that `saved` gave; links are made by `link`."""
+        """Back to the state that `save_state` gave; links are made by `link`."""
         self.outer, self._attachment = state
 
     def __repr__(self) -> str:

@@ -24,7 +24,7 @@ from ...ir.stmt import Allocate, For, LoopKind
 from ...ir.visit import walk
 from ...te.declared_loops import DeclaredLoops
 from ...te.operation import Operation
-from .axes import declared_ranges, derived_roots, in_program_order, outline, place_of
+from .axes import declared_ranges, derived_roots, find_place, outline, sort_by_program
 from .distance_vectors import NestDistances, Reversal, dependent_pairs
 from .hybrid_errors import HybridLoopCarries, HybridLoopsApart, NotOfHybridStages
 from .relations import Relation
@@ -60,9 +60,11 @@ def share_nest(stage: Stage, a: IterVar, b: IterVar) -> bool:
     """Return whether one of two loops of a stage stands within the other: those of a script may stand after each other."""
     declared = stage.op.declared_loops
     first, second = _root(stage, a), _root(stage, b)
-    if not declared.chain_of(first) or not declared.chain_of(second):
+    if not declared.axis_chain(first) or not declared.axis_chain(second):
         return True  # a loop around all of them, or one whose place a schedule chooses
-    around_first, around_second = ({*declared.chain_of(root), *_around(declared, root)} for root in (first, second))
+    around_first, around_second = (
+        {*declared.axis_chain(root), *_enclosing_axes(declared, root)} for root in (first, second)
+    )
     return first in around_second or second in around_first
 
 
@@ -81,12 +83,14 @@ def check_reordered(stage: Stage, leaves: Sequence[IterVar], moved: Sequence[Ite
         return
     op, declared = stage.op, stage.op.declared_loops
     _one_nest(stage, moved, "cannot reorder")
-    nest = declared.chain_of(_root(stage, moved[0]))
-    meets = [root for root in nest if _meets(op, root, _around(declared, root))]
+    nest = declared.axis_chain(_root(stage, moved[0]))
+    meets = [root for root in nest if _meets(op, root, _enclosing_axes(declared, root))]
     carrying = [
-        leaf for leaf in stage.leaf_iter_vars if any(place_of(meets, root) >= 0 for root in derived_roots(stage, leaf))
+        leaf
+        for leaf in stage.leaf_iter_vars
+        if any(find_place(meets, root) >= 0 for root in derived_roots(stage, leaf))
     ]
-    after = [leaf for leaf in leaves if place_of(carrying, leaf) >= 0]
+    after = [leaf for leaf in leaves if find_place(carrying, leaf) >= 0]
     keeps_order = not nest or not _is_tied(stage) and all(map(is_, carrying, after))
     reversal = None if keeps_order else _distances(stage, nest).reversal(leaves)
     if reversal is not None:
@@ -107,7 +111,7 @@ def check_derived(stage: Stage, relation: Relation, axes: Sequence[IterVar], doi
     """Raise where the loops of a script, with `relation` in force, would compute something else.
 
     axes: the loop that it replaces by its only child, and another one that it uses."""
-    nest = stage.op.declared_loops.chain_of(_root(stage, axes[0]))
+    nest = stage.op.declared_loops.axis_chain(_root(stage, axes[0]))
     if not nest:
         return
     _one_nest(stage, axes, doing)
@@ -145,7 +149,7 @@ def _root(stage: Stage, leaf: IterVar) -> IterVar:
 
 
 def _one_nest(stage: Stage, axes: Sequence[IterVar], doing: str) -> None:
-    chains = [stage.op.declared_loops.chain_of(_root(stage, axis)) for axis in axes]
+    chains = [stage.op.declared_loops.axis_chain(_root(stage, axis)) for axis in axes]
     apart = next((at for at, chain in enumerate(chains) if chain is not chains[0]), None)
     if apart is not None:
         nest = next((chain for chain in chains if len(chain) > 1), ())
@@ -198,7 +202,7 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
     root, meeting = conflict
     free = ", ".join(
         leaf.name
-        for _, leaf in in_program_order(stage)
+        for _, leaf in sort_by_program(stage)
         if leaf is not axis and not _conflict(stage, leaf, stage.leaf_iter_vars)
     )
     data = any(
@@ -227,7 +231,7 @@ def warn_of_waiting_lanes(stage: Stage, axis: IterVar) -> None:
     stays longest."""
     declared = stage.op.declared_loops
     for root in derived_roots(stage, axis):
-        if not declared.chain_of(root):
+        if not declared.axis_chain(root):
             continue
         flags = [
             node
@@ -252,7 +256,7 @@ _LINES_OF_PRIMITIVES = ("schedule.model.hybrid_loops", "schedule.primitives.vect
 def _conflict(stage: Stage, axis: IterVar, order: Sequence[IterVar]) -> tuple[IterVar, _Meeting] | None:
     """The root of a loop over which iterations may meet while the loops around, in this order, stand still; and where."""
     declared, roots = stage.op.declared_loops, derived_roots(stage, axis)
-    nest = declared.chain_of(roots[0]) if roots else ()
+    nest = declared.axis_chain(roots[0]) if roots else ()
     if not nest or all(declared.loop(root).kind in _DECLARED for root in roots):
         return None
     tied = _is_tied(stage)
@@ -280,14 +284,14 @@ def _root_conflict(stage: Stage, axis: IterVar, order: Sequence[IterVar]) -> tup
     if own is not None and is_const(own.extent, 1):
         return None
     declared = stage.op.declared_loops
-    before = order[: place_of(order, axis)]
+    before = order[: find_place(order, axis)]
     for root in derived_roots(stage, axis):
-        if not declared.chain_of(root) or declared.loop(root).kind in _DECLARED:
+        if not declared.axis_chain(root) or declared.loop(root).kind in _DECLARED:
             continue
-        fixed = set(_around(declared, root))
-        for other in declared.chain_of(root):
-            derived = [leaf for leaf in order if place_of(derived_roots(stage, leaf), other) >= 0]
-            if other is not root and all(place_of(before, leaf) >= 0 for leaf in derived):
+        fixed = set(_enclosing_axes(declared, root))
+        for other in declared.axis_chain(root):
+            derived = [leaf for leaf in order if find_place(derived_roots(stage, leaf), other) >= 0]
+            if other is not root and all(find_place(before, leaf) >= 0 for leaf in derived):
                 fixed.add(other)
         meeting = _meets(stage.op, root, fixed)
         if meeting is not None:
@@ -295,9 +299,9 @@ def _root_conflict(stage: Stage, axis: IterVar, order: Sequence[IterVar]) -> tup
     return None
 
 
-def _around(declared: DeclaredLoops, root: IterVar) -> list[IterVar]:
+def _enclosing_axes(declared: DeclaredLoops, root: IterVar) -> list[IterVar]:
     """The axes of the loops around the nest that `root` is in: they stay outside it."""
-    return list(declared.around(declared.chain_of(root)))
+    return list(declared.around(declared.axis_chain(root)))
 
 
 def _meets(op: Operation, root: IterVar, fixed: Iterable[IterVar]) -> _Meeting | None:
@@ -315,7 +319,8 @@ def _distances(stage: Stage, nest: tuple[IterVar, ...], relations: Sequence[Rela
     remembered = op.declared_loops.remembered
     if nest not in remembered:
         remembered[nest] = dependent_pairs(
-            op.declared_loops.loop(nest[0]).body, _iterations(op, None, set(_around(op.declared_loops, nest[0])))
+            op.declared_loops.loop(nest[0]).body,
+            _iterations(op, None, set(_enclosing_axes(op.declared_loops, nest[0]))),
         )
     return NestDistances(stage, nest, remembered[nest], relations)
 

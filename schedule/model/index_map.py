@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, cast
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Add, Call, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Node, Range, Sub, Var
-from ...ir.ops import constant_of
+from ...ir.ops import integer_value
 from ...ir.structural import own_key, structural_key
 from ...ir.visit import children, free_vars, post_order, substitute
 
@@ -125,7 +125,7 @@ class _Question:
     extents: Sequence[Expr] = field(compare=False)
 
     @staticmethod
-    def of_map(of: IndexMap, extents: Sequence[Expr]) -> _Question:
+    def ask(of: IndexMap, extents: Sequence[Expr]) -> _Question:
         numbers = {parameter: at for at, parameter in enumerate(of.parameters)}
         parts: list[Hashable] = [
             tuple(str(parameter.dtype) for parameter in of.parameters),
@@ -142,7 +142,7 @@ class _Question:
 def invert(of: IndexMap, extents: Sequence[Expr], axes: Callable[[int, Expr], Var]) -> Inverse:
     """The inverse of a map of indices below `extents`. axes: makes the variable of a dimension of the new layout from its
     place and its extent. Raises NoLayout."""
-    inverse, made = _known(_Question.of_map(of, extents))
+    inverse, made = _invert_symbolically(_Question.ask(of, extents))
     own = {there: axes(place, extent) for place, (there, extent) in enumerate(zip(made, inverse.shape, strict=True))}
     return Inverse(
         inverse.shape,
@@ -152,7 +152,7 @@ def invert(of: IndexMap, extents: Sequence[Expr], axes: Callable[[int, Expr], Va
 
 
 @lru_cache(maxsize=512)
-def _known(question: _Question) -> tuple[Inverse, tuple[Var, ...]]:
+def _invert_symbolically(question: _Question) -> tuple[Inverse, tuple[Var, ...]]:
     """The inverse over variables of its own, which equal maps share."""
     of, made = question.of, list[Var]()
 
@@ -170,11 +170,13 @@ def _known(question: _Question) -> tuple[Inverse, tuple[Var, ...]]:
     )
     inverse = _Inversion(still, question.extents).run(axis)
     if moved:
-        inverse = _swizzled(inverse, of.parameters, {made[place]: by for place, (_, by) in moved.items()}, made)
+        inverse = _invert_swizzle(inverse, of.parameters, {made[place]: by for place, (_, by) in moved.items()}, made)
     return inverse, tuple(made)
 
 
-def _swizzled(inverse: Inverse, parameters: Sequence[Var], moved: Mapping[Var, Expr], axes: Sequence[Var]) -> Inverse:
+def _invert_swizzle(
+    inverse: Inverse, parameters: Sequence[Var], moved: Mapping[Var, Expr], axes: Sequence[Var]
+) -> Inverse:
     """The inverse where an element lies at its index ^ a value that the other indices tell, for the indices `moved`."""
     analyzer, there = Analyzer(), dict[Var, Expr]()
     for axis, extent in zip(axes, inverse.shape, strict=True):
@@ -183,7 +185,7 @@ def _swizzled(inverse: Inverse, parameters: Sequence[Var], moved: Mapping[Var, E
     for axis, by in moved.items():
         extent = inverse.shape[axes.index(axis)]
         value = analyzer.simplify(ops.cast(substitute(by, values), axis.dtype))
-        size = constant_of(extent, 0)
+        size = integer_value(extent, 0)
         if size < 1 or size & (size - 1):
             raise NoLayout(
                 f"`^` moves elements among {extent} places, which is no power of two",
@@ -218,7 +220,7 @@ class _Inversion:
         self.conditions: Conditions = []
 
     def run(self, axes: Callable[[int, Expr], Var]) -> Inverse:
-        sums = [self.parsed(index) for index in self.map.indices]
+        sums = [self.parse(index) for index in self.map.indices]
         shape = tuple(self.reach(total) for total in sums)
         for at, (total, extent) in enumerate(zip(sums, shape, strict=True)):
             axis = axes(at, extent)
@@ -254,7 +256,7 @@ class _Inversion:
 
     # From expressions to sums of digits
 
-    def parsed(self, value: Expr) -> _Sum:
+    def parse(self, value: Expr) -> _Sum:
         """An index as a sum of digits."""
         known: dict[int, _Sum] = {}
         for node in post_order(value):
@@ -277,7 +279,7 @@ class _Inversion:
             more = parts[1].terms if sign == 1 else tuple((-factor, digit) for factor, digit in parts[1].terms)
             return _Sum((*parts[0].terms, *more), parts[0].offset + sign * parts[1].offset)
         if isinstance(node, Mul):
-            return self._scaled(node, parts)
+            return self._scale(node, parts)
         if isinstance(node, (FloorDiv, FloorMod)) and isinstance(node.b, IntImm) and node.b.value > 0:
             return self._digits(parts[0], node.b.value, isinstance(node, FloorMod))
         raise NoLayout(
@@ -287,21 +289,21 @@ class _Inversion:
 
     def _no_symbols(self, node: Add | Sub) -> None:
         for side in (node.a, node.b):
-            if not isinstance(side, IntImm) and not self._of_indices(side):
+            if not isinstance(side, IntImm) and not self._add_indices(side):
                 raise NoLayout(f"`{node}` shifts an index by a symbol", "shift by constants")
 
-    def _of_indices(self, value: Expr) -> bool:
+    def _add_indices(self, value: Expr) -> bool:
         return any(isinstance(node, Var) and node in self.parameters for node in post_order(value))
 
-    def _scaled(self, node: Mul, parts: list[_Sum]) -> _Sum:
+    def _scale(self, node: Mul, parts: list[_Sum]) -> _Sum:
         for factor, (side, mine) in ((node.a, (node.b, parts[1])), (node.b, (node.a, parts[0]))):
-            if not self._of_indices(factor):
+            if not self._add_indices(factor):
                 if isinstance(side, IntImm) and not isinstance(factor, IntImm):
                     continue
                 offset = mine.offset
                 if offset and not isinstance(factor, IntImm):
                     raise NoLayout(f"`{node}` shifts an index by a symbol", "shift by constants")
-                scale = constant_of(factor, 1)
+                scale = integer_value(factor, 1)
                 return _Sum(
                     tuple((ops.cast(factor, term.dtype) * term, digit) for term, digit in mine.terms), offset * scale
                 )

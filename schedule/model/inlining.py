@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from ...ir.expr import Expr
     from .stage import Stage
 
-__all__ = ["expanded", "inlined_into"]
+__all__ = ["expand_inlined", "find_inlined"]
 
 
-def inlined_into(stage: Stage) -> list[Stage]:
+def find_inlined(stage: Stage) -> list[Stage]:
     """The stages whose expressions stand in that of `stage`: readers before what they read."""
     inlined: set[Stage] = set()
     stack = [stage]
@@ -25,9 +25,9 @@ def inlined_into(stage: Stage) -> list[Stage]:
     return [each for each in reversed(stage.schedule.in_order(inlined)) if each.op.values]
 
 
-def expanded(stage: Stage, at: int = 0) -> Expr:
+def expand_inlined(stage: Stage, at: int = 0) -> Expr:
     """The value `at` of an element, with the expressions of inlined stages in it."""
     value = stage.op.values[at]
-    for producer in inlined_into(stage):
+    for producer in find_inlined(stage):
         value = inline(value, producer.op.output(0), producer.op.axis, producer.op.values[0])
     return value

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from ...errors import user_source
 from ...ir.accesses import reads_memory
 from ...ir.expr import Expr, IntImm, IterVar, Range, Reduce
-from ...ir.ops import FALSE, all_of, const, if_then_else, is_const, likely
+from ...ir.ops import FALSE, conjunction, const, if_then_else, is_const, likely
 from ...ir.visit import free_vars
 from ...te.tensor import Tensor
-from .axes import derived_roots, outline, place_of
-from .checks import as_list
+from .axes import derived_roots, find_place, outline
+from .checks import require_list
 from .relations import Relation, Split
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from .stage import Stage
 
 __all__ = [
-    "as_axis",
+    "add_root_axis",
     "check_outputs",
     "first_then",
-    "guarded",
+    "guard_value",
     "move_attachments",
     "range_conditions",
     "refuse_dangling_predicate",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-def as_axis(axis: IterVar, within: Range, name: str, kind: str) -> IterVar:
+def add_root_axis(axis: IterVar, within: Range, name: str, kind: str) -> IterVar:
     """A new root axis that runs where a loop ran."""
     return IterVar(name, axis.dtype, within, "reduce" if kind == "reduce" else "data")
 
@@ -65,12 +65,12 @@ def range_conditions(
     return conditions
 
 
-def guarded(value: Expr, conditions: Sequence[Expr]) -> Expr:
+def guard_value(value: Expr, conditions: Sequence[Expr]) -> Expr:
     """`value` where all conditions hold; elsewhere a reduction takes nothing up, begins at 0 where its begin is read from
     tensors, and another value is 0."""
     if not conditions:
         return value
-    condition = likely(all_of(*conditions))
+    condition = likely(conjunction(*conditions))
     if isinstance(value, Reduce):
         begin = tuple(_where(condition, first) if reads_memory(first) else first for first in value.init)
         return replace(value, condition=first_then(condition, value.condition), init=begin)
@@ -87,7 +87,7 @@ def first_then(guard: Expr, condition: Expr) -> Expr:
         return guard
     if reads_memory(condition):
         return if_then_else(guard, condition, FALSE)
-    return all_of(guard, condition)
+    return conjunction(guard, condition)
 
 
 def check_outputs(
@@ -97,7 +97,7 @@ def check_outputs(
     doing: str,
 ) -> tuple[Stage, list[Tensor]]:
     """The stage of the given tensors, which are outputs of one operation, and its outputs as they stand in `given`."""
-    listed = as_list(given)
+    listed = require_list(given)
     tensors = [item for item in listed if isinstance(item, Tensor)]
     if not tensors or len(tensors) < len(listed):
         raise error(
@@ -173,8 +173,8 @@ def retire(schedule: Schedule, axes: Iterable[IterVar], sentence: str) -> None:
 
 def move_attachments(stage: Stage, kept: Sequence[IterVar], to: Stage, moved: Mapping[IterVar, IterVar]) -> None:
     """Stages and groups attached at loops of `stage` that are about to vanish go to the loops of `to` that stand for them."""
-    for other in stage.schedule.placed_at(stage):
+    for other in stage.schedule.find_placed(stage):
         placed = other.own_placement
         at = placed.loop
-        if at is not None and place_of(kept, at) < 0:
+        if at is not None and find_place(kept, at) < 0:
             other.attach(placed.type, to, moved[at])

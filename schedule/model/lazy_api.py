@@ -33,7 +33,7 @@ class LazyScheduleMethods:
         one's own by name, for records that were read from a text. Raises BadRecords (TW0223), IntrinsicNotGiven (TW0241), and what
         the primitives raise.
         """
-        return _room(".replay").replayed(records, ops, intrinsics)
+        return _room(".replay").replay_records(records, ops, intrinsics)
 
     @property
     def is_exact(self) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from ...ir.expr import Expr, Var
 from ...ir.visit import substitute
-from .primitive import find_primitive, owner_of
+from .primitive import find_owner, find_primitive
 from .records import (
     AxisRef,
     ExprRef,
@@ -26,15 +26,15 @@ from .records import (
     VarRef,
 )
 
-__all__ = ["code_by_places"]
+__all__ = ["write_positional_code"]
 
 
-def code_by_places(records: Iterable[Record]) -> str:
+def write_positional_code(records: Iterable[Record]) -> str:
     """The code, a line for each record; `ops` are the operations."""
     lines = ["s = te.create_schedule(ops)"]
     threads: dict[ThreadRef, str] = {}
     for record in records:
-        row = find_primitive(owner_of(record), record.primitive)
+        row = find_primitive(find_owner(record), record.primitive)
         arguments = dict(record.arguments)
         owner = (
             _value(arguments.pop("group"))

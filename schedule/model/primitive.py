@@ -41,7 +41,7 @@ __all__ = [
     "Try",
     "find_primitive",
     "lowerings",
-    "owner_of",
+    "find_owner",
     "primitive",
     "primitives",
 ]
@@ -221,13 +221,13 @@ def primitive(
         if taken is not None and taken.method.__module__ != method.__module__:  # not itself, imported once more
             raise InternalError(f"two primitives are named {row.name}")
         _ROWS[owner, row.name] = row
-        setattr(owner, row.name, _checked(row))
+        setattr(owner, row.name, _check_arguments(row))
         return method
 
     return register
 
 
-def _checked(row: Primitive) -> Callable[..., Any]:
+def _check_arguments(row: Primitive) -> Callable[..., Any]:
     """The method, whose calls with arguments that it has no parameters for are typed errors."""
 
     @wraps(row.method)
@@ -253,7 +253,7 @@ def find_primitive(owner: Owner, name: str) -> Primitive | None:
     return _ROWS.get((owner, name))
 
 
-def owner_of(record: Record) -> Owner:
+def find_owner(record: Record) -> Owner:
     """The class whose primitive a record names."""
     if record.stage is not None:
         return StagePrimitives

@@ -33,7 +33,7 @@ from ...ir.visit import children, post_order
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
-from .axes import place_of
+from .axes import find_place
 from .group import Group
 from .index_map import IndexMap
 from .records import Record
@@ -87,7 +87,7 @@ class _Writer:
         for stage in self.schedule.stages:
             self.operations[stage] = self.fresh_name(stage.name)
         self.lines.append("s = te.create_schedule(ops)")
-        self.lines.append(f"{_unpacked(list(self.operations.values()))} = [stage.op for stage in s.stages]")
+        self.lines.append(f"{_unpack(list(self.operations.values()))} = [stage.op for stage in s.stages]")
 
     def write(self, records: Sequence[Record]) -> str:
         self.begin()
@@ -125,7 +125,7 @@ class _Writer:
         new = [stage for stage in self.schedule.stages if stage not in before]
         self.operations.update((stage, self.fresh_name(stage.name)) for stage in new)
         if len(new) > 1:  # a list of as many
-            text = f"{_unpacked([self.operations[stage] for stage in new])} = [each.op for each in {text}]"
+            text = f"{_unpack([self.operations[stage] for stage in new])} = [each.op for each in {text}]"
         elif new:
             text = f"{self.operations[new[0]]} = {text}{'[0]' if isinstance(result, list) else ''}.op"
         elif isinstance(result, Group):
@@ -135,7 +135,7 @@ class _Writer:
             text = f"{self.bind_names([result])} = {text}"
         elif result:  # and not a list of no stages
             self.bind_names(result)
-            text = f"{_unpacked([self.variables[axis] for axis in result])} = {text}"
+            text = f"{_unpack([self.variables[axis] for axis in result])} = {text}"
         self.lines.append(text)
 
     def bind_names(self, axes: Sequence[IterVar]) -> str:
@@ -198,7 +198,7 @@ class _Writer:
         """The name of an axis, a thread axis or a symbol; what introduces it is written where it is first used."""
         if var in self.variables:
             return self.variables[var]
-        owner = next((stage for stage in self.schedule.stages if place_of(stage.all_iter_vars, var) >= 0), None)
+        owner = next((stage for stage in self.schedule.stages if find_place(stage.all_iter_vars, var) >= 0), None)
         if owner is not None:
             return self.axis(owner, cast(IterVar, var))
         name = self.variables[var] = self.fresh_name(var.name)
@@ -212,13 +212,13 @@ class _Writer:
     def axis(self, stage: Stage, axis: IterVar) -> str:
         """A root axis, introduced with its fellows; a derived one that nothing returned, by its place."""
         for kind, roots in (("axis", stage.op.axis), ("reduce_axis", stage.op.reduce_axis)):
-            if place_of(roots, axis) >= 0:
+            if find_place(roots, axis) >= 0:
                 self.bind_names(roots)
                 names = [self.variables[root] for root in roots]
-                self.lines.append(f"{_unpacked(names)} = s[{self.operations[stage]}].op.{kind}")
+                self.lines.append(f"{_unpack(names)} = s[{self.operations[stage]}].op.{kind}")
                 return self.variables[axis]
-        return f"s[{self.operations[stage]}].all_iter_vars[{place_of(stage.all_iter_vars, axis)}]"
+        return f"s[{self.operations[stage]}].all_iter_vars[{find_place(stage.all_iter_vars, axis)}]"
 
 
-def _unpacked(names: list[str]) -> str:
+def _unpack(names: list[str]) -> str:
     return f"{', '.join(names)}{',' if len(names) == 1 else ''}"

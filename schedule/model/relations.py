@@ -32,13 +32,13 @@ __all__ = [
     "Relation",
     "Singleton",
     "Split",
-    "counted",
-    "from_zero",
+    "subtract_offset",
+    "zero_based_range",
     "may_be_negative",
     "pass_down_range",
     "pass_down_value",
     "pass_up_value",
-    "shifted",
+    "add_offset",
     "spread_down",
     "spread_up",
 ]
@@ -134,7 +134,7 @@ class Split(Relation):
 
     def ranges(self, known: Ranges, keeps_factor: Container[IterVar]) -> dict[IterVar, Range]:
         outer, inner = self._extents(known[self.parent].extent, keeps_factor)
-        return {self.outer: from_zero(outer), self.inner: from_zero(inner)}
+        return {self.outer: zero_based_range(outer), self.inner: zero_based_range(inner)}
 
     def _extents(self, extent: Expr, keeps_factor: Container[IterVar]) -> tuple[Expr, Expr]:
         """The extents of outer and inner."""
@@ -148,10 +148,10 @@ class Split(Relation):
 
     def values_up(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
         value = values[self.outer] * ranges[self.inner].extent + values[self.inner]
-        return {self.parent: shifted(value, ranges[self.parent], self.parent)}
+        return {self.parent: add_offset(value, ranges[self.parent], self.parent)}
 
     def values_down(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
-        extent, value = ranges[self.inner].extent, counted(values[self.parent], ranges[self.parent])
+        extent, value = ranges[self.inner].extent, subtract_offset(values[self.parent], ranges[self.parent])
         return {self.outer: floordiv(value, extent), self.inner: floormod(value, extent)}
 
     def distances(self, extents: Mapping[IterVar, int | None]) -> Iterable[LinearForm]:
@@ -183,7 +183,7 @@ class Fuse(Relation):
 
     def ranges(self, known: Ranges, keeps_factor: Container[IterVar]) -> dict[IterVar, Range]:
         outer, inner = (cast(_iterations(axis, known[axis].extent), self.fused.dtype) for axis in self.parents)
-        return {self.fused: from_zero(outer * inner)}
+        return {self.fused: zero_based_range(outer * inner)}
 
     def values_up(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
         fused, inner = values[self.fused], ranges[self.inner]
@@ -194,13 +194,13 @@ class Fuse(Relation):
         else:
             outer_value, inner_value = floordiv(fused, inner.extent), floormod(fused, inner.extent)
         return {
-            self.outer: shifted(outer_value, ranges[self.outer], self.outer),
-            self.inner: shifted(inner_value, inner, self.inner),
+            self.outer: add_offset(outer_value, ranges[self.outer], self.outer),
+            self.inner: add_offset(inner_value, inner, self.inner),
         }
 
     def values_down(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
-        outer = cast(counted(values[self.outer], ranges[self.outer]), self.fused.dtype)
-        inner = cast(counted(values[self.inner], ranges[self.inner]), self.fused.dtype)
+        outer = cast(subtract_offset(values[self.outer], ranges[self.outer]), self.fused.dtype)
+        inner = cast(subtract_offset(values[self.inner], ranges[self.inner]), self.fused.dtype)
         return {self.fused: outer * ranges[self.inner].extent + inner}
 
     def distances(self, extents: Mapping[IterVar, int | None]) -> Iterable[LinearForm]:
@@ -230,13 +230,13 @@ class Rebase(Relation):
         return (self.rebased,)
 
     def ranges(self, known: Ranges, keeps_factor: Container[IterVar]) -> dict[IterVar, Range]:
-        return {self.rebased: from_zero(known[self.parent].extent)}
+        return {self.rebased: zero_based_range(known[self.parent].extent)}
 
     def values_up(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
-        return {self.parent: shifted(values[self.rebased], ranges[self.parent], self.parent)}
+        return {self.parent: add_offset(values[self.rebased], ranges[self.parent], self.parent)}
 
     def values_down(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
-        return {self.rebased: counted(values[self.parent], ranges[self.parent])}
+        return {self.rebased: subtract_offset(values[self.parent], ranges[self.parent])}
 
     def distances(self, extents: Mapping[IterVar, int | None]) -> Iterable[LinearForm]:
         return (LinearForm({self.parent: 1, self.rebased: -1}),)
@@ -264,7 +264,7 @@ class Singleton(Relation):
         return (self.iter,)
 
     def ranges(self, known: Ranges, keeps_factor: Container[IterVar]) -> dict[IterVar, Range]:
-        return {self.iter: from_zero(const(1, self.iter.dtype))}
+        return {self.iter: zero_based_range(const(1, self.iter.dtype))}
 
     def values_up(self, values: Values, ranges: Ranges) -> dict[IterVar, Expr]:
         return {}
@@ -319,17 +319,17 @@ def _digits(whole: IterVar, outer: IterVar, inner: IterVar, size: int | None) ->
     return (LinearForm({whole: 1, outer: -size, inner: -1}),) if size else ()
 
 
-def from_zero(extent: Expr) -> Range:
+def zero_based_range(extent: Expr) -> Range:
     """[0, extent)"""
     return Range(const(0, extent.dtype), extent)
 
 
-def shifted(value: Expr, within: Range, axis: IterVar) -> Expr:
+def add_offset(value: Expr, within: Range, axis: IterVar) -> Expr:
     """The value of an axis, given how far it is from the begin of its range."""
     return cast(value if is_const(within.begin, 0) else value + within.begin, axis.dtype)
 
 
-def counted(value: Expr, within: Range) -> Expr:
+def subtract_offset(value: Expr, within: Range) -> Expr:
     """Return how far a value is from the begin of its range."""
     return value if is_const(within.begin, 0) else value - within.begin
 

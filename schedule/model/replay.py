@@ -19,7 +19,7 @@ from ..errors import BadRecords, IntrinsicNotGiven
 from .group import Group
 from .index_map import IndexMap
 from .methods import GroupPrimitives
-from .primitive import Primitive, find_primitive, owner_of, primitives
+from .primitive import Primitive, find_owner, find_primitive, primitives
 from .records import (
     AxisRef,
     ExprRef,
@@ -36,7 +36,7 @@ from .records import (
 from .schedule import Schedule, create_schedule
 from .stage import Stage
 
-__all__ = ["Call", "Replay", "replayed"]
+__all__ = ["Call", "Replay", "replay_records"]
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Replay:
 
     def call(self, record: Record) -> Call:
         """The call that the record stands for. Raises BadRecords (TW0223)."""
-        cls = owner_of(record)
+        cls = find_owner(record)
         row = find_primitive(cls, record.primitive)
         if row is None:
             raise BadRecords(
@@ -102,14 +102,14 @@ class Replay:
             return self._stage(value.stage)
         if isinstance(value, AxisRef):
             stage = self._stage(value.stage)
-            return self._at(stage.all_iter_vars, value.place, f"axes of {stage.name}")
+            return self._find_object(stage.all_iter_vars, value.place, f"axes of {stage.name}")
         if isinstance(value, TensorRef):
             stage = self._stage(value.stage)
-            return self._at(stage.op.outputs, value.output, f"outputs of {stage.name}")
+            return self._find_object(stage.op.outputs, value.output, f"outputs of {stage.name}")
         if isinstance(value, GroupRef):
-            return self._at(self.schedule.groups, value.place, "groups")
+            return self._find_object(self.schedule.groups, value.place, "groups")
         if isinstance(value, SymbolRef):
-            return self._at(self.schedule.symbols, value.place, "symbols of the operations")
+            return self._find_object(self.schedule.symbols, value.place, "symbols of the operations")
         if isinstance(value, ThreadRef):
             return self._thread(value)
         if isinstance(value, ExprRef):
@@ -130,9 +130,9 @@ class Replay:
         return value
 
     def _stage(self, place: int) -> Stage:
-        return self._at(self.schedule.stages, place, "stages")
+        return self._find_object(self.schedule.stages, place, "stages")
 
-    def _at(self, things: Sequence[T], place: int, what: str) -> T:
+    def _find_object(self, things: Sequence[T], place: int, what: str) -> T:
         if not 0 <= place < len(things):
             raise BadRecords(
                 "cannot replay the records on these operations",
@@ -179,7 +179,7 @@ class Replay:
                 substitute(
                     index.expr,
                     {
-                        var: self._at(parameters, stands.place, "parameters of a layout")
+                        var: self._find_object(parameters, stands.place, "parameters of a layout")
                         if isinstance(stands, ParameterRef)
                         else self.decode(stands)
                         for var, stands in index.variables
@@ -192,7 +192,7 @@ class Replay:
         return substitute(ref.expr, {var: self.decode(stands) for var, stands in ref.variables})
 
 
-def replayed(
+def replay_records(
     records: Iterable[Record],
     ops: Operation | Tensor | Sequence[Operation | Tensor],
     intrinsics: Mapping[str, TensorIntrin] | None = None,

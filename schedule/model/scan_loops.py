@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, cast
 from ...errors import user_source
 from ...ir.analysis.linear import linear
 from ...ir.expr import Expr, IntImm, IterVar
-from ...ir.ops import constant_of
+from ...ir.ops import integer_value
 from ...te.operation import Operation
 from ...te.scan import ScanOp
-from ...te.tensor import tensor_of
+from ...te.tensor import find_tensor
 from ..errors import ScanLoopsStay
-from .axes import declared_ranges, outline, place_of
+from .axes import declared_ranges, find_place, outline
 from .relations import Fuse, Split
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def check_steps_reordered(stage: Stage, leaves: Sequence[IterVar]) -> None:
     for distance, reader, read in _distances(scan):
         if distance is None:
             raise _stays(stage, moved, f"{reader.name} reads {read}, which is not so many steps before in each step")
-        ways = _in_loops(stage, {scan.scan_axis: distance})
+        ways = _enumerate_moves(stage, {scan.scan_axis: distance})
         if ways is None:
             raise _stays(stage, moved, "how many steps an iteration of its loops goes on is not a constant")
         for moves in ways:
@@ -59,7 +59,7 @@ def time_loops_in_order(stage: Stage, axis: IterVar) -> bool:
     """Return whether the loops that `axis`, a scan's time, became run through it from its begin to its end."""
     order = [axis]
     for relation in stage.relations:
-        at = place_of(order, relation.parents[0]) if relation.parents else -1
+        at = find_place(order, relation.parents[0]) if relation.parents else -1
         if at >= 0:
             if [*relation.parents] != order[at : at + len(relation.parents)]:
                 return False
@@ -89,7 +89,7 @@ def _distances(scan: ScanOp) -> Iterator[tuple[int | None, Operation, Expr]]:
         op = stack.pop()
         time = times[op]
         for load in op.loads:
-            tensor = tensor_of(load)
+            tensor = find_tensor(load)
             if tensor in scan.states:
                 step = load.indices[0]
                 if not (isinstance(step, IntImm) and isinstance(given, IntImm) and step.value < given.value):
@@ -109,12 +109,12 @@ def _difference(time: Expr, step: Expr) -> int | None:
     return None if form.coeffs else form.const
 
 
-def _in_loops(stage: Stage, moves: dict[IterVar, int]) -> list[dict[IterVar, int]] | None:
+def _enumerate_moves(stage: Stage, moves: dict[IterVar, int]) -> list[dict[IterVar, int]] | None:
     """The ways in which the loops may go on where time goes on so far, `moves`; None where that is not known."""
     ranges = declared_ranges(stage)
 
     def extent(axis: IterVar) -> int | None:
-        return constant_of(ranges[axis].extent) if axis in ranges else None
+        return integer_value(ranges[axis].extent) if axis in ranges else None
 
     ways = [moves]
     for relation in stage.relations:
@@ -122,7 +122,9 @@ def _in_loops(stage: Stage, moves: dict[IterVar, int]) -> list[dict[IterVar, int
             size, most = extent(relation.inner), extent(relation.outer)
             if size is None:
                 return None
-            ways = [way | split for way in ways for split in _apart(relation, way[relation.parent], size, most)]
+            ways = [
+                way | split for way in ways for split in _separate_moves(relation, way[relation.parent], size, most)
+            ]
         elif isinstance(relation, Fuse):
             size = extent(relation.inner)
             if size is None:
@@ -131,7 +133,7 @@ def _in_loops(stage: Stage, moves: dict[IterVar, int]) -> list[dict[IterVar, int
     return ways
 
 
-def _apart(split: Split, move: int, size: int, most: int | None) -> list[dict[IterVar, int]]:
+def _separate_moves(split: Split, move: int, size: int, most: int | None) -> list[dict[IterVar, int]]:
     """Return what the two loops may have moved where what they were split from has moved so far."""
     inner = move % max(size, 1)
     ways = {(move - part) // max(size, 1): part for part in (inner, inner - size) if abs(part) < size}

@@ -19,7 +19,7 @@ from .methods import SchedulePrimitives
 from .records import Record
 from .stage import Stage
 
-__all__ = ["Schedule", "create_schedule", "operations_of"]
+__all__ = ["Schedule", "create_schedule", "collect_operations"]
 
 
 def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> Schedule:
@@ -27,10 +27,10 @@ def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> S
 
     ops: the outputs, as an operation, a tensor, or a list of these. Raises NothingToSchedule (TW0224).
     """
-    return Schedule(operations_of(ops))
+    return Schedule(collect_operations(ops))
 
 
-def operations_of(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> list[Operation]:
+def collect_operations(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> list[Operation]:
     """The operations that a schedule is created for, each once. Raises NothingToSchedule (TW0224)."""
     has_several = (
         isinstance(ops, Iterable) and not isinstance(ops, (Operation, Tensor)) and getattr(ops, "ndim", 1) != 0
@@ -155,7 +155,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
             fix=fix,
         )
 
-    def place_of(self, stage: Stage) -> int:
+    def find_place(self, stage: Stage) -> int:
         """The place of `stage` in stages."""
         if not self._places:
             self._places = {stage: at for at, stage in enumerate(self.stages)}
@@ -166,7 +166,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
 
     def in_order(self, stages: Iterable[Stage]) -> list[Stage]:
         """These stages, producers first."""
-        return sorted(stages, key=self.place_of)
+        return sorted(stages, key=self.find_place)
 
     def group_place(self, group: Group) -> int:
         """The place of `group` in groups."""
@@ -175,7 +175,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
                 return at
         raise InternalError("a group of another schedule")
 
-    def placed_at(self, stage: Stage) -> list[Stage | Group]:
+    def find_placed(self, stage: Stage) -> list[Stage | Group]:
         """The stages and groups that were told to be computed at a loop of `stage`."""
         groups = [member for member in stage.placed if isinstance(member, Group)]
         return [
@@ -183,7 +183,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
             *sorted(groups, key=self.group_place),
         ]
 
-    def computed_at(self, stage: Stage) -> list[Stage]:
+    def find_computed(self, stage: Stage) -> list[Stage]:
         """The stages that are computed at a loop of `stage`, by themselves or with their groups."""
         if any(isinstance(member, Group) for member in stage.placed):
             return [
@@ -255,7 +255,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
         """Note a stage or a group that is about to change, so that a compound primitive can be undone."""
         for compound in self.compounds:
             if member not in compound.kept:
-                compound.kept[member] = member.saved()
+                compound.kept[member] = member.save_state()
 
     def _link(self) -> None:
         """Make what stages and groups know of each other from what they are."""
@@ -312,7 +312,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
                 self[item] if isinstance(item, Tensor) else item for item in named if isinstance(item, (Stage, Tensor))
             ]
             encoded = {name: encode(self, value, near) for name, value in arguments.items()}
-            place = None if stage is None else self.place_of(stage)
+            place = None if stage is None else self.find_place(stage)
             self._records.append(Record(primitive, place, encoded, user_source()))
 
     def compound(self, primitive: str, stage: Stage | None = None, **arguments: Any) -> Compound:

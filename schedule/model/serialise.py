@@ -17,7 +17,7 @@ from ...ir.visit import deep_recursion
 from ...untrusted import plain_json, printable
 from ..errors import BadRecords
 from .foreign import LARGEST
-from .primitive import find_primitive, owner_of
+from .primitive import find_owner, find_primitive
 from .records import (
     AxisRef,
     ExprRef,
@@ -169,7 +169,7 @@ def _bad(reason: str) -> BadRecords:
 
 def why_not_foreign(record: Record) -> str:
     """Return the reason for which a record is not taken from a text from elsewhere; "" where it is."""
-    row = find_primitive(owner_of(record), record.primitive)
+    row = find_primitive(find_owner(record), record.primitive)
     if row is None:
         return f"there is no primitive {record.primitive[:40]!r}"
     if row.foreign is None:

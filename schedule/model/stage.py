@@ -146,7 +146,7 @@ class Stage(StagePrimitives):
 
     def reads(self, other: Stage) -> bool:
         """Return whether it reads a result of `other`, directly or through other stages."""
-        place_of = self.schedule.place_of
+        place_of = self.schedule.find_place
         first = place_of(other)
         seen: set[Stage] = set()
         stack: list[Stage] = [self]
@@ -294,17 +294,17 @@ class Stage(StagePrimitives):
     def copied(self, schedule: Schedule) -> Stage:
         """The same stage for a copy of its schedule, without its links; attach_stage still is the original's."""
         twin = type(self).__new__(type(self))
-        twin.restore(self.saved())
+        twin.restore(self.save_state())
         twin.schedule, twin.readers, twin.placed = schedule, {}, {}
         return twin
 
-    def saved(self) -> tuple[Any, ...]:
+    def save_state(self) -> tuple[Any, ...]:
         """Its state, for `restore`: lists and dicts are copied."""
         values: list[Any] = [getattr(self, name) for name in self._STATE]
         return tuple(copy(cast(Any, value)) if isinstance(value, (list, dict)) else value for value in values)
 
     def restore(self, state: tuple[Any, ...]) -> None:
-        """Back to the state that `saved` gave; links are made by `link`."""
+        """Back to the state that `save_state` gave; links are made by `link`."""
         for name, value in zip(self._STATE, state, strict=True):
             setattr(self, name, value)
 
@@ -345,12 +345,14 @@ def first_loops(op: Operation) -> FirstLoops:
     say."""
     call = intrinsic_call(op)
     if call is not None:
-        return _around_intrinsic(call)
-    declared = ((axis, _declared(loop)) for axis, loop in op.declared_loops.loops.items() if isinstance(axis, IterVar))
+        return _split_at_intrinsic(call)
+    declared = (
+        (axis, _read_declared(loop)) for axis, loop in op.declared_loops.loops.items() if isinstance(axis, IterVar)
+    )
     return FirstLoops([*op.axis, *op.reduce_axis], attrs={axis: attr for axis, attr in declared if attr is not None})
 
 
-def _around_intrinsic(op: TensorComputeOp) -> FirstLoops:
+def _split_at_intrinsic(op: TensorComputeOp) -> FirstLoops:
     """The axes around the intrinsic, outermost, then those that it takes in, under a tensorized loop."""
     inner = (*op.tensor_axis, *op.inner_reduce)
     loops = FirstLoops([*(axis for axis in (*op.axis, *op.reduce_axis) if axis not in inner), *inner])
@@ -362,7 +364,7 @@ def _around_intrinsic(op: TensorComputeOp) -> FirstLoops:
     return loops
 
 
-def _declared(loop: For) -> IterAttr | None:
+def _read_declared(loop: For) -> IterAttr | None:
     """A loop of a script as it is written: parallel, vectorized, unrolled, on a thread; None for a serial one."""
     if loop.kind is LoopKind.THREAD:
         return IterAttr(kind="thread", bind_thread=thread_axis(loop.thread))

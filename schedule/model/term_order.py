@@ -15,7 +15,7 @@ from .axes import declared_ranges, derived_roots, outline
 from .layout import range_conditions
 from .stage import Stage
 
-__all__ = ["is_ordered", "laws_of_reduction", "may_split", "race_over", "refuse_split", "split_refusal"]
+__all__ = ["is_ordered", "laws_of_reduction", "may_split", "race_error", "refuse_split", "split_refusal"]
 
 
 def laws_of_reduction(reduction: Reduce) -> Laws:
@@ -57,7 +57,7 @@ def refuse_split(stage: Stage, axis: IterVar, reduction: Reduce, doing: str) -> 
     )
 
 
-def race_over(
+def race_error(
     error: type[ScheduleError],
     stage: Stage,
     axis: IterVar,

@@ -13,23 +13,23 @@ from ...ir.structural import structural_key
 from ...ir.visit import post_order, rewrite, substitute
 from ...te.factors import guarded_load
 from ...te.operation import ComputeOp, Operation
-from ...te.shape import axes_over
+from ...te.shape import declare_axes
 from ...te.tensor import Tensor
 from ..errors import BadCacheRead
-from ..model.checks import as_list, check_scope
-from ..model.foreign import SCOPE, TENSORS, one_of
-from ..model.layout import as_axis
+from ..model.checks import check_scope, require_list
+from ..model.foreign import SCOPE, TENSORS, require_one
+from ..model.layout import add_root_axis
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.schedule import Schedule
 from ..model.stage import Stage
-from .trials import readers_of
+from .trials import find_readers
 
 __all__ = ["cache_read"]
 
 
 def _tries(stage: Stage) -> Iterator[Try]:
-    readers = readers_of(stage)
+    readers = find_readers(stage)
     if readers:
         names = ", ".join(op.name for op in readers)
         yield f"for {names}", lambda one: one.schedule.cache_read(one.op.output(0), "local", readers)
@@ -53,7 +53,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     tries=_tries,
     draw=_draw,
     weight=5,
-    foreign={"tensor": TENSORS, "scope": SCOPE, "readers": TENSORS, "reindex": one_of(True, False)},
+    foreign={"tensor": TENSORS, "scope": SCOPE, "readers": TENSORS, "reindex": require_one(True, False)},
 )
 def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any = (), reindex: bool = False) -> Tensor:
     """A copy of `tensor` in the memory `scope`, which `readers` read in its place.
@@ -93,8 +93,10 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any = ()
     stages = _reader_stages(schedule, current, readers)
     read = _first_read(stages, current) if reindex else None
     with schedule.compound("cache_read", tensor=tensor, scope=scope, readers=tuple(stages), reindex=reindex):
-        cache, at = (_copy_of(current, scope), ()) if read is None else _copy_of_reads(stages[0], current, read, scope)
-        schedule.insert_stage(schedule.place_of(source) + 1, cache.op, source).scope = scope
+        cache, at = (
+            (_build_copy(current, scope), ()) if read is None else _copy_of_reads(stages[0], current, read, scope)
+        )
+        schedule.insert_stage(schedule.find_place(source) + 1, cache.op, source).scope = scope
         schedule.rewrite(
             {
                 stage: stage.op.replace_inputs({current: cache})
@@ -106,8 +108,8 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any = ()
     return cache
 
 
-def _copy_of(tensor: Tensor, scope: str) -> Tensor:
-    axis = axes_over(tensor.shape, "ax")
+def _build_copy(tensor: Tensor, scope: str) -> Tensor:
+    axis = declare_axes(tensor.shape, "ax")
     name = f"{tensor.name}.{scope or 'global'}"
     return ComputeOp(name=name, source=user_source(), axis=axis, body=(ProducerLoad(tensor, axis),)).output(0)
 
@@ -116,7 +118,9 @@ def _copy_of_reads(stage: Stage, tensor: Tensor, read: Expr, scope: str) -> tupl
     """A tensor of what a stage reads of another at each of its axes, and those of them that it depends on."""
     used = set(post_order(read))
     at = tuple(axis for axis in (*stage.op.axis, *stage.op.reduce_axis) if axis in used)
-    fresh: dict[Var, Expr] = {axis: as_axis(axis, axis.dom, axis.name, "data") for axis in at if axis.dom is not None}
+    fresh: dict[Var, Expr] = {
+        axis: add_root_axis(axis, axis.dom, axis.name, "data") for axis in at if axis.dom is not None
+    }
     axis = tuple(each for each in fresh.values() if isinstance(each, IterVar))
     name = f"{tensor.name}.{scope or 'global'}"
     return ComputeOp(name=name, source=user_source(), axis=axis, body=(substitute(read, fresh),)).output(0), at
@@ -180,7 +184,7 @@ def _first_read(stages: list[Stage], tensor: Tensor) -> Expr:
 def _reader_stages(schedule: Schedule, tensor: Tensor, readers: Any) -> list[Stage]:
     """The stages of the readers, or of all, each once. Raises BadCacheRead where one does not read the tensor."""
     candidates = list(schedule[tensor].readers)  # now: to look at one may make it anew, and then it enters itself again
-    given = as_list(readers) or schedule.in_order(stage for stage in candidates if _reads(stage, tensor))
+    given = require_list(readers) or schedule.in_order(stage for stage in candidates if _reads(stage, tensor))
     stages = [reader if isinstance(reader, Stage) else schedule[reader] for reader in given]
     wrong = next((stage for stage in stages if not _reads(stage, tensor)), None)
     if wrong is not None or not stages:

@@ -20,9 +20,9 @@ from ..model.checks import check_scope
 from ..model.foreign import SCOPE, TENSORS
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.layout import (
-    as_axis,
+    add_root_axis,
     check_outputs,
-    guarded,
+    guard_value,
     move_attachments,
     range_conditions,
     refuse_dangling_predicate,
@@ -86,13 +86,13 @@ def cache_write(schedule: Schedule, tensor: Tensor | Sequence[Tensor], scope: st
     op = _check_cacheable(stage, tensors)
     ranges = declared_ranges(stage)
     data = [axis for axis in stage.leaf_iter_vars if axis.kind != "reduce"]
-    fresh = {axis: as_axis(axis, ranges[axis], f"{axis.name}.c", "data") for axis in data}
+    fresh = {axis: add_root_axis(axis, ranges[axis], f"{axis.name}.c", "data") for axis in data}
     with schedule.compound("cache_write", tensor=tensor, scope=scope):
         cache_op = _cache_op(stage, op, ranges, fresh, scope)
         copy_op = _copy_op(stage, op, ranges, data, cache_op)
-        cache = schedule.insert_stage(schedule.place_of(stage), cache_op, stage)
+        cache = schedule.insert_stage(schedule.find_place(stage), cache_op, stage)
         cache.scope = scope
-        _take_over(stage, op, cache, fresh)
+        _move_loops(stage, op, cache, fresh)
         _become_copy(stage, cache, copy_op, fresh)
     caches = [cache_op.output(tensor.value_index) for tensor in tensors]
     return caches[0] if isinstance(tensor, Tensor) else caches
@@ -181,7 +181,7 @@ def _cache_op(
         attrs=op.attrs,
         source=user_source(),
         axis=axis,
-        body=tuple(guarded(value, conditions) for value in moved.body),
+        body=tuple(guard_value(value, conditions) for value in moved.body),
     )
 
 
@@ -199,7 +199,7 @@ def _copy_op(
     return ComputeOp(name=op.name, tag=op.tag, attrs=op.attrs, source=op.source, axis=op.axis, body=body)
 
 
-def _take_over(stage: Stage, op: ComputeOp, cache: Stage, fresh: dict[IterVar, IterVar]) -> None:
+def _move_loops(stage: Stage, op: ComputeOp, cache: Stage, fresh: dict[IterVar, IterVar]) -> None:
     """Give the cache the loops over reduce axes, with what was done to them, in the order of all loops."""
     reduce_axes = spread_down(stage.relations, dict.fromkeys(op.reduce_axis, True), lambda a, b: a or b)
     kept: list[Relation] = [

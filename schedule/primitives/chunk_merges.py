@@ -18,7 +18,7 @@ from ...ir.structural import structural_key
 from ...ir.visit import rewrite, substitute
 from ...te.operation import ComputeOp, Operation
 from ...te.rewrite import inline
-from ..model.layout import as_axis
+from ..model.layout import add_root_axis
 
 __all__ = ["flatten_merge"]
 
@@ -42,7 +42,7 @@ def flatten_merge(outer: Operation, inner: ComputeOp, value: ComputeOp, extent: 
     if total is None:
         return None
     terms, length = total
-    each = as_axis(chunk, Range(const(0, chunk.dtype), index_ceildiv(terms, factor)), chunk.name, "reduce")
+    each = add_root_axis(chunk, Range(const(0, chunk.dtype), index_ceildiv(terms, factor)), chunk.name, "reduce")
     several = const(length // factor, chunk.dtype)
     moved: dict[Var, Expr] = {chunk: floordiv(each, several), part: floormod(each, several)}
     sources = tuple(substitute(substitute(source, within), moved) for source in parts.sources)

@@ -20,20 +20,20 @@ from ...ir.visit import substitute
 from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
 from ..errors import BadClone
-from ..model.checks import as_list
+from ..model.checks import require_list
 from ..model.foreign import TENSORS
-from ..model.layout import as_axis, check_outputs
+from ..model.layout import add_root_axis, check_outputs
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.schedule import Schedule
 from ..model.stage import Stage
-from .trials import readers_of
+from .trials import find_readers
 
 __all__ = ["clone_in"]
 
 
 def _tries(stage: Stage) -> Iterator[Try]:
-    readers = readers_of(stage)
+    readers = find_readers(stage)
     if readers:
         yield f"for {readers[-1].name}", lambda one: one.schedule.clone_in(list(one.op.outputs), readers[-1:])
 
@@ -91,22 +91,22 @@ def clone_in(schedule: Schedule, tensor: Tensor | Sequence[Tensor], readers: Any
         )
     chosen = _reader_stages(schedule, stage, readers)
     with schedule.compound("clone_in", tensor=tensor, readers=tuple(chosen)):
-        clone = _again(op)
-        schedule.insert_stage(schedule.place_of(stage) + 1, clone, stage).scope = stage.scope
+        clone = _rebuild(op)
+        schedule.insert_stage(schedule.find_place(stage) + 1, clone, stage).scope = stage.scope
         pairs = dict(zip(op.outputs, clone.outputs, strict=True))
         schedule.rewrite({reader: reader.op.replace_inputs(pairs) for reader in chosen})
     clones = [clone.output(tensor.value_index) for tensor in tensors]
     return clones[0] if isinstance(tensor, Tensor) else clones
 
 
-def _again(op: ComputeOp) -> ComputeOp:
+def _rebuild(op: ComputeOp) -> ComputeOp:
     """The same over axes of its own, which it has to itself wherever it is put."""
     renamed: dict[Var, Expr] = {}
 
     def fresh(axis: IterVar) -> IterVar:
         assert axis.dom is not None
         dom = Range(substitute(axis.dom.begin, renamed), substitute(axis.dom.extent, renamed))
-        renamed[axis] = renewed = as_axis(axis, dom, axis.name, axis.kind)
+        renamed[axis] = renewed = add_root_axis(axis, dom, axis.name, axis.kind)
         return renewed
 
     axes = tuple(map(fresh, op.axis))
@@ -130,7 +130,7 @@ def _again(op: ComputeOp) -> ComputeOp:
 
 def _reader_stages(schedule: Schedule, stage: Stage, readers: Any) -> list[Stage]:
     """The stages of the readers, each once. Raises BadClone where one does not read the stage, or nobody else is left."""
-    given = as_list(readers)
+    given = require_list(readers)
     chosen = list(dict.fromkeys(reader if isinstance(reader, Stage) else schedule[reader] for reader in given))
     actual = schedule.in_order(stage.readers)
     wrong = next((reader for reader in chosen if reader not in actual), None)

@@ -98,7 +98,7 @@ def why_not_inline(stage: Stage) -> tuple[str, str] | None:
             f"{caller.name} calls a tensor intrinsic on {name}, which reads memory",
             f"s[{name}].compute_at(s[{caller.name}], axis) keeps it close to where it is read",
         )
-    attached = next(iter(stage.schedule.computed_at(stage)), None)
+    attached = next(iter(stage.schedule.find_computed(stage)), None)
     if attached is not None:
         return (
             f"stage {attached.name} is computed at a loop of {name}, which would vanish",

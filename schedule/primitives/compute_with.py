@@ -32,19 +32,19 @@ def _others(stage: Stage) -> list[Stage]:
         and other.op.values
         and other.leaf_iter_vars
         and other.attach_type in ("root", "at")
-        and not any(each.reads(stage) or stage.reads(each) for each in _in_loops_of(other))
+        and not any(each.reads(stage) or stage.reads(each) for each in _collect_sharing(other))
     ]
 
 
-def _in_loops_of(stage: Stage) -> list[Stage]:
+def _collect_sharing(stage: Stage) -> list[Stage]:
     """A stage and those that are computed with it."""
-    return [stage, *(each for each in stage.schedule.computed_at(stage) if each.attach_type == "with")]
+    return [stage, *(each for each in stage.schedule.find_computed(stage) if each.attach_type == "with")]
 
 
 def _tries(stage: Stage) -> Iterator[Try]:
     if stage.op.values:
         for other in _others(stage):
-            at = stage.schedule.place_of(other)
+            at = stage.schedule.find_place(other)
             for axis in other.leaf_iter_vars[: len(stage.leaf_iter_vars)]:
                 yield (
                     f"{other.name}, {axis.name}",
@@ -111,7 +111,7 @@ def compute_with(stage: Stage, other: Stage, axis: IterVar) -> None:
             f"share a loop further out, or split loops of {stage.name} first",
         )
     for own, theirs in zip(stage.leaf_iter_vars[: place + 1], other.leaf_iter_vars, strict=False):
-        if not stage.attr(own).runs_as(other.attr(theirs)) and replace(stage.attr(own), notes=()).annotates_loop:
+        if not stage.attr(own).has_kind(other.attr(theirs)) and replace(stage.attr(own), notes=()).annotates_loop:
             refuse_lost_annotation(
                 stage, own, "cannot share", f"annotate {theirs.name} of {other.name}: that is how both run"
             )
@@ -148,7 +148,7 @@ def _check(stage: Stage, other: Stage) -> None:
             raise _bad(
                 stage, other, f"{each.name} is inlined, so it has no loops", f"s[{each.name}].compute_root() first"
             )
-    for each in _in_loops_of(other):
+    for each in _collect_sharing(other):
         first, second = (stage, each) if stage.reads(each) else (each, stage)
         if first.reads(second):
             raise _bad(
@@ -162,7 +162,7 @@ def _check(stage: Stage, other: Stage) -> None:
         raise _bad(
             stage, other, f"{leader} itself is computed with {where}", f"s[{name}].compute_with(s[{where}], axis)"
         )
-    follower = next(iter(_in_loops_of(stage)[1:]), None)
+    follower = next(iter(_collect_sharing(stage)[1:]), None)
     if follower is not None:
         raise _bad(
             stage,

@@ -16,7 +16,7 @@ from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..errors import BadGroup, CannotAttach
 from ..model.axes import outline
-from ..model.checks import as_list, wrong_stage
+from ..model.checks import require_list, wrong_stage
 from ..model.foreign import AXIS, FLAG, GROUP, STAGE, TENSORS
 from ..model.group import Group, chain
 from ..model.methods import GroupPrimitives, SchedulePrimitives
@@ -82,7 +82,7 @@ def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: 
     Raises BadGroup (TW0250), UnknownStage (TW0201).
     """
     ends, begins = (_stages(schedule, given, what) for given, what in ((outputs, "outputs"), (inputs, "inputs")))
-    members = [stage for stage in _between(schedule, ends, begins, bool(include_inputs)) if not stage.op.is_given]
+    members = [stage for stage in _find_between(schedule, ends, begins, bool(include_inputs)) if not stage.op.is_given]
     if not members:
         raise _bad(
             "no stage lies between them",
@@ -96,8 +96,8 @@ def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: 
         inside = chain(stage.group)
         depth = inside.index(outer) if outer is not None else len(inside)
         moved[inside[depth - 1] if depth else stage] = None
-    _check_whole(schedule, moved, members)
-    _check_placed_within(moved, members)
+    _check_complete(schedule, moved, members)
+    _check_contained(moved, members)
     schedule.record(
         "create_group",
         outputs=tuple(stage.op.output(0) for stage in ends),
@@ -125,7 +125,7 @@ def _names(stages: Sequence[Stage]) -> str:
 
 
 def _stages(schedule: Schedule, given: Any, what: str) -> list[Stage]:
-    listed = as_list(given)
+    listed = require_list(given)
     wrong = next((member for member in listed if not isinstance(member, (Tensor, Operation))), None)
     if wrong is not None or not listed:
         raise _bad(
@@ -136,7 +136,7 @@ def _stages(schedule: Schedule, given: Any, what: str) -> list[Stage]:
     return list(dict.fromkeys(schedule[member] for member in listed))
 
 
-def _between(schedule: Schedule, ends: list[Stage], begins: list[Stage], include_inputs: bool) -> list[Stage]:
+def _find_between(schedule: Schedule, ends: list[Stage], begins: list[Stage], include_inputs: bool) -> list[Stage]:
     """The stages on the ways from `begins` to `ends`, as TVM's GetSubGraph: nothing behind the begins is looked at."""
     edge = set(begins)
     seen: set[Stage] = set()
@@ -158,7 +158,7 @@ def _between(schedule: Schedule, ends: list[Stage], begins: list[Stage], include
     return [stage for stage in schedule.stages if stage in reaching and (include_inputs or stage not in edge)]
 
 
-def _check_whole(schedule: Schedule, moved: dict[Stage | Group, None], members: list[Stage]) -> None:
+def _check_complete(schedule: Schedule, moved: dict[Stage | Group, None], members: list[Stage]) -> None:
     """A group that would go into the new one goes as a whole."""
     for member in moved:
         if isinstance(member, Group):
@@ -171,7 +171,7 @@ def _check_whole(schedule: Schedule, moved: dict[Stage | Group, None], members: 
                 )
 
 
-def _check_placed_within(moved: dict[Stage | Group, None], members: list[Stage]) -> None:
+def _check_contained(moved: dict[Stage | Group, None], members: list[Stage]) -> None:
     """Check that stages placed at a loop stay within the group that it belongs to."""
     for member in moved:
         at = member.own_placement.stage
@@ -196,7 +196,7 @@ def compute_at(group: Group, parent: Stage, scope: IterVar) -> None:
         raise wrong_stage(group, parent, "cannot place")
     _check_parent(group, parent)
     for stage in group.schedule.stages:
-        if group.holds(stage) and _at_root_of(stage, group):
+        if group.holds(stage) and _is_at_root(stage, group):
             check_attachable(stage, parent, scope)
     group.schedule.record("compute_at", group=group, parent=parent, scope=scope)
     group.attach("at", parent, scope)
@@ -229,7 +229,7 @@ def _check_parent(group: Group, parent: Stage) -> None:
         )
 
 
-def _at_root_of(stage: Stage, group: Group) -> bool:
+def _is_at_root(stage: Stage, group: Group) -> bool:
     """Return whether the placement of `group` is that of a stage in it."""
     inside = chain(stage.group)
     return all(member.own_placement.type == "root" for member in (stage, *inside[: inside.index(group)]))

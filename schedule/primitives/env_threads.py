@@ -10,7 +10,7 @@ from ...te.axis import thread_axis
 from ..errors import BadEnvThreads
 from ..model.attributes import IterAttr
 from ..model.axes import outline
-from ..model.checks import as_list
+from ..model.checks import require_list
 from ..model.foreign import THREADS
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -57,7 +57,7 @@ def env_threads(stage: Stage, threads: Sequence[IterVar] | IterVar) -> None:
 
     Raises BadEnvThreads (TW0260).
     """
-    given = as_list(threads)
+    given = require_list(threads)
     wanted = 's[scan].env_threads([te.thread_axis((0, 256), "threadIdx.x")])'
 
     def bad(reason: str, fix: str = wanted) -> BadEnvThreads:

@@ -27,7 +27,7 @@ from ...te.tensor import Tensor
 from ..errors import BadFactors
 from ..model.axes import refusal
 from ..model.foreign import PATH, TENSORS
-from ..model.inlining import expanded
+from ..model.inlining import expand_inlined
 from ..model.layout import check_outputs, refuse_dangling_predicate, retire
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -50,7 +50,7 @@ def _tries(stage: Stage) -> Iterator[Try]:
 def _draw(drawer: Drawer) -> Attempt | None:
     stage = drawer.some_stage(
         lambda stage: (
-            not stage.is_scheduled() and not stage.schedule.placed_at(stage) and len(factors_of_sum(stage) or ()) > 1
+            not stage.is_scheduled() and not stage.schedule.find_placed(stage) and len(factors_of_sum(stage) or ()) > 1
         )
     )
     if stage is None:
@@ -67,7 +67,7 @@ def factors_of_sum(stage: Stage) -> list[Expr] | None:
     op = stage.op.as_compute
     if op is None or op.calls_intrinsic or op.num_outputs > 1 or op.reduction is None:
         return None
-    reduction = expanded(stage)
+    reduction = expand_inlined(stage)
     if (
         not isinstance(reduction, Reduce)
         or not is_sum(reduction)
@@ -120,13 +120,13 @@ def factor(schedule: Schedule, tensor: Tensor, path: Sequence[tuple[int, int]]) 
     with schedule.compound("factor", tensor=tensor, path=pairs):
         op = stage.op.as_compute
         assert op is not None
-        tree = _Tree(op, cast(Reduce, expanded(stage)))
+        tree = _Tree(op, cast(Reduce, expand_inlined(stage)))
         whole = tree.build([_Operand(each, _find_axes(each)) for each in factors], pairs)
         reduced = {*whole.reduce_axis}
         gone = [axis for axis in op.reduce_axis if axis not in reduced]
         retire(schedule, gone, f"was an axis of {stage.name} until factor gave its sum to another stage{{at}}")
         for each in tree.made:
-            schedule.insert_stage(schedule.place_of(stage), each, stage)
+            schedule.insert_stage(schedule.find_place(stage), each, stage)
         schedule.rewrite({}, anew={stage: whole})
         if op.values[0].dtype.is_float:
             schedule.losses.append(f"the terms of {stage.name} are products of sums, which are rounded before")
@@ -149,7 +149,7 @@ def _check(stage: Stage) -> list[Expr]:
         raise _bad(
             stage, f"there are {len(factors)} factors", f"at most {MOST}; name a part of them a tensor of its own"
         )
-    if stage.is_scheduled() or stage.schedule.placed_at(stage) or stage.attach_type in ("inline", "inlined"):
+    if stage.is_scheduled() or stage.schedule.find_placed(stage) or stage.attach_type in ("inline", "inlined"):
         raise _bad(stage, "its loops are scheduled already, and each sum has loops of its own", "call factor first")
     refuse_dangling_predicate(stage, stage.op.axis, BadFactors, "cannot factor")
     return factors

@@ -41,7 +41,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
 def _some_steps(stage: Stage) -> list[list[int]] | None:
     """Steps that a transform can take; None where it cannot, or is none."""
     points = fourier_points(stage)
-    if points is None or stage.is_scheduled() or stage.schedule.placed_at(stage):
+    if points is None or stage.is_scheduled() or stage.schedule.find_placed(stage):
         return None
     found: list[int] = []
     left = points
@@ -120,7 +120,7 @@ def fast_fourier(schedule: Schedule, tensor: Tensor, steps: Sequence[Sequence[in
     op = stage.op.as_compute
     if points is None or data is None or op is None:
         raise _bad(stage, "it is no result of a discrete Fourier transform of known length", "topi.dft(re, im)")
-    if stage.is_scheduled() or schedule.placed_at(stage):
+    if stage.is_scheduled() or schedule.find_placed(stage):
         raise _bad(stage, "its loops are scheduled already", "call fast_fourier first")
     both = _check_steps(stage, steps, points)
     refuse_dangling_predicate(stage, (), BadFourier, "cannot transform")
@@ -134,7 +134,7 @@ def fast_fourier(schedule: Schedule, tensor: Tensor, steps: Sequence[Sequence[in
         made = declare(op.name, data, op.output(0).shape, transform, op.output(0).dtype, op.source)
         tables = [each for each in made.input_tensors if each.op.constant is not None and each is not data]
         for table in tables:
-            schedule.insert_stage(schedule.place_of(stage), table.op, stage)
+            schedule.insert_stage(schedule.find_place(stage), table.op, stage)
         schedule.rewrite({}, anew={stage: made})
         _drop(schedule, parts)
         schedule.losses.append(f"{stage.name} is computed by other sums than those of its matrix")
@@ -184,5 +184,5 @@ def _drop(schedule: Schedule, parts: Sequence[Stage]) -> None:
     """Take away what is read no longer."""
     schedule.refresh()
     for each in parts:
-        if not each.readers and not each.is_output and not schedule.placed_at(each) and each.group is None:
+        if not each.readers and not each.is_output and not schedule.find_placed(each) and each.group is None:
             schedule.drop_stage(each)

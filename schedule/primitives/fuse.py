@@ -15,8 +15,8 @@ from ..model.axes import (
     dependences,
     derived_roots,
     find_leaf,
+    find_place,
     outline,
-    place_of,
     refuse_lost_annotation,
 )
 from ..model.foreign import AXES
@@ -75,7 +75,7 @@ def fuse(stage: Stage, *axes: IterVar) -> IterVar:
     # TVM takes the first two in either order; whatever follows lies inside.
     in_order = sorted(places[:2]) + places[2:]
     if in_order != list(range(first, first + len(axes))):
-        raise _apart(stage, axes, places)
+        raise _not_adjacent_error(stage, axes, places)
     ordered = stage.leaf_iter_vars[first : first + len(axes)]
     if len(axes) > 1:
         for axis in ordered:
@@ -93,7 +93,7 @@ def _refuse_dependent(stage: Stage, axes: list[IterVar]) -> None:
     """Loops of which one's extent changes with another have no product to run over."""
     roots = [root for axis in axes for root in derived_roots(stage, axis)]
     for first, second in dependences(stage):
-        if place_of(roots, first) >= 0 and place_of(roots, second) >= 0:
+        if find_place(roots, first) >= 0 and find_place(roots, second) >= 0:
             raise FuseApart(
                 f"cannot fuse {', '.join(axis.name for axis in axes)} of stage {stage.name}",
                 declared=stage.op.source,
@@ -123,7 +123,7 @@ def _unit_loop(stage: Stage) -> IterVar:
     return unit
 
 
-def _apart(stage: Stage, axes: tuple[IterVar, ...], places: list[int]) -> FuseApart:
+def _not_adjacent_error(stage: Stage, axes: tuple[IterVar, ...], places: list[int]) -> FuseApart:
     names = ", ".join(axis.name for axis in axes)
     if len(set(places)) < len(places):
         twice = next(axis.name for at, axis in enumerate(axes) if places[at] in places[:at])

@@ -13,18 +13,18 @@ from math import prod
 from ...arguments import is_sequence
 from ...errors import user_source
 from ...ir.expr import Cast, Expr, IterKind, IterVar, Mul, Node, ProducerLoad, Range
-from ...ir.ops import all_of, cast, const, floordiv, floormod, if_then_else
+from ...ir.ops import cast, conjunction, const, floordiv, floormod, if_then_else
 from ...ir.visit import post_order, rewrite, substitute
 from ...te.factors import factors
 from ...te.operation import ComputeOp, Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ...te.tf32 import within_tf32
+from ...te.tf32 import unwrap_tf32
 from ..errors import BadMatrix
 from ..model.axes import outline
-from ..model.foreign import AXES, FLAG, FLAGS, SIZES, TENSORS, either, one_of
-from ..model.inlining import expanded, inlined_into
-from ..model.layout import as_axis, check_outputs, refuse_dangling_predicate, retire
+from ..model.foreign import AXES, FLAG, FLAGS, SIZES, TENSORS, either, require_one
+from ..model.inlining import expand_inlined, find_inlined
+from ..model.layout import add_root_axis, check_outputs, refuse_dangling_predicate, retire
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.schedule import Schedule
@@ -55,7 +55,7 @@ class _Product:
 
 
 def _tries(stage: Stage) -> Iterator[Try]:
-    sides = None if stage.is_scheduled() or stage.schedule.placed_at(stage) else _sides_of(stage)
+    sides = None if stage.is_scheduled() or stage.schedule.find_placed(stage) else _find_sides(stage)
     if sides is not None:
         rows, columns = sides
         yield (
@@ -66,11 +66,13 @@ def _tries(stage: Stage) -> Iterator[Try]:
 
 def _draw(drawer: Drawer) -> Attempt | None:
     stage = drawer.some_stage(
-        lambda stage: not stage.is_scheduled() and not stage.schedule.placed_at(stage) and _sides_of(stage) is not None
+        lambda stage: (
+            not stage.is_scheduled() and not stage.schedule.find_placed(stage) and _find_sides(stage) is not None
+        )
     )
     if stage is None:
         return None
-    rows, columns = _sides_of(stage) or ([], [])
+    rows, columns = _find_sides(stage) or ([], [])
     padding = [drawer.pick([1, 4, 16, 3]) for _ in range(3)]
     turned, kinds = [drawer.chance(0.5), drawer.chance(0.5)], [False, True, *([WIDER] if _are_narrow(stage.op) else [])]
     converted = drawer.pick(kinds)
@@ -93,7 +95,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
         "columns": AXES,
         "padding": SIZES,
         "turned": FLAGS,
-        "converted": either(FLAG, one_of(WIDER)),
+        "converted": either(FLAG, require_one(WIDER)),
     },
 )
 def matricize(
@@ -129,7 +131,7 @@ def matricize(
         raise _bad(
             stage, f"its elements are to be converted to {converted}"[:200], 'converted=True, or "int16" for bytes'
         )
-    product = _checked(stage, rows, columns, converted is True)
+    product = _check_product(stage, rows, columns, converted is True)
     if converted == WIDER:
         if not _are_narrow(stage.op):
             raise _bad(stage, "what it multiplies is no bytes that are converted", "converted=True")
@@ -158,7 +160,7 @@ def matricize(
         ]
         result = _result(product, sides, padding)
         for made in (*sides, result):
-            schedule.insert_stage(schedule.place_of(stage), made, stage)
+            schedule.insert_stage(schedule.find_place(stage), made, stage)
         at = {axis: axis for axis in product.op.axis}
         index = [*product.outer, *(_flat(axes, at) for axes in (product.rows, product.columns))]
         copied = ComputeOp(
@@ -192,11 +194,11 @@ def _sides(op: ComputeOp, as_converted: bool = False) -> tuple[Expr, Expr] | Non
     any other factor itself, where it reads a tensor."""
     sides: list[Expr] = []
     for factor in factors(op) or ():
-        value = within_tf32(factor if as_converted else _stored(factor))
+        value = unwrap_tf32(factor if as_converted else _find_converted(factor))
         if isinstance(value, ProducerLoad) and isinstance(value.producer, Tensor):
             sides.append(value)
         elif any(isinstance(node, ProducerLoad) for node in post_order(factor)):
-            sides.append(factor if as_converted else _stored(factor))
+            sides.append(factor if as_converted else _find_converted(factor))
     return (sides[0], sides[1]) if len(sides) == 2 else None
 
 
@@ -205,41 +207,41 @@ def _are_narrow(op: Operation) -> bool:
     both = factors(op)
     return both is not None and all(
         isinstance(factor, Cast)
-        and isinstance(_stored(factor), ProducerLoad)
-        and str(_stored(factor).dtype) in ("int8", "uint8", WIDER)
+        and isinstance(_find_converted(factor), ProducerLoad)
+        and str(_find_converted(factor).dtype) in ("int8", "uint8", WIDER)
         for factor in both
     )
 
 
-def _stored(factor: Expr) -> Expr:
+def _find_converted(factor: Expr) -> Expr:
     """Return the converted operand."""
     while isinstance(factor, Cast):
         factor = factor.value
     return factor
 
 
-def _axes_of(side: Expr) -> set[IterVar]:
+def _collect_axes(side: Expr) -> set[IterVar]:
     return {node for node in post_order(side) if isinstance(node, IterVar)}
 
 
-def _sides_of(stage: Stage) -> tuple[list[IterVar], list[IterVar]] | None:
+def _find_sides(stage: Stage) -> tuple[list[IterVar], list[IterVar]] | None:
     """The axes that each factor alone is read along; None where the operation is no product."""
     op = stage.op.as_compute
     sides = None if op is None else _sides(op)
     if op is None or sides is None or any(not constant_extent(axis) for axis in (*op.axis, *op.reduce_axis)):
         return None
-    left, right = map(_axes_of, sides)
+    left, right = map(_collect_axes, sides)
     if not (left | right).issuperset((*op.axis, *op.reduce_axis)):
         return None
     return [axis for axis in op.axis if axis in left - right], [axis for axis in op.axis if axis in right - left]
 
 
-def _checked(stage: Stage, rows: Sequence[IterVar], columns: Sequence[IterVar], converted: bool) -> _Product:
+def _check_product(stage: Stage, rows: Sequence[IterVar], columns: Sequence[IterVar], converted: bool) -> _Product:
     if not is_sequence(rows) or not is_sequence(columns):
         raise _bad(stage, "its rows and its columns are lists of axes", "s[C].matricize([i], [j])")
     op = stage.op.as_compute
-    if op is not None and op.num_outputs == 1 and inlined_into(stage):
-        op = replace(op, body=(expanded(stage),))
+    if op is not None and op.num_outputs == 1 and find_inlined(stage):
+        op = replace(op, body=(expand_inlined(stage),))
     sides = None if op is None else _sides(op, converted)
     if op is None or sides is None:
         raise _bad(
@@ -248,7 +250,7 @@ def _checked(stage: Stage, rows: Sequence[IterVar], columns: Sequence[IterVar], 
     if (
         stage.relations
         or stage.iter_var_attrs
-        or stage.schedule.placed_at(stage)
+        or stage.schedule.find_placed(stage)
         or stage.attach_type in ("inline", "inlined")
     ):
         raise _bad(stage, "its loops are scheduled already, or it is inlined", "call matricize first")
@@ -257,9 +259,11 @@ def _checked(stage: Stage, rows: Sequence[IterVar], columns: Sequence[IterVar], 
     unknown = next((axis for axis in axes if not constant_extent(axis)), None)
     if unknown is not None:
         raise _bad(stage, f"the extent of {unknown.name} is no number above 0", "give it a constant extent")
-    if any(axis in _axes_of(sides[1]) for axis in rows) or any(axis in _axes_of(sides[0]) for axis in columns):
+    if any(axis in _collect_axes(sides[1]) for axis in rows) or any(
+        axis in _collect_axes(sides[0]) for axis in columns
+    ):
         sides = sides[1], sides[0]
-    left, right = map(_axes_of, sides)
+    left, right = map(_collect_axes, sides)
     for what, given, own, other in (("rows", rows, left, right), ("columns", columns, right, left)):
         wrong = next((axis for axis in given if axis not in op.axis or axis not in own or axis in other), None)
         if wrong is not None or len(set(given)) < len(given):
@@ -284,7 +288,7 @@ def _size(axes: Sequence[IterVar]) -> int:
     return prod(constant_extent(axis) or 1 for axis in axes)
 
 
-def _padded(axes: Sequence[IterVar], to: int) -> int:
+def _pad(axes: Sequence[IterVar], to: int) -> int:
     return -(-_size(axes) // to) * to
 
 
@@ -293,7 +297,7 @@ def _fresh(name: str, extent: int, like: Sequence[IterVar], kind: IterKind = "da
     return IterVar(name, dtype, Range(const(0, dtype), const(extent, dtype)), kind)
 
 
-def _apart(axes: Sequence[IterVar], number: Expr) -> dict[IterVar, Expr]:
+def _split_number(axes: Sequence[IterVar], number: Expr) -> dict[IterVar, Expr]:
     """The values of axes that are one number together, the last moving fastest."""
     values: dict[IterVar, Expr] = {}
     step = 1
@@ -320,15 +324,15 @@ def _matrix(
     terms_first: bool,
 ) -> ComputeOp:
     """Return one factor as a matrix, over the outer axes that it depends on, its own side and the terms."""
-    read = _axes_of(factor)
+    read = _collect_axes(factor)
     outer = {
-        axis: as_axis(axis, axis.dom, axis.name, "data")
+        axis: add_root_axis(axis, axis.dom, axis.name, "data")
         for axis in product.outer
         if axis in read and axis.dom is not None
     }
-    number = _fresh("i" if side is product.rows else "j", _padded(side, sizes[0]), side)
-    term = _fresh("k", _padded(product.summed, sizes[1]), product.summed)
-    values: dict[IterVar, Expr] = {**outer, **_apart(side, number), **_apart(product.summed, term)}
+    number = _fresh("i" if side is product.rows else "j", _pad(side, sizes[0]), side)
+    term = _fresh("k", _pad(product.summed, sizes[1]), product.summed)
+    values: dict[IterVar, Expr] = {**outer, **_split_number(side, number), **_split_number(product.summed, term)}
     value: Expr = substitute(factor, {axis: each for axis, each in values.items() if axis in read})
     if product.widened:
         value = cast(value, WIDER)
@@ -338,8 +342,8 @@ def _matrix(
         if constant_extent(axis) != _size(axes)
     ]
     if inside:
-        value = if_then_else(all_of(*inside), value, const(0, value.dtype))
-    element = _stored(factor)
+        value = if_then_else(conjunction(*inside), value, const(0, value.dtype))
+    element = _find_converted(factor)
     which = ".a" if side is product.rows else ".b"
     name = element.producer.name if isinstance(element, ProducerLoad) else product.op.name + which
     last = (term, number) if terms_first else (number, term)
@@ -350,13 +354,13 @@ def _result(product: _Product, sides: Sequence[ComputeOp], padding: Sequence[int
     """The product of the two matrices."""
     op, reduction = product.op, product.op.reduction
     assert reduction is not None
-    outer = {axis: as_axis(axis, axis.dom, axis.name, "data") for axis in product.outer if axis.dom is not None}
-    i = _fresh("i", _padded(product.rows, padding[0]), product.rows)
-    j = _fresh("j", _padded(product.columns, padding[1]), product.columns)
-    k = _fresh("k", _padded(product.summed, padding[2]), product.summed, "reduce")
+    outer = {axis: add_root_axis(axis, axis.dom, axis.name, "data") for axis in product.outer if axis.dom is not None}
+    i = _fresh("i", _pad(product.rows, padding[0]), product.rows)
+    j = _fresh("j", _pad(product.columns, padding[1]), product.columns)
+    k = _fresh("k", _pad(product.summed, padding[2]), product.summed, "reduce")
     reads: dict[int, ProducerLoad] = {}
     for factor, side, number in zip(product.sides, sides, (i, j), strict=True):
-        own = [outer[axis] for axis in product.outer if axis in _axes_of(factor)]
+        own = [outer[axis] for axis in product.outer if axis in _collect_axes(factor)]
         last = (number, k) if side.axis[-1].name == "k" else (k, number)
         reads[id(factor)] = ProducerLoad(side.output(0), (*own, *last))
 

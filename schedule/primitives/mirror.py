@@ -19,7 +19,7 @@ from ...ir.stmt import If, Stmt
 from ...ir.structural import own_key, structural_key
 from ...ir.visit import children, post_order, substitute
 from ...te.rewrite import collect_loads, inline
-from ...te.tensor import tensor_of
+from ...te.tensor import find_tensor
 from ..errors import BadMirror
 from ..lowering.errors import CannotMirror
 from ..lowering.extension import Extension
@@ -28,7 +28,7 @@ from ..lowering.nest import Nest
 from ..lowering.stage_bounds import Bounds, Loop, StageBounds
 from ..model.axes import outline
 from ..model.foreign import AXIS
-from ..model.inlining import expanded
+from ..model.inlining import expand_inlined
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.stage import Stage
@@ -70,7 +70,7 @@ def _likeness(a: Expr, b: Expr) -> int:
 def is_symmetric(stage: Stage, i: IterVar, j: IterVar) -> bool:
     """Return whether the elements of a stage have the same bits when two of its axes are exchanged, as far as its expression shows, with
     those of what it reads if need be."""
-    value, exchange = expanded(stage), dict[Var, Expr]({i: j, j: i})
+    value, exchange = expand_inlined(stage), dict[Var, Expr]({i: j, j: i})
     for _ in range(LOOKED_THROUGH):
         if sum(1 for _ in post_order(value)) > MOST_NODES:
             return False
@@ -78,7 +78,7 @@ def is_symmetric(stage: Stage, i: IterVar, j: IterVar) -> bool:
             return True
         computed = [
             tensor
-            for tensor in dict.fromkeys(map(tensor_of, collect_loads(value)))
+            for tensor in dict.fromkeys(map(find_tensor, collect_loads(value)))
             if tensor.op.as_compute is not None and tensor.op.num_outputs == 1 and not tensor.op.calls_intrinsic
         ]
         for tensor in computed:

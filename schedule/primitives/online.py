@@ -29,11 +29,11 @@ from ...te.reduce import comm_reducer
 from ...te.rewrite import collect_loads, rewrite_reduction
 from ...te.shape import constant_extent
 from ...te.softmax_sums import WeightedSum, rows_of_total, weighted_sum
-from ...te.tensor import Tensor, tensor_of
+from ...te.tensor import Tensor, find_tensor
 from ..errors import BadOnline
 from ..model.axes import refusal
 from ..model.foreign import NOTHING, TENSORS, either, integer
-from ..model.layout import as_axis, check_outputs, retire
+from ..model.layout import add_root_axis, check_outputs, retire
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.schedule import Schedule
@@ -91,14 +91,14 @@ def online(schedule: Schedule, tensor: Tensor, factor: int, into: Tensor | None 
     (TW0201), WrongArgument (TW0222).
     """
     stage, _ = check_outputs(schedule, tensor, BadOnline, "cannot compute by chunks")
-    found = _checked(stage, factor)
+    found = _check_weighted_sum(stage, factor)
     total = _total(stage, found)
     with schedule.compound("online", tensor=tensor, factor=factor, into=into):
         chunks = _Chunks(found, total, factor)
         made = chunks.operations()
-        before = _between(stage, found, total)
+        before = _find_between(stage, found, total)
         for each in made:
-            schedule.insert_stage(schedule.place_of(stage), each, stage)
+            schedule.insert_stage(schedule.find_place(stage), each, stage)
         whole = stage.op.output(0)
         readers = {each: op for each in list(stage.readers) if (op := chunks.reader(each.op, whole)) is not None}
         retire(schedule, stage.op.reduce_axis, f"was an axis of {stage.name} until online made chunks of it{{at}}")
@@ -144,7 +144,7 @@ def _bad(stage: Stage, reason: str, fix: str) -> BadOnline:
     )
 
 
-def _checked(stage: Stage, factor: int) -> WeightedSum:
+def _check_weighted_sum(stage: Stage, factor: int) -> WeightedSum:
     op, found = stage.op, weighted_sum(stage.op)
     if found is None or op.as_compute is None:
         raise _bad(
@@ -154,7 +154,7 @@ def _checked(stage: Stage, factor: int) -> WeightedSum:
         )
     if not 1 <= factor <= LONGEST:
         raise _bad(stage, f"a chunk would have {factor} terms", f"a factor from 1 to {LONGEST}")
-    if stage.is_scheduled() or stage.schedule.placed_at(stage) or stage.group is not None:
+    if stage.is_scheduled() or stage.schedule.find_placed(stage) or stage.group is not None:
         raise _bad(stage, "its loops are scheduled already", "call online first")
     rows = found.weights.axes
     own = {node for node in post_order(found.weights.power) if isinstance(node, IterVar)}.difference({found.axis})
@@ -183,9 +183,9 @@ def _total(stage: Stage, found: WeightedSum) -> tuple[Operation, dict[IterVar, I
     raise _bad(stage, "nothing adds its weights up", "let another stage have total[i] = sum over j of weight[i, j]")
 
 
-def _between(stage: Stage, found: WeightedSum, total: tuple[Operation, Mapping[IterVar, IterVar]]) -> list[Stage]:
+def _find_between(stage: Stage, found: WeightedSum, total: tuple[Operation, Mapping[IterVar, IterVar]]) -> list[Stage]:
     """The stages from the maximum on that the weighted sum is computed from, and the total, the last first."""
-    peak = stage.schedule[tensor_of(found.weights.peak)]
+    peak = stage.schedule[find_tensor(found.weights.peak)]
     stages, waiting = {peak, stage.schedule[total[0]]}, [stage]
     while waiting:
         for producer in waiting.pop().producers:
@@ -210,7 +210,7 @@ def _drop(
 ) -> None:
     """Take away what is read no longer. Raises BadOnline where the maximum or the total is."""
     schedule.refresh()
-    needed = {tensor_of(found.weights.peak).op, total[0]}
+    needed = {find_tensor(found.weights.peak).op, total[0]}
     for each in between:
         if each.readers or each.is_output:
             if each.op in needed or each.is_output:
@@ -219,7 +219,7 @@ def _drop(
                     stage, f"{each.name} is wanted whole, by {names}", f"read it where {stage.name} is read, row by row"
                 )
             continue
-        if schedule.placed_at(each) or each.group is not None:
+        if schedule.find_placed(each) or each.group is not None:
             raise _bad(stage, f"{each.name} would be gone, and other stages are computed at it", "call online first")
         schedule.drop_stage(each)
 
@@ -258,23 +258,23 @@ class _Chunks:
     def operations(self) -> list[ComputeOp]:
         """Return the operations computed of each chunk, in order, and those that merge them."""
         weights, c, t, kind = self.weights, self.axes.chunk, self.axes.term, self.weights.power.dtype
-        scores = self._within(weights.value, const(-math.inf, kind))
-        made = [self._made("scores", [c, *self.rows, t], scores)]
+        scores = self._restrict(weights.value, const(-math.inf, kind))
+        made = [self._build("scores", [c, *self.rows, t], scores)]
         own = self._read("scores", [c, *self.rows, t])
-        peak = self._reduced(tensor_of(weights.peak).op, weights.source_of(own))
-        made.append(self._made("peak", [c, *self.rows], peak))
+        peak = self._reduce_chunk(find_tensor(weights.peak).op, weights.find_source(own))
+        made.append(self._build("peak", [c, *self.rows], peak))
         largest: Expr = self._read("peak", [c, *self.rows])
         if not weights.is_bounded:  # a chunk of which no term counts
             largest = Max(largest, min_value(str(kind)))
-        made.append(self._made("weight", [c, *self.rows, t], weights.power_of(own - largest)))
+        made.append(self._build("weight", [c, *self.rows, t], weights.find_power(own - largest)))
         weight = self._read("weight", [c, *self.rows, t])
         multiplied: Expr = weight
         if weights.stored is not None:
-            made.append(self._made("rounded", [c, *self.rows, t], Cast(weight, weights.stored)))
+            made.append(self._build("rounded", [c, *self.rows, t], Cast(weight, weights.stored)))
             multiplied = Cast(self._read("rounded", [c, *self.rows, t]), kind)
-        made.append(self._made("total", [c, *self.rows], self._reduced(self.total, weight)))
-        factor = _stored(self.found.factor)
-        factor = self._within(factor, const(0, factor.dtype))
+        made.append(self._build("total", [c, *self.rows], self._reduce_chunk(self.total, weight)))
+        factor = _find_stored(self.found.factor)
+        factor = self._restrict(factor, const(0, factor.dtype))
         read = {node for node in post_order(factor) if isinstance(node, IterVar)}
         over = [
             c,
@@ -282,17 +282,17 @@ class _Chunks:
             t,
             *(axis for axis in self.op.axis if axis not in self.rows),
         ]
-        made.append(self._made("factor", over, factor))
-        part = self._reduced(self.op, Mul(multiplied, cast(self._read("factor", over), kind)))
-        made.append(self._made("part", [c, *self.op.axis], part))
-        return [*made, self._merged()]
+        made.append(self._build("factor", over, factor))
+        part = self._reduce_chunk(self.op, Mul(multiplied, cast(self._read("factor", over), kind)))
+        made.append(self._build("part", [c, *self.op.axis], part))
+        return [*made, self._merge()]
 
-    def _within(self, value: Expr, otherwise: Expr) -> Expr:
+    def _restrict(self, value: Expr, otherwise: Expr) -> Expr:
         """A value of a term; of none behind the last another one."""
         there = substitute(value, {self.found.axis: self.place})
         return there if self.is_whole else if_then_else(self.place < self.extent, there, otherwise)
 
-    def _reduced(self, like: Operation, source: Expr) -> Reduce:
+    def _reduce_chunk(self, like: Operation, source: Expr) -> Reduce:
         """A reduction of the terms of a chunk, as another one is."""
         assert like.reduction is not None
         return replace(
@@ -302,7 +302,7 @@ class _Chunks:
     def _read(self, name: str, at: Sequence[Expr]) -> ProducerLoad:
         return ProducerLoad(self.tensors[name], tuple(at))
 
-    def _made(self, name: str, over: Sequence[IterVar], *body: Expr) -> ComputeOp:
+    def _build(self, name: str, over: Sequence[IterVar], *body: Expr) -> ComputeOp:
         """An operation over these axes, which become others."""
         new: dict[Var, Expr] = {}
         axes: list[list[IterVar]] = [[], []]
@@ -311,7 +311,7 @@ class _Chunks:
             for each in group:
                 assert each.dom is not None
                 within = Range(substitute(each.dom.begin, new), substitute(each.dom.extent, new))
-                axes[at].append(as_axis(each, within, each.name, "reduce" if at else "data"))
+                axes[at].append(add_root_axis(each, within, each.name, "reduce" if at else "data"))
                 new[each] = axes[at][-1]
         values: tuple[Expr, ...] = tuple(substitute(value, new) for value in body)
         if isinstance(whole := values[0], Reduce):
@@ -322,14 +322,14 @@ class _Chunks:
         self.tensors[name] = op.output(0)
         return op
 
-    def _merged(self) -> ComputeOp:
+    def _merge(self) -> ComputeOp:
         """The largest maximum, the total and the sum of all chunks."""
         c, kind = self.axes.chunk, self.weights.power.dtype
 
         def merge(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, Expr, Expr]:
             both = Max(a[0], b[0])
             left, right = (
-                select(one[0] >= both, const(1, kind), self.weights.power_of(one[0] - both)) for one in (a, b)
+                select(one[0] >= both, const(1, kind), self.weights.find_power(one[0] - both)) for one in (a, b)
             )
             return both, fma(a[1], left, b[1] * right), fma(a[2], left, b[2] * right)
 
@@ -343,9 +343,9 @@ class _Chunks:
         seen = replace(c, dom=Range(c.dom.begin, index_ceildiv(self.extent, self.factor)))
         moved = tuple(substitute(source, {c: seen}) for source in sources)
         whole = Reduce(combiner, moved, (seen,), TRUE)
-        return self._made("merged", list(self.op.axis), *(replace(whole, value_index=at) for at in range(3)))
+        return self._build("merged", list(self.op.axis), *(replace(whole, value_index=at) for at in range(3)))
 
-    def _of_row(self, at: Sequence[Expr], value: int) -> Expr:
+    def _read_row(self, at: Sequence[Expr], value: int) -> Expr:
         """The largest maximum, or the total, of the row of an element; NaN, as exp(-inf - -inf) is, where no term counts."""
         op = self.tensors["merged"].op
         largest, total = (ProducerLoad(op.output(each), tuple(at)) for each in (0, 1))
@@ -357,14 +357,14 @@ class _Chunks:
         assert op is not None
         value: Expr = ProducerLoad(self.tensors["merged"].op.output(2), tuple(op.axis))
         if norm is not None:
-            total = self._of_row(op.axis, 1)
+            total = self._read_row(op.axis, 1)
 
             def rule(node: Node) -> Node | None:
                 return total if node is self.found.total else None
 
             value = replace(norm, a=value, b=rewrite(norm.b, rule))
         elif not self.weights.is_bounded:
-            largest = self._of_row(op.axis, 0)
+            largest = self._read_row(op.axis, 0)
             value = Add(value, largest - largest)
         return replace(op, body=(value,), tag="", algorithm="", attrs={})
 
@@ -379,7 +379,7 @@ class _Chunks:
         if compute is None:
             return None
         elements = [load.indices for load in collect_loads(*compute.body) if load.producer is result]
-        numbers = {self.total: (self.rows_of_total, 1), tensor_of(self.weights.peak).op: (self._rows_of_peak(), 0)}
+        numbers = {self.total: (self.rows_of_total, 1), find_tensor(self.weights.peak).op: (self._rows_of_peak(), 0)}
 
         def rule(node: Node) -> Node | None:
             if (
@@ -394,17 +394,17 @@ class _Chunks:
                 if all(
                     structural_key(at[self.op.axis.index(axis)]) == structural_key(index) for axis, index in own.items()
                 ):
-                    return self._of_row(at, value)
+                    return self._read_row(at, value)
             return None
 
         body = rewrite_reduction(compute.body, lambda value: rewrite(value, rule))
         return replace(compute, body=body) if body is not compute.body else None
 
     def _rows_of_peak(self) -> dict[IterVar, IterVar]:
-        return dict(zip(tensor_of(self.weights.peak).op.axis, self.weights.axes, strict=True))
+        return dict(zip(find_tensor(self.weights.peak).op.axis, self.weights.axes, strict=True))
 
 
-def _stored(factor: Expr) -> Expr:
+def _find_stored(factor: Expr) -> Expr:
     """Return the operand before its conversion for a product: of floats of fewer bits these are kept."""
     narrow = isinstance(factor, Cast) and factor.value.dtype.is_float and factor.value.dtype.bits < factor.dtype.bits
     return factor.value if isinstance(factor, Cast) and narrow else factor

@@ -12,7 +12,7 @@ from ..model.hybrid_loops import check_independent, share_nest
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
 from ..model.stage import Stage
-from ..model.term_order import race_over
+from ..model.term_order import race_error
 from .trials import each_loop
 
 __all__ = ["parallel"]
@@ -58,7 +58,7 @@ def parallel(stage: Stage, axis: IterVar) -> None:
     check_independent(stage, axis, "cannot make parallel")
     refuse_ordered(stage, [axis], "cannot make parallel")
     if axis.kind == "reduce":
-        raise race_over(
+        raise race_error(
             ParallelReduction, stage, axis, "cannot make", " parallel", "threads", "make a data axis parallel"
         )
     # Whatever surrounds this loop, or any loop of the stage: all of them are one nest.

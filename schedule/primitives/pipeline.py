@@ -34,7 +34,7 @@ from ...errors import user_source
 from ..errors import BadOverlap
 from ..lowering.ahead import Ahead
 from ..model.axes import outline
-from ..model.foreign import integer, one_of
+from ..model.foreign import integer, require_one
 from ..model.methods import StagePrimitives
 from ..model.overlap import Overlap
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -72,8 +72,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
     lowering=Ahead,
     foreign={
         "stages": integer(2, MOST_STAGES),
-        "by": one_of(*COPIES),
-        "warp_specialize": one_of(True, False),
+        "by": require_one(*COPIES),
+        "warp_specialize": require_one(True, False),
         "cluster": integer(1, MOST_BLOCKS),
     },
 )
@@ -110,24 +110,24 @@ def pipeline(stage: Stage, stages: int, by: str = "cp.async", warp_specialize: b
     """
     roles = f's[{stage.name}].pipeline({stages!r}, by="tma", warp_specialize=True'
     if warp_specialize and by != "tma":
-        raise _refused(stage, "only the copy engine is asked by warps of their own", f"{roles})")
+        raise _refusal(stage, "only the copy engine is asked by warps of their own", f"{roles})")
     if isinstance(cluster, bool) or cluster not in CLUSTERS or (cluster > 1 and not warp_specialize):
         alone = ", and no warps of their own ask for copies" if cluster in CLUSTERS else ""
-        raise _refused(
+        raise _refusal(
             stage,
             f"clusters of {cluster!r} blocks copy it"[:200] + alone,
             f"{roles}, cluster=2)",
             f"{', '.join(map(str, CLUSTERS))}, where warps of their own ask for copies",
         )
     if by not in COPIES:
-        raise _refused(
+        raise _refusal(
             stage,
             f"nothing copies by {by!r}",
             f's[{stage.name}].pipeline({stages!r}, by="tma")',
             ", ".join(map(repr, COPIES)),
         )
     if isinstance(stages, bool) or not isinstance(stages, int) or not 2 <= stages <= MOST_STAGES:
-        raise _refused(
+        raise _refusal(
             stage,
             f"it is to have {stages!r} stages",
             f"s[{stage.name}].pipeline(3)",
@@ -154,7 +154,7 @@ def pipeline(stage: Stage, stages: int, by: str = "cp.async", warp_specialize: b
     set_overlap(stage, overlap, stages=stages, **said)
 
 
-def _refused(stage: Stage, reason: str, fix: str, allowed: str = "") -> BadOverlap:
+def _refusal(stage: Stage, reason: str, fix: str, allowed: str = "") -> BadOverlap:
     return BadOverlap(
         f"cannot give stage {stage.name} a pipeline",
         reason=reason[:250],

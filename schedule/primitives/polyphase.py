@@ -31,14 +31,14 @@ from ...te.tensor import Tensor
 from ..errors import BadPhases
 from ..model.axes import refusal
 from ..model.foreign import AXIS, TENSORS, integer
-from ..model.inlining import expanded
-from ..model.layout import as_axis, check_outputs, refuse_dangling_predicate, retire
+from ..model.inlining import expand_inlined
+from ..model.layout import add_root_axis, check_outputs, refuse_dangling_predicate, retire
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.schedule import Schedule
 from ..model.stage import Stage
 
-__all__ = ["Congruence", "LeftOut", "congruences", "left_out_of", "polyphase"]
+__all__ = ["Congruence", "LeftOut", "congruences", "find_omitted", "polyphase"]
 
 MOST = 16
 """Phases of one tensor: each is a stage."""
@@ -91,15 +91,15 @@ def polyphase(schedule: Schedule, tensor: Tensor, axis: IterVar, step: int) -> l
     stage, _ = check_outputs(schedule, tensor, BadPhases, "cannot take apart")
     op = _check(stage, axis, step)
     with schedule.compound("polyphase", tensor=tensor, axis=axis, step=step):
-        value = expanded(stage)
-        left_out = left_out_of(value, axis, step)
+        value = expand_inlined(stage)
+        left_out = find_omitted(value, axis, step)
         phases = [_phase(op, value, axis, step, at, left_out) for at in range(step)]
         zeros, own = _zeros(op, value, axis, step, left_out) if left_out is not None else ((), ())
-        whole = _joined(op, axis, step, phases, ProducerLoad(zeros[-1].output(0), own) if zeros else None)
+        whole = _join_phases(op, axis, step, phases, ProducerLoad(zeros[-1].output(0), own) if zeros else None)
         retire(schedule, op.reduce_axis, f"was an axis of {stage.name} until polyphase made phases of it{{at}}")
         new = [*(phase for phase in phases if not isinstance(phase, Expr)), *zeros]
         for each in new:
-            schedule.insert_stage(schedule.place_of(stage), each, stage)
+            schedule.insert_stage(schedule.find_place(stage), each, stage)
         schedule.rewrite({}, anew={stage: whole})
         if zeros:
             schedule.losses.append(f"terms of {stage.name} of which a factor is 0 are added apart from the others")
@@ -133,7 +133,7 @@ def _check(stage: Stage, axis: IterVar, step: int) -> ComputeOp:
         or stage.iter_var_attrs
         or any(a is not b for a, b in zip(stage.leaf_iter_vars, stage.all_iter_vars, strict=False))
     )
-    if scheduled or stage.schedule.placed_at(stage):
+    if scheduled or stage.schedule.find_placed(stage):
         raise _bad(stage, "its loops are scheduled already, and phases have loops of their own", "call polyphase first")
     refuse_dangling_predicate(stage, op.reduce_axis, BadPhases, "cannot take apart")
     return op
@@ -196,7 +196,7 @@ class LeftOut:
     other: Expr | None
 
 
-def left_out_of(value: Expr, axis: IterVar, step: int) -> LeftOut | None:
+def find_omitted(value: Expr, axis: IterVar, step: int) -> LeftOut | None:
     """Return the terms that a phase leaves out; None for none."""
     if (
         not isinstance(value, Reduce)
@@ -255,7 +255,7 @@ def _phase(op: ComputeOp, value: Expr, axis: IterVar, step: int, at: int, left_o
         assert each.dom is not None
         outer = Range(const(0, axis.dtype), const(max(-(-(_number(axis) - at) // step), 0), axis.dtype))
         within, name = (outer, f"{axis.name}.outer") if each is axis else (each.dom, each.name)
-        data.append(as_axis(each, within, name, "data"))
+        data.append(add_root_axis(each, within, name, "data"))
         renamed[each] = data[-1] * step + at if each is axis else data[-1]
     if not isinstance(value, Reduce):
         body = simplify(substitute(value, renamed))
@@ -275,7 +275,7 @@ def _phase(op: ComputeOp, value: Expr, axis: IterVar, step: int, at: int, left_o
         within = Range(substitute(each.dom.begin, renamed), substitute(each.dom.extent, renamed))
         if by > 1:
             within = Range(within.begin, const(max(-(-(_number(each) - first) // by), 0), each.dtype))
-        reduced.append(as_axis(each, within, f"{each.name}.outer" if by > 1 else each.name, "reduce"))
+        reduced.append(add_root_axis(each, within, f"{each.name}.outer" if by > 1 else each.name, "reduce"))
         renamed[each] = reduced[-1] * by + first if by > 1 else reduced[-1]
     moved = substitute(value, renamed)
     sources = tuple(map(simplify, moved.sources))
@@ -289,10 +289,10 @@ def _phase(op: ComputeOp, value: Expr, axis: IterVar, step: int, at: int, left_o
 
 
 def _operation(op: ComputeOp, at: int, axes: Sequence[IterVar], body: Expr) -> ComputeOp:
-    return replace(_without_knowledge(op), name=f"{op.name}.phase{at}", axis=tuple(axes), body=(body,))
+    return replace(_strip_tag(op), name=f"{op.name}.phase{at}", axis=tuple(axes), body=(body,))
 
 
-def _without_knowledge(op: ComputeOp) -> ComputeOp:
+def _strip_tag(op: ComputeOp) -> ComputeOp:
     """An operation without its tag where it is a sum: what an operator knows of that is not so for parts of it."""
     return op if op.reduction is None else replace(op, tag="", algorithm="", attrs=dict[str, Any]())
 
@@ -315,17 +315,20 @@ def _zeros(
     own = {*free_vars(other)}
     kept = [each for each in (*op.axis, by.reduced) if each in own]
     summed = [each for each in value.axes if each in own and each is not by.reduced]
-    each_k = _sum_of(op, f"{op.name}.zeros", value, kept, summed, Mul(const(0, other.dtype), other), TRUE)
+    each_k = _build_sum(op, f"{op.name}.zeros", value, kept, summed, Mul(const(0, other.dtype), other), TRUE)
     data = [each for each in kept if each is not by.reduced]
     phase = IterVar("phase", axis.dtype, Range(const(0, axis.dtype), const(step, axis.dtype)))
     left = logical_not(
         equal(floormod(phase * by.of_axis + by.reduced * pow(by.inverse, -1, by.modulus) - by.rest, by.modulus), 0)
     )
     load = ProducerLoad(each_k.output(0), tuple(kept))
-    return (each_k, _sum_of(op, f"{op.name}.left_out", value, [*data, phase], [by.reduced], load, left)), (*data, phase)
+    return (each_k, _build_sum(op, f"{op.name}.left_out", value, [*data, phase], [by.reduced], load, left)), (
+        *data,
+        phase,
+    )
 
 
-def _sum_of(
+def _build_sum(
     op: ComputeOp,
     name: str,
     like: Reduce,
@@ -340,7 +343,7 @@ def _sum_of(
     for at, group in enumerate((data, summed)):
         for each in group:
             assert each.dom is not None
-            axes[at].append(as_axis(each, each.dom, each.name, "reduce" if at else "data"))
+            axes[at].append(add_root_axis(each, each.dom, each.name, "reduce" if at else "data"))
             new[each] = axes[at][-1]
     body = substitute(term, new)
     if summed:
@@ -348,7 +351,7 @@ def _sum_of(
     return ComputeOp(name=name, tag="", attrs={}, source=op.source, axis=tuple(axes[0]), body=(body,))
 
 
-def _joined(
+def _join_phases(
     op: ComputeOp,
     axis: IterVar,
     step: int,
@@ -373,4 +376,4 @@ def _joined(
     for at, value in reversed(parts):
         if structural_key(value) != rest:
             body = if_then_else(equal(floormod(axis, step), at), value, body)
-    return replace(_without_knowledge(op), body=(body,))
+    return replace(_strip_tag(op), body=(body,))

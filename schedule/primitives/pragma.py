@@ -17,7 +17,7 @@ from ...ir.passes.gpu.hardware import RESIDENT
 from ..errors import UnknownPragma
 from ..model.attributes import IMPORT_C, IMPORT_LLVM, SKIP
 from ..model.axes import find_leaf, outline
-from ..model.foreign import AXIS, FLAG, NOTHING, either, integer, one_of
+from ..model.foreign import AXIS, FLAG, NOTHING, either, integer, require_one
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
 from ..model.stage import Stage
@@ -57,7 +57,7 @@ KEYS = {
 _FOREIGN = {
     "axis": AXIS,
     "pragma_value": either(NOTHING, FLAG, integer(0, 4096)),
-    "pragma_type": one_of(
+    "pragma_type": require_one(
         "auto_unroll_max_step",
         "unroll_explicit",
         "parallel_launch_point",

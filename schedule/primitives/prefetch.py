@@ -37,7 +37,7 @@ from ...ir.analysis.regions import Span, union
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import INT32
 from ...ir.expr import Call, Expr, IntImm, IterVar, Range, Var
-from ...ir.ops import all_of, cast, const, constant_of, floordiv, floormod, index_ceildiv, maximum, minimum
+from ...ir.ops import cast, conjunction, const, floordiv, floormod, index_ceildiv, integer_value, maximum, minimum
 from ...ir.passes.gpu.remove_prefetches import PREFETCH
 from ...ir.pointers import READS, pointer
 from ...ir.stmt import Evaluate, For, If, LoopKind, Seq, Stmt
@@ -47,7 +47,7 @@ from ..errors import BadPrefetch
 from ..lowering.errors import PrefetchUnread
 from ..lowering.extension import Extension
 from ..lowering.nest import Nest
-from ..lowering.spans import relaxed_over, span_over, spans_within
+from ..lowering.spans import find_read_spans, find_span, relax_span
 from ..lowering.stage_bounds import Loop
 from ..model.attributes import LoopNote
 from ..model.axes import find_leaf, outline, refusal
@@ -89,7 +89,7 @@ class _Prefetches(Extension):
 def _prefetch(nest: Nest, loop: Loop, wanted: _Ahead) -> Stmt:
     stage, analyzer, given = nest.computation.stage, nest.analyzer, wanted.tensor
     tensor = stage.schedule[given].op.output(given.value_index)
-    spans = spans_within(nest.stage_bounds, loop, nest.computation.reads.get(tensor, ()), analyzer)
+    spans = find_read_spans(nest.stage_bounds, loop, nest.computation.reads.get(tensor, ()), analyzer)
     if not spans:
         raise PrefetchUnread(
             f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {stage.name}",
@@ -101,8 +101,8 @@ def _prefetch(nest: Nest, loop: Loop, wanted: _Ahead) -> Stmt:
         )
     if wanted.share:
         return _share(nest, loop, wanted, tensor)
-    counted = _counted(nest, loop, given)[-1] if wanted.around else loop
-    if _lives_within(nest, counted, tensor):
+    counted = _count_loops(nest, loop, given)[-1] if wanted.around else loop
+    if _lives_in_iteration(nest, counted, tensor):
         raise PrefetchUnread(
             f"cannot prefetch {given.name} at '{loop.axis.name}' of stage {stage.name}",
             declared=stage.op.source,
@@ -138,17 +138,17 @@ def _prefetch(nest: Nest, loop: Loop, wanted: _Ahead) -> Stmt:
             index = index - cast(origin[at], whole.dtype)
         indices.append(analyzer.simplify(nest.value(index, {})))
     if wanted.level > 1:
-        indices = _carried(indices, buffer.shape, analyzer)
+        indices = _carry_indices(indices, buffer.shape, analyzer)
     for index, whole in zip(indices, buffer.shape, strict=True):
         conditions += [condition for condition in (index >= 0, index < whole) if not analyzer.can_prove(condition)]
     operands = (pointer(buffer, indices, const(0), READS), *((const(wanted.level),) if wanted.level > 1 else ()))
     body: Stmt = Evaluate(Call(PREFETCH, operands, INT32))
     if conditions:
-        body = If(analyzer.simplify(all_of(*conditions)), body)
-    return _nested(loops, body)
+        body = If(analyzer.simplify(conjunction(*conditions)), body)
+    return _nest_loops(loops, body)
 
 
-def _carried(indices: Sequence[Expr], shape: Sequence[Expr], analyzer: Analyzer) -> list[Expr]:
+def _carry_indices(indices: Sequence[Expr], shape: Sequence[Expr], analyzer: Analyzer) -> list[Expr]:
     """The indices of the same place in memory where one that is past the end of its dimension counts on in the one before."""
     carried = list(indices)
     for at in range(len(carried) - 1, 0, -1):
@@ -182,19 +182,24 @@ def _share(nest: Nest, loop: Loop, wanted: _Ahead, tensor: Tensor) -> Stmt:
     between. Nothing where what is read does not lie together, or how much it is the call decides; the last iterations, behind
     which there is nothing, ask for their own again."""
     analyzer, own = nest.analyzer, nest.stage_bounds
-    outer = _counted(nest, loop, wanted.tensor)
+    outer = _count_loops(nest, loop, wanted.tensor)
     within = (*outer[len(outer) - wanted.share + 1 :], *own.loops[: own.loops.index(loop) + 1])
     counted = outer[max(len(outer) - wanted.share, 0)]
     buffer, origin = nest.storage.buffers[tensor], nest.storage.origins.get(tensor)
-    if wanted.share > len(outer) or counted.var is None or origin is not None or _lives_within(nest, counted, tensor):
+    if (
+        wanted.share > len(outer)
+        or counted.var is None
+        or origin is not None
+        or _lives_in_iteration(nest, counted, tensor)
+    ):
         return Seq(())
     step, steps = _number(within)
     spans: list[Span | None] = []
     for indices in zip(*nest.computation.reads[tensor], strict=True):
-        parts = [span for index in indices if (span := span_over(own, index, analyzer)) is not None]
-        whole = relaxed_over(union(parts, analyzer), outer[len(outer) - wanted.share + 1 :], analyzer)
+        parts = [span for index in indices if (span := find_span(own, index, analyzer)) is not None]
+        whole = relax_span(union(parts, analyzer), outer[len(outer) - wanted.share + 1 :], analyzer)
         spans.append(whole if len(parts) == len(indices) else None)
-    begin, elements = _together(spans, buffer.shape, nest)
+    begin, elements = _find_box(spans, buffer.shape, nest)
     lines = -(-elements * tensor.dtype.bytes // _LINE_BYTES)
     if not lines or not steps:
         return Seq(())
@@ -215,7 +220,7 @@ def _share(nest: Nest, loop: Loop, wanted: _Ahead, tensor: Tensor) -> Stmt:
         pointer(buffer, places, analyzer.simplify(number), READS),
         *((const(wanted.level),) if wanted.level > 1 else ()),
     )
-    return _nested([(var, const(each, step.dtype))] if each > 1 else [], Evaluate(Call(PREFETCH, operands, INT32)))
+    return _nest_loops([(var, const(each, step.dtype))] if each > 1 else [], Evaluate(Call(PREFETCH, operands, INT32)))
 
 
 def _number(loops: Sequence[Loop]) -> tuple[Expr, int]:
@@ -229,14 +234,14 @@ def _number(loops: Sequence[Loop]) -> tuple[Expr, int]:
     return number, count if count < 1 << 31 else 0
 
 
-def _together(spans: Sequence[Span | None], shape: Sequence[Expr], nest: Nest) -> tuple[list[tuple[Expr, int]], int]:
+def _find_box(spans: Sequence[Span | None], shape: Sequence[Expr], nest: Nest) -> tuple[list[tuple[Expr, int]], int]:
     """Return the begin and the length of a box in each dimension, and its elements, which lie one behind the other in memory; 0 where
     they do not."""
     begin: list[tuple[Expr, int]] = []
     elements, whole = 1, True
     for span, extent in reversed(list(zip(spans, shape, strict=True))):
         width = nest.analyzer.simplify(span.high - span.low + 1) if span is not None else extent
-        size = constant_of(width, None if span is None else span.width)
+        size = integer_value(width, None if span is None else span.width)
         if size is None or not isinstance(extent, IntImm) or (not whole and size > 1):
             return begin, 0
         size = min(size, extent.value)
@@ -245,7 +250,7 @@ def _together(spans: Sequence[Span | None], shape: Sequence[Expr], nest: Nest) -
     return begin, elements
 
 
-def _counted(nest: Nest, loop: Loop, given: Tensor) -> Sequence[Loop]:
+def _count_loops(nest: Nest, loop: Loop, given: Tensor) -> Sequence[Loop]:
     """The loops around the stage, the last of which is that at which it is computed."""
     own = nest.computation
     if own.parent is None or own.in_step:
@@ -260,7 +265,7 @@ def _counted(nest: Nest, loop: Loop, given: Tensor) -> Sequence[Loop]:
     return nest.bounds.of[own.parent].loops[: own.place + 1]
 
 
-def _lives_within(nest: Nest, loop: Loop, tensor: Tensor) -> bool:
+def _lives_in_iteration(nest: Nest, loop: Loop, tensor: Tensor) -> bool:
     """Return whether the tensor's memory is that of one iteration of the loop, which is the nest's or the one around it."""
     computation, own = nest.dataflow.by_op.get(tensor.op), nest.computation
     while computation is not None and computation.parent is not None:
@@ -282,7 +287,7 @@ def _extent(within: Span, whole: Expr, nest: Nest) -> Expr:
     return whole if nest.analyzer.can_prove(extent >= whole) else extent
 
 
-def _nested(loops: Sequence[tuple[Var, Expr]], body: Stmt) -> Stmt:
+def _nest_loops(loops: Sequence[tuple[Var, Expr]], body: Stmt) -> Stmt:
     for var, count in reversed(loops):
         body = For(var, const(0, var.dtype), count, LoopKind.SERIAL, body)
     return body
@@ -371,7 +376,7 @@ def prefetch(
     source = stage.schedule[tensor]
     if not any(read is source.op.output(tensor.value_index) for read in stage.op.input_tensors):
         raise bad(f"{stage.name} does not read {tensor.name}", f"prefetch what it reads: {read}")
-    distance = constant_of(offset, offset)
+    distance = integer_value(offset, offset)
     if isinstance(distance, bool) or not isinstance(distance, int):
         raise bad(
             f"the offset is {offset!r}, no integer"[:200],

@@ -38,7 +38,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
 def offered_declarations(stage: Stage) -> Mapping[str, Callable[[], Tensor]]:
     """Other declarations of what a stage computes, by their names, as its operator offers them; none of one that is scheduled."""
     op = stage.op.as_compute
-    if op is None or stage.is_scheduled() or stage.schedule.placed_at(stage):
+    if op is None or stage.is_scheduled() or stage.schedule.find_placed(stage):
         return {}
     return op.attrs.get("alternatives", {})
 
@@ -85,7 +85,7 @@ def redeclare(schedule: Schedule, tensor: Tensor, name: str) -> list[Tensor]:
         made = _declare(schedule, stage, ways[name]())
         before = stage.producers
         for op in made[:-1]:
-            schedule.insert_stage(schedule.place_of(stage), op, stage)
+            schedule.insert_stage(schedule.find_place(stage), op, stage)
         schedule.rewrite({}, anew={stage: made[-1]})
         _drop_unread(schedule, before)
         schedule.losses.append(f"{stage.name} is computed as its operator's alternative {name!r}")
@@ -129,7 +129,7 @@ def _drop_unread(schedule: Schedule, stages: Sequence[Stage]) -> None:
     waiting = list(stages)
     while waiting:
         stage = waiting.pop()
-        if stage.is_gone or stage.readers or stage.is_output or stage.op.is_given or schedule.placed_at(stage):
+        if stage.is_gone or stage.readers or stage.is_output or stage.op.is_given or schedule.find_placed(stage):
             continue
         waiting.extend(stage.producers)
         schedule.drop_stage(stage)

@@ -11,7 +11,7 @@ from ...errors import user_source
 from ...ir.accesses import reads_memory
 from ...ir.combine import captured_axes
 from ...ir.expr import Expr, IterVar, ProducerLoad, Range, Reduce, Var
-from ...ir.ops import TRUE, all_of, const, if_then_else, is_const, likely
+from ...ir.ops import TRUE, conjunction, const, if_then_else, is_const, likely
 from ...ir.visit import free_vars, substitute
 from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
@@ -21,15 +21,15 @@ from ..model.axes import (
     declared_ranges,
     dependences,
     find_leaf,
+    find_place,
     mixes_data_and_reduce,
     outline,
-    place_of,
     refuse_lost_annotation,
     related_axes,
 )
 from ..model.foreign import AXIS, TENSORS, integer
 from ..model.layout import (
-    as_axis,
+    add_root_axis,
     check_outputs,
     first_then,
     move_attachments,
@@ -114,7 +114,7 @@ def rfactor(schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar
         new = _new_axes(stage, op, axis, ranges)
         partial_op = _partial_op(stage, op, reduction, ranges, new, axis, place)
         final_op = _final_op(op, reduction, partial_op, new[axis], place)
-        partial = schedule.insert_stage(schedule.place_of(stage), partial_op, stage)
+        partial = schedule.insert_stage(schedule.find_place(stage), partial_op, stage)
         moved = {before: after for before, after in new.items() if before.kind == "reduce"}
         move_attachments(stage, op.axis, partial, moved)
         gone = [var for var in stage.all_iter_vars if not any(var is kept for kept in op.axis)]
@@ -229,9 +229,9 @@ def _checked_place(stage: Stage, axis: IterVar, op: ComputeOp, factor_axis: int)
 def _check_attachments(stage: Stage, axis: IterVar) -> None:
     """Some loops vanish without another that stands for them: those over split or fused axes that are not factored."""
     touched, roots = related_axes(stage, axis), stage.root_iter_vars
-    for other in stage.schedule.placed_at(stage):
+    for other in stage.schedule.find_placed(stage):
         at = other.own_placement.loop
-        if at is not None and at not in touched and place_of(roots, at) < 0:
+        if at is not None and at not in touched and find_place(roots, at) < 0:
             raise _bad(
                 stage,
                 at,
@@ -242,7 +242,7 @@ def _check_attachments(stage: Stage, axis: IterVar) -> None:
 
 def _new_axes(stage: Stage, op: ComputeOp, axis: IterVar, ranges: dict[IterVar, Range]) -> dict[IterVar, IterVar]:
     """Return the axes of the first stage for each data axis and each reduce loop of the whole."""
-    new = {axis: as_axis(axis, ranges[axis], axis.name, "data") for axis in op.axis}
+    new = {axis: add_root_axis(axis, ranges[axis], axis.name, "data") for axis in op.axis}
     touched = related_axes(stage, axis)
     later: dict[IterVar, bool] = {}
     for first, second in dependences(
@@ -253,21 +253,21 @@ def _new_axes(stage: Stage, op: ComputeOp, axis: IterVar, ranges: dict[IterVar, 
     untouched = [axis for axis in op.reduce_axis if axis not in touched and axis not in later]
     loops = [leaf for leaf in stage.leaf_iter_vars if leaf in touched and leaf is not axis]
     for item in [*untouched, *loops]:
-        new[item] = _renewed(item, ranges[item], {**new})
-    new[axis] = as_axis(axis, ranges[axis], axis.name, "data")
+        new[item] = _rebuild_axis(item, ranges[item], {**new})
+    new[axis] = add_root_axis(axis, ranges[axis], axis.name, "data")
     if later:
         values = pass_up_value(stage.relations, ranges, {**new})
         conditions = range_conditions(stage.relations, ranges, values)
         at: dict[Var, Expr] = {**new}
         at |= {axis: substitute(values[axis], at) for axis in op.reduce_axis if axis in touched}
-        inside = all_of(*(substitute(condition, at) for condition in conditions))
+        inside = conjunction(*(substitute(condition, at) for condition in conditions))
         for each in later:
-            new[each] = _renewed(each, ranges[each], at, inside)
+            new[each] = _rebuild_axis(each, ranges[each], at, inside)
             at[each] = new[each]
     return new
 
 
-def _renewed(axis: IterVar, within: Range, at: Mapping[Var, Expr], inside: Expr = TRUE) -> IterVar:
+def _rebuild_axis(axis: IterVar, within: Range, at: Mapping[Var, Expr], inside: Expr = TRUE) -> IterVar:
     """A reduce axis over its domain in terms of new axes; a whole axis goes on under its own name. inside: where other axes
     are within theirs: elsewhere a domain must not be read from memory."""
     begin, extent = substitute(within.begin, at), substitute(within.extent, at)
@@ -278,7 +278,7 @@ def _renewed(axis: IterVar, within: Range, at: Mapping[Var, Expr], inside: Expr 
             if_then_else(inside, bound, const(0, bound.dtype)) if reads_memory(bound) else bound
             for bound in (begin, extent)
         )
-    return as_axis(axis, Range(begin, extent), axis.name, "reduce")
+    return add_root_axis(axis, Range(begin, extent), axis.name, "reduce")
 
 
 def _partial_op(
@@ -303,7 +303,7 @@ def _partial_op(
     rest = tuple(renewed for item, renewed in new.items() if item.kind == "reduce" and item is not axis)
     condition = substitute(reduction.condition, at_roots)
     if conditions:
-        condition = first_then(likely(all_of(*conditions)), condition)
+        condition = first_then(likely(conjunction(*conditions)), condition)
     sources = tuple(substitute(source, at_roots) for source in reduction.sources)
     if rest:
         whole = Reduce(reduction.combiner, sources, rest, condition, fused=reduction.fused)
@@ -323,7 +323,7 @@ def _partial_op(
 def _final_op(op: ComputeOp, reduction: Reduce, partial_op: ComputeOp, factored: IterVar, place: int) -> ComputeOp:
     """The reduction of the partial results."""
     assert factored.dom is not None
-    axis = as_axis(factored, factored.dom, f"{factored.name}.v", "reduce")
+    axis = add_root_axis(factored, factored.dom, f"{factored.name}.v", "reduce")
     indices = [*op.axis]
     indices.insert(place, axis)
     loads = tuple(ProducerLoad(tensor, tuple(indices)) for tensor in partial_op.outputs)

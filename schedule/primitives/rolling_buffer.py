@@ -23,7 +23,7 @@ from ...ir.analysis.regions import difference_bound
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import Expr, IntImm, IterVar
-from ...ir.ops import any_of, cast, const, constant_of, floormod
+from ...ir.ops import cast, const, disjunction, floormod, integer_value
 from ...ir.stmt import Allocate, Stmt
 from ...ir.visit import free_vars, substitute
 from ..lowering.computation import Computation
@@ -83,7 +83,7 @@ class _Rolling:
                     offsets[dimension.axis] >= const(dimension.kept, offsets[dimension.axis].dtype)
                     for dimension in moved
                 )
-                conditions.append(any_of(loop.value.equal(0), *new))
+                conditions.append(disjunction(loop.value.equal(0), *new))
         return conditions
 
 
@@ -122,7 +122,7 @@ def _plan(bounds: StageBounds, parent: StageBounds, readers: Sequence[Stage], an
             best = place, moving
     if best is None:
         loop = candidates[0][1] if candidates else parent.loops[computation.place]
-        raise _refused(
+        raise _refusal(
             computation.stage,
             loop,
             problem or f"iterations of {loop.axis.name} need nothing of {computation.name} that the last one computed",
@@ -143,7 +143,7 @@ def _check_elementwise(stage: Stage, readers: Sequence[Stage], loop: Loop) -> No
     for user in (stage, *readers):
         if not user.op.values or any(attr.kind == "tensorized" for attr in user.iter_var_attrs.values()):
             how = "is tensorized" if user.op.values else f"is a {user.op.kind}"
-            raise _refused(
+            raise _refusal(
                 stage, loop, f"{user.name} {how}, and takes memory as one piece: a ring is none", "drop rolling_buffer"
             )
 
@@ -162,7 +162,7 @@ def _serial_loops(computation: Computation, parent: StageBounds) -> list[tuple[i
 
 
 def _extent(bounds: StageBounds, axis: IterVar) -> int:
-    return constant_of(bounds.ranges[axis].extent, 0)
+    return integer_value(bounds.ranges[axis].extent, 0)
 
 
 def _step(bounds: StageBounds, axis: IterVar, loop: Loop, analyzer: Analyzer) -> tuple[int, bool] | None:
@@ -187,7 +187,7 @@ def _changes(bounds: StageBounds, axes: Sequence[IterVar], loop: Loop) -> bool:
     return any(loop.var in free_vars(bounds.ranges[axis].extent) for axis in axes)
 
 
-def _refused(stage: Stage, loop: Loop, reason: str, fix: str) -> CannotRoll:
+def _refusal(stage: Stage, loop: Loop, reason: str, fix: str) -> CannotRoll:
     where = stage.attach_stage
     return CannotRoll(
         f"cannot give stage {stage.name} a rolling buffer",
@@ -199,7 +199,7 @@ def _refused(stage: Stage, loop: Loop, reason: str, fix: str) -> CannotRoll:
     )
 
 
-def _rolled(nest: Stmt, plan: _Rolling, storage: Storage, analyzer: Analyzer) -> Stmt:
+def _roll(nest: Stmt, plan: _Rolling, storage: Storage, analyzer: Analyzer) -> Stmt:
     """The statement `nest` of the loop at plan.place, the storage around it."""
     shape: list[Expr] = []
     for at, dimension in enumerate(plan.dimensions):
@@ -265,7 +265,7 @@ class _Rings(Extension):
 
     def around(self, place: Place, loop: Loop, statement: Stmt) -> Stmt:
         for plan in self.plans.pop(place, []):
-            statement = _rolled(statement, plan, self.storage, self.analyzer)
+            statement = _roll(statement, plan, self.storage, self.analyzer)
         return statement
 
 

@@ -22,7 +22,7 @@ from ...ir.accesses import reads_memory
 from ...ir.arith.linear import LinearForm
 from ...ir.dtype import INT64, DType
 from ...ir.expr import Expr, IntImm, IterVar, Range
-from ...ir.ops import cast, const, constant_of, floormod
+from ...ir.ops import cast, const, floormod, integer_value
 from ...te.shape import INT64_FROM
 from ..model.axes import declared_ranges, derived_roots, find_leaf, refuse_lost_annotation
 from ..model.checks import refuse_ordered
@@ -30,7 +30,7 @@ from ..model.foreign import AXIS, integer
 from ..model.hybrid_loops import check_derived
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
-from ..model.relations import Relation, counted, from_zero, shifted
+from ..model.relations import Relation, add_offset, subtract_offset, zero_based_range
 from ..model.stage import Stage
 from .skew import bad_skew
 
@@ -61,19 +61,23 @@ class Rotate(Relation):
         return (self.by,)
 
     def ranges(self, known: Mapping[IterVar, Range], keeps_factor: Container[IterVar]) -> dict[IterVar, Range]:
-        return {self.rotated: from_zero(known[self.parent].extent)}
+        return {self.rotated: zero_based_range(known[self.parent].extent)}
 
     def values_up(self, values: Mapping[IterVar, Expr], ranges: Mapping[IterVar, Range]) -> dict[IterVar, Expr]:
         within = ranges[self.parent]
         return {
-            self.parent: shifted(
+            self.parent: add_offset(
                 self._rotated_value(values[self.rotated], self.factor, values, within), within, self.parent
             )
         }
 
     def values_down(self, values: Mapping[IterVar, Expr], ranges: Mapping[IterVar, Range]) -> dict[IterVar, Expr]:
         within = ranges[self.parent]
-        return {self.rotated: self._rotated_value(counted(values[self.parent], within), -self.factor, values, within)}
+        return {
+            self.rotated: self._rotated_value(
+                subtract_offset(values[self.parent], within), -self.factor, values, within
+            )
+        }
 
     def _rotated_value(self, value: Expr, factor: int, values: Mapping[IterVar, Expr], within: Range) -> Expr:
         """A number of the range, moved by `factor` times the value of the other loop, around its end."""
@@ -178,7 +182,7 @@ def _check(stage: Stage, axis: IterVar, by: IterVar) -> None:
 
 
 def _factor(stage: Stage, axis: IterVar, by: IterVar, given: Any) -> int:
-    number = constant_of(given, given)
+    number = integer_value(given, given)
     if isinstance(number, bool) or not isinstance(number, int) or number == 0 or abs(number) >= INT64_FROM:
         raise _bad(
             stage,

@@ -7,10 +7,10 @@ from typing import Any
 
 from ...errors import user_source
 from ...ir.expr import Expr, IterVar
-from ...ir.ops import all_of, const, likely
+from ...ir.ops import conjunction, const, likely
 from ...ir.visit import free_vars
 from ..errors import BadStorePredicate
-from ..model.axes import outline, place_of
+from ..model.axes import find_place, outline
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
@@ -33,7 +33,9 @@ def _draw(drawer: Drawer) -> Attempt | None:
         axis = drawer.pick(stage.op.axis)
         assert axis.dom is not None
         end = axis.dom.begin + axis.dom.extent
-        predicate = drawer.pick([axis >= 0, axis < end, all_of(axis >= 0, axis < end), likely(axis < end), ~(axis < 0)])
+        predicate = drawer.pick(
+            [axis >= 0, axis < end, conjunction(axis >= 0, axis < end), likely(axis < end), ~(axis < 0)]
+        )
     return f"set_store_predicate({stage.name}, {predicate})", lambda: stage.set_store_predicate(predicate)
 
 
@@ -83,7 +85,7 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
             fix="guard what is computed from it",
         )
     for var in free_vars(condition):
-        if isinstance(var, IterVar) and var.kind != "thread" and place_of(stage.all_iter_vars, var) < 0:
+        if isinstance(var, IterVar) and var.kind != "thread" and find_place(stage.all_iter_vars, var) < 0:
             raise BadStorePredicate(
                 headline,
                 reason=f"`{condition}` uses {var.name}, which is no axis of {stage.name}",

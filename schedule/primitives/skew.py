@@ -26,7 +26,7 @@ from ...ir.accesses import reads_memory
 from ...ir.arith.linear import LinearForm
 from ...ir.dtype import INT64, DType
 from ...ir.expr import Expr, IntImm, IterVar, Range
-from ...ir.ops import cast, const, constant_of, maximum
+from ...ir.ops import cast, const, integer_value, maximum
 from ...ir.visit import free_vars
 from ...te.shape import INT64_FROM
 from ..errors import BadSkew
@@ -36,7 +36,7 @@ from ..model.foreign import AXIS, integer
 from ..model.hybrid_loops import check_derived
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
-from ..model.relations import Relation, counted, from_zero, shifted
+from ..model.relations import Relation, add_offset, subtract_offset, zero_based_range
 from ..model.stage import Stage
 
 __all__ = ["Skew", "bad_skew", "skew"]
@@ -70,7 +70,7 @@ class Skew(Relation):
 
     def ranges(self, known: Mapping[IterVar, Range], keeps_factor: Container[IterVar]) -> dict[IterVar, Range]:
         extent = cast(known[self.parent].extent, self.skewed.dtype) + self._reach(known[self.by])
-        return {self.skewed: from_zero(extent)}
+        return {self.skewed: zero_based_range(extent)}
 
     def _reach(self, by: Range) -> Expr:
         """The distance that the last iteration of the other loop lies from its first one, in the skewed one."""
@@ -79,15 +79,17 @@ class Skew(Relation):
 
     def _shift(self, values: Mapping[IterVar, Expr], by: Range) -> Expr:
         """By how much the parallelogram lies further on than in the iteration in which it begins first."""
-        moved = cast(counted(values[self.by], by), self.skewed.dtype) * const(abs(self.slope), self.skewed.dtype)
+        moved = cast(subtract_offset(values[self.by], by), self.skewed.dtype) * const(
+            abs(self.slope), self.skewed.dtype
+        )
         return moved if self.slope > 0 else self._reach(by) - moved
 
     def values_up(self, values: Mapping[IterVar, Expr], ranges: Mapping[IterVar, Range]) -> dict[IterVar, Expr]:
         value = values[self.skewed] - self._shift(values, ranges[self.by])
-        return {self.parent: shifted(cast(value, self.parent.dtype), ranges[self.parent], self.parent)}
+        return {self.parent: add_offset(cast(value, self.parent.dtype), ranges[self.parent], self.parent)}
 
     def values_down(self, values: Mapping[IterVar, Expr], ranges: Mapping[IterVar, Range]) -> dict[IterVar, Expr]:
-        value = cast(counted(values[self.parent], ranges[self.parent]), self.skewed.dtype)
+        value = cast(subtract_offset(values[self.parent], ranges[self.parent]), self.skewed.dtype)
         return {self.skewed: value + self._shift(values, ranges[self.by])}
 
     def distances(self, extents: Mapping[IterVar, int | None]) -> tuple[LinearForm, ...]:
@@ -202,7 +204,7 @@ def _check(stage: Stage, axis: IterVar, by: IterVar) -> None:
 
 
 def _slope(stage: Stage, axis: IterVar, by: IterVar, given: Any) -> int:
-    number = constant_of(given, given)
+    number = integer_value(given, given)
     if isinstance(number, bool) or not isinstance(number, int) or number == 0 or abs(number) >= INT64_FROM:
         reason = f"the slope is {given!r}: no integer other than 0, of 32 bits"[:200]
     elif abs(number) > 1 and _greatest(stage, axis, by, number) is None:
@@ -215,7 +217,7 @@ def _slope(stage: Stage, axis: IterVar, by: IterVar, given: Any) -> int:
 def _greatest(stage: Stage, axis: IterVar, by: IterVar, slope: int) -> int | None:
     """The extent of the skewed loop, where it is a constant of 32 bits."""
     ranges = declared_ranges(stage)
-    length, count = (constant_of(ranges[loop].extent) for loop in (axis, by))
+    length, count = (integer_value(ranges[loop].extent) for loop in (axis, by))
     if length is None or count is None:
         return None
     total = length + abs(slope) * max(count - 1, 0)

@@ -7,11 +7,11 @@ from typing import Any
 
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm, IterVar
-from ...ir.ops import constant_of, convert
+from ...ir.ops import convert, integer_value
 from ...ir.visit import free_vars
 from ..errors import BadSplit
 from ..model.axes import find_leaf, outline, refuse_lost_annotation
-from ..model.foreign import AXIS, NOTHING, SIZE, either, one_of
+from ..model.foreign import AXIS, NOTHING, SIZE, either, require_one
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
 from ..model.relations import Split
@@ -40,7 +40,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
         "parent": AXIS,
         "factor": either(NOTHING, SIZE),
         "nparts": either(NOTHING, SIZE),
-        "disable_predication": one_of(False),
+        "disable_predication": require_one(False),
     },
 )
 def split(
@@ -95,7 +95,7 @@ def split(
 
 def plain_size(extent: Expr | None) -> Expr | int | None:
     """The size of a part as a record holds it."""
-    return constant_of(extent, extent)
+    return integer_value(extent, extent)
 
 
 def bad_split(stage: Stage, axis: IterVar, reason: str, fix: str) -> BadSplit:

@@ -10,7 +10,7 @@ from ...ir.expr import Expr, IterVar
 from ...ir.ops import const, floormod
 from ..errors import BadStorageAlign
 from ..lowering.extension import Extension
-from ..model.axes import find_axis, place_of, refusal
+from ..model.axes import find_axis, find_place, refusal
 from ..model.foreign import AXIS, integer
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives
@@ -78,7 +78,7 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
     bad = partial(refusal, BadStorageAlign, stage, headline, [axis])
 
     dimensions = [dim for dims in stage.op.dimensions for dim in dims]
-    if place_of(dimensions, axis) < 0:
+    if find_place(dimensions, axis) < 0:
         names = ", ".join(axis.name for axis in dimensions)
         raise bad(f"{axis.name} is no dimension of {stage.name}", f"use one of s[{stage.name}].op.axis: {names}")
     if stage.is_output:

@@ -25,14 +25,14 @@ from ...ir.expr import (
     Reduce,
     Var,
 )
-from ...ir.ops import all_of, const, if_then_else, likely
+from ...ir.ops import conjunction, const, if_then_else, likely
 from ...ir.visit import free_vars, rewrite
 from ...te.operation import ComputeOp, Operation
 from ...te.rewrite import substitute_axes
 from ...te.tensor import Tensor
 from ..errors import BadLayout
 from ..model.axes import outline
-from ..model.checks import as_list
+from ..model.checks import require_list
 from ..model.foreign import LAYOUT, NOTHING, NUMBER, either
 from ..model.index_map import IndexMap, Inverse, NoLayout, invert
 from ..model.layout import first_then, refuse_dangling_predicate, retire
@@ -114,7 +114,7 @@ def transform_layout(
     pads = _pads(stage, pad_value)
     with stage.schedule.compound("transform_layout", stage, mapping_function=layout, pad_value=pad_value):
         compute = op.as_compute
-        laid_out = op.with_shape(inverse.shape) if compute is None else _moved(compute, axes, inverse, pads)
+        laid_out = op.with_shape(inverse.shape) if compute is None else _rebuild(compute, axes, inverse, pads)
         retire(stage.schedule, op.axis, f"was an axis of {stage.name} until transform_layout gave it others{{at}}")
         _read_there(stage, laid_out, layout)
     return list(stage.op.axis) if op.values else None
@@ -147,7 +147,7 @@ def _check_stage(stage: Stage) -> None:
             "its loops are scheduled already, and a new layout makes new ones",
             "call transform_layout first, then schedule the loops that it returns",
         )
-    placed = stage.schedule.placed_at(stage)
+    placed = stage.schedule.find_placed(stage)
     if placed:
         raise _bad(
             stage,
@@ -167,7 +167,7 @@ def _check_stage(stage: Stage) -> None:
 def _pads(stage: Stage, pad_value: Any) -> tuple[Expr, ...]:
     """Return the fill value of the padding of each output."""
     op = stage.op
-    listed = as_list(pad_value) if isinstance(pad_value, (list, tuple)) else [pad_value] * op.num_outputs
+    listed = require_list(pad_value) if isinstance(pad_value, (list, tuple)) else [pad_value] * op.num_outputs
     given: list[Any] = [0 if item is None else item for item in listed]
     advice = "pad_value takes a number of the tensor's dtype" + (
         ", or one for each output" if op.num_outputs > 1 else ""
@@ -197,9 +197,9 @@ def _name(layout: IndexMap, place: int) -> str:
     return f"ax{place}"
 
 
-def _moved(op: ComputeOp, axes: Sequence[IterVar], inverse: Inverse, pads: tuple[Expr, ...]) -> ComputeOp:
+def _rebuild(op: ComputeOp, axes: Sequence[IterVar], inverse: Inverse, pads: tuple[Expr, ...]) -> ComputeOp:
     """The operation over the new dimensions."""
-    condition = likely(all_of(*inverse.conditions)) if inverse.conditions else None
+    condition = likely(conjunction(*inverse.conditions)) if inverse.conditions else None
     own, analyzer = {*op.axis}, Analyzer()
     for axis in axes:
         if axis.dom is not None:

@@ -13,7 +13,7 @@ from ...te.operation import Operation
 from ..model.primitive import Try
 from ..model.stage import Stage
 
-__all__ = ["each_dimension", "each_loop", "neighbours", "once", "readers_of"]
+__all__ = ["each_dimension", "each_loop", "neighbours", "once", "find_readers"]
 
 
 def once(call: Callable[[Stage], object]) -> Callable[[Stage], Iterable[Try]]:
@@ -56,6 +56,6 @@ def each_dimension(call: Callable[[Stage, IterVar], object]) -> Callable[[Stage]
     return tries
 
 
-def readers_of(stage: Stage) -> list[Operation]:
+def find_readers(stage: Stage) -> list[Operation]:
     """The operations that read a result of the stage."""
     return [other.op for other in stage.schedule.in_order(stage.readers)]

@@ -11,7 +11,7 @@ from ..model.hybrid_loops import check_independent, warn_of_waiting_lanes
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
 from ..model.stage import Stage
-from ..model.term_order import race_over
+from ..model.term_order import race_error
 from .trials import each_loop
 
 __all__ = ["vectorize"]
@@ -54,7 +54,7 @@ def vectorize(stage: Stage, axis: IterVar) -> None:
     refuse_ordered(stage, [axis], "cannot vectorize")
     check_independent(stage, axis, "cannot vectorize")
     if axis.kind == "reduce":
-        raise race_over(
+        raise race_error(
             VectorizeReduction, stage, axis, "cannot vectorize", "", "vector lanes", "vectorize a data axis"
         )
     warn_of_waiting_lanes(stage, axis)

@@ -113,7 +113,7 @@ class _Demands:
         """Check everything, and note what the symbols of the buffer are."""
         declared, place = self.declared, self.place
         if declared.scope not in ("global", place.buffer.scope):
-            raise self._refused(
+            raise self._refusal(
                 f"it lies in {place.buffer.scope} memory, and {declared.name} is declared in {declared.scope}",
                 f's[...].set_scope("{declared.scope}")',
             )
@@ -131,13 +131,13 @@ class _Demands:
             if isinstance(its, Var) and declared.strides:
                 before = values.setdefault(its, cast(mine, its.dtype))
                 if before is not mine and not self.analyzer.can_prove_equal(before, cast(mine, its.dtype)):
-                    raise self._refused(
+                    raise self._refusal(
                         f"the stride {its.name} would be {before} and {mine} at once", "declare a symbol for each"
                     )
             elif not is_const(declared.shape[dim], 1) and not self.analyzer.can_prove_equal(cast(mine, its.dtype), its):
                 compact = "" if declared.strides else ", which has no strides and so is compact"
                 steps = ", ".join("1" if at == len(wanted) - 1 else f'te.var("s{at}")' for at in range(len(wanted)))
-                raise self._refused(
+                raise self._refusal(
                     f"its stride in dimension {dim} is {mine}, and {its} in the declared {declared.name}{compact}",
                     f"te.decl_buffer(..., strides=[{steps}]), or copy the part to a compact buffer by cache_read",
                 )
@@ -148,7 +148,7 @@ class _Demands:
             values[declared.elem_offset] = cast(offset, declared.elem_offset.dtype)
         factor = max(declared.offset_factor, 1)
         if factor > 1 and not self._divides(offset, factor):
-            raise self._refused(
+            raise self._refusal(
                 f"it begins at element {offset}, which is not proved to be a multiple of offset_factor={factor}",
                 "pad what lies before it, or lower offset_factor",
             )
@@ -162,7 +162,7 @@ class _Demands:
             given or wanted <= _OWN_ALIGNMENT
         ):
             why = f"and its memory is to {_OWN_ALIGNMENT} bytes" if wanted > _OWN_ALIGNMENT else "which is not proved"
-            raise self._refused(
+            raise self._refusal(
                 f"{self.declared.name} is declared with data_alignment={wanted}, so its first element, {offset}, "
                 f"must be aligned to that, {why}",
                 "pad what lies before it, or lower data_alignment",
@@ -173,7 +173,7 @@ class _Demands:
     def _divides(self, offset: Expr, factor: int) -> bool:
         return self.analyzer.can_prove_equal(floormod(offset, const(factor, offset.dtype)), const(0, offset.dtype))
 
-    def _refused(self, reason: str, fix: str) -> LoweringError:
+    def _refusal(self, reason: str, fix: str) -> LoweringError:
         return self.error(TensorizeBuffer, f"of the part of {self.place.buffer.name}: {reason}", fix)
 
 

@@ -92,7 +92,7 @@ class Bodies:
                     TensorizeBody,
                     f"{name} computes something else: {self.problem.text}",
                     f"write {name} and the intrinsic's operation alike, dtypes included (the intrinsic computes `{wanted}`)",
-                    self._shown(self.problem),
+                    self._show(self.problem),
                 )
         open_one = next((param for param in self.stage.intrinsic.scalar_params if param not in self.scalars), None)
         if open_one is not None:
@@ -107,7 +107,7 @@ class Bodies:
         self.problem = self.problem or _Difference(text, (a, b))
         return False
 
-    def _shown(self, problem: _Difference) -> str:
+    def _show(self, problem: _Difference) -> str:
         """Both nests, the difference marked."""
         stage = self.stage
         names: dict[Var, Expr] = {its: Var(mine.name, its.dtype) for mine, its in self.partners.items()}
@@ -150,25 +150,25 @@ class Bodies:
     def _mine(self, value: Expr) -> Expr:
         """A value of the stage, in terms of the axes of the intrinsic."""
         if id(value) not in self.trees:
-            tree = self.stage.analyzer.simplify(_without_lets(self.stage.resolve(value, self.values)))
+            tree = self.stage.analyzer.simplify(_substitute_lets(self.stage.resolve(value, self.values)))
             self.trees[id(value)] = (value, tree)
         return self.trees[id(value)][1]
 
     def _its(self, value: Expr) -> Expr:
         """A value of the intrinsic."""
         if id(value) not in self.trees:
-            self.trees[id(value)] = (value, self.stage.analyzer.simplify(_without_lets(value)))
+            self.trees[id(value)] = (value, self.stage.analyzer.simplify(_substitute_lets(value)))
         return self.trees[id(value)][1]
 
     def _same(self, a: Expr, b: Expr) -> bool:
         """Return whether two values are alike, noting the parts of tensors that make them so."""
         pair = (id(a), id(b))
-        if pair in self.alike or self._compared(a, b):
+        if pair in self.alike or self._compare(a, b):
             self.alike.add(pair)
             return True
         return False
 
-    def _compared(self, a: Expr, b: Expr) -> bool:
+    def _compare(self, a: Expr, b: Expr) -> bool:
         if isinstance(b, Var) and b in self.stage.intrinsic.scalar_params:
             return self._scalar(a, b)
         if isinstance(a, ProducerLoad) and isinstance(b, ProducerLoad):
@@ -209,7 +209,7 @@ class Bodies:
             return self.differ(f"{mine.name} is {mine.dtype}, the intrinsic's {its.name} {its.dtype}", a, b)
         part = self._part(mine, a, b)
         if isinstance(part, str) and self._lies_any_way(its):
-            turned = self._turned(mine, a, b)
+            turned = self._transpose(mine, a, b)
             part = part if turned is None else turned
         if isinstance(part, str):
             return self.differ(f"it reads `{_short(a)}` where the intrinsic reads `{_short(b)}`: {part}", a, b)
@@ -277,7 +277,7 @@ class Bodies:
         declared = self.stage.intrinsic.buffers[its]
         return bool(declared.strides) and all(isinstance(stride, Var) for stride in declared.strides)
 
-    def _turned(self, tensor: Tensor, a: ProducerLoad, b: ProducerLoad) -> Part | None:
+    def _transpose(self, tensor: Tensor, a: ProducerLoad, b: ProducerLoad) -> Part | None:
         """The part of a tensor whose dimensions pair with the intrinsic's in another order."""
         begin: list[Expr] = [*a.indices]
         dims: list[int] = []
@@ -368,7 +368,7 @@ def sides(
     return left, nest_side(stage.intrinsic.name, other, other.body, known, through, stage.analyzer, its)
 
 
-def _without_lets(value: Expr) -> Expr:
+def _substitute_lets(value: Expr) -> Expr:
     def rule(node: Node) -> Expr | None:
         return substitute(node.body, {node.var: node.value}) if isinstance(node, Let) else None
 

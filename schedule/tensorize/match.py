@@ -17,7 +17,7 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm, IterVar, Var
 from ...ir.ops import cast, const, is_const
 from ...ir.visit import substitute
-from ...te.intrin_shapes import solved
+from ...te.intrin_shapes import pair_dimensions
 from ...te.tensor import Tensor
 from ...te.tensor_compute import TensorComputeOp, intrinsic_call
 from ...te.tensor_intrin import TensorIntrin
@@ -50,7 +50,7 @@ def match(
     assert intrinsic is not None
     stage = TensorizedStage(bounds, place, intrinsic, analyzer, axes, resolve)
     begins, extents = _box(stage)
-    stage.intrinsic = intrinsic = _sized(stage, extents)
+    stage.intrinsic = intrinsic = _choose_sizes(stage, extents)
     for axis in (*intrinsic.op.axis, *intrinsic.op.reduce_axis):
         if axis.dom is not None:
             analyzer.bind(axis, axis.dom)
@@ -102,17 +102,19 @@ def _box(stage: TensorizedStage) -> tuple[dict[IterVar, Expr], dict[IterVar, int
     extents: dict[IterVar, int] = {}
     begins: dict[IterVar, Expr] = {}
     for axis in (*op.axis, *op.reduce_axis):
-        begins[axis], extents[axis] = _extent_under(stage, axis)
+        begins[axis], extents[axis] = _find_extent(stage, axis)
     _check_box(stage, extents)
     return begins, extents
 
 
-def _sized(stage: TensorizedStage, extents: Mapping[IterVar, int]) -> TensorIntrin:
+def _choose_sizes(stage: TensorizedStage, extents: Mapping[IterVar, int]) -> TensorIntrin:
     """The intrinsic, its symbols for sizes replaced by what the loops run through."""
     op, its = stage.stage_bounds.computation.op, stage.intrinsic.op
     symbols: dict[Var, Expr] = {}
     for mine, wanted in ((op.axis, its.axis), (op.reduce_axis, its.reduce_axis)):
-        solved([extents[axis] for axis in mine], [axis.dom.extent for axis in wanted if axis.dom is not None], symbols)
+        pair_dimensions(
+            [extents[axis] for axis in mine], [axis.dom.extent for axis in wanted if axis.dom is not None], symbols
+        )
     return stage.intrinsic.specialised(symbols)
 
 
@@ -120,12 +122,12 @@ def _partners(stage: TensorizedStage, extents: Mapping[IterVar, int]) -> dict[It
     """The axis of the intrinsic that each root axis runs along, for those that do."""
     op, its = stage.stage_bounds.computation.op, stage.intrinsic.op
     return {
-        **_paired(stage, op.axis, its.axis, extents, "data"),
-        **_paired(stage, op.reduce_axis, its.reduce_axis, extents, "reduce"),
+        **_pair_axes(stage, op.axis, its.axis, extents, "data"),
+        **_pair_axes(stage, op.reduce_axis, its.reduce_axis, extents, "reduce"),
     }
 
 
-def _extent_under(stage: TensorizedStage, axis: IterVar) -> tuple[Expr, int]:
+def _find_extent(stage: TensorizedStage, axis: IterVar) -> tuple[Expr, int]:
     """Return the begin of a root axis under the outer loops, and the number of values that the inner loops take it through."""
     value = stage.axes[axis]
     zeros = {loop.var: const(0, loop.var.dtype) for loop in stage.inner if loop.var is not None}
@@ -156,7 +158,7 @@ def _check_box(stage: TensorizedStage, extents: Mapping[IterVar, int]) -> None:
         )
 
 
-def _paired(
+def _pair_axes(
     stage: TensorizedStage,
     mine: Sequence[IterVar],
     wanted: Sequence[IterVar],
@@ -196,11 +198,11 @@ def _region(
         f"the {kind} axes of {stage.stage_bounds.computation.name} run through ({computed}) under the loop, those of the intrinsic "
         f"through ({takes})",
         _advice(stage, mine, wanted, extents),
-        _shown(stage, mine, wanted, extents),
+        _show(stage, mine, wanted, extents),
     )
 
 
-def _shown(
+def _show(
     stage: TensorizedStage,
     mine: Sequence[IterVar],
     wanted: Sequence[IterVar],

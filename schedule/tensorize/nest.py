@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ...errors import LoweringError, user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import GE, LT, Expr, IterVar, Node, ProducerLoad, Var
-from ...ir.ops import all_of, any_of, const, is_const, likely
+from ...ir.ops import conjunction, const, disjunction, is_const, likely
 from ...ir.passes.common.fresh_copy import fresh_copy
 from ...ir.stmt import If, Stmt
 from ...ir.visit import free_vars, rewrite, seq, substitute
@@ -33,7 +33,7 @@ from .bind import bind
 from .match import match
 from .plan import Plan
 
-__all__ = ["tensorized_nest", "without_inner"]
+__all__ = ["tensorized_nest", "strip_inner"]
 
 
 def tensorized_nest(nest: Nest, place: int) -> Stmt:
@@ -71,21 +71,21 @@ class _Tensorized:
         across = [loop for loop in self.outer if self.stage_bounds.marks.get(loop.axis, 0) & 2 and loop.var is not None]
         if not across:
             body = interpretable(intrinsic, intrinsic.body, begins=True, goes_on=True)
-            return nest.loops(self.outer, self._guarded(self._bound(body)), attach=True)
+            return nest.loops(self.outer, self._guard(self._bound(body)), attach=True)
         if intrinsic.reduce_update is None:
-            raise self._cannot_go_on(across[0])
+            raise self._refusal(across[0])
         update = self._bound(interpretable(intrinsic, intrinsic.reduce_update, begins=False, goes_on=True))
         common = self.stage_bounds.first_reduce_loop
         loops = self.stage_bounds.loops[common : self.place]
         if intrinsic.reduce_init is None:
-            first = all_of(*(loop.value.equal(const(0, loop.value.dtype)) for loop in across))
+            first = conjunction(*(loop.value.equal(const(0, loop.value.dtype)) for loop in across))
             body = self._bound(interpretable(intrinsic, intrinsic.body, begins=True, goes_on=True))
             empty = [loop.extent <= 0 for loop in across if not nest.analyzer.can_prove(loop.extent > 0)]
-            init = If(nest.value(any_of(*empty), {}), self._init(loops, begun(intrinsic))) if empty else None
+            init = If(nest.value(disjunction(*empty), {}), self._init(loops, begun(intrinsic))) if empty else None
             update = If(first, body, update)
         else:
             init = self._init(loops, interpretable(intrinsic, intrinsic.reduce_init, begins=True, goes_on=False))
-        updates = nest.loops(loops, self._guarded(update), attach=True)
+        updates = nest.loops(loops, self._guard(update), attach=True)
         return nest.loops(self.stage_bounds.loops[:common], seq(init, updates), attach=True)
 
     def _init(self, loops: Sequence[Loop], begin: Stmt) -> Stmt:
@@ -109,7 +109,7 @@ class _Tensorized:
         inner = [nest.renamed[loop] for loop in self.inner if loop in nest.renamed]
         given = bounds, offsets, nest.analyzer, only_reduce
         for condition in reversed([*side_guards(*given), *guards(*given)]):
-            body = If(likely(nest.value(without_inner(condition, inner, nest.analyzer), {})), body)
+            body = If(likely(nest.value(strip_inner(condition, inner, nest.analyzer), {})), body)
         init = nest.loops(data, body, attach=False)
         nest.renamed = {}
         return init
@@ -118,7 +118,7 @@ class _Tensorized:
         """A body of the intrinsic on the parts that it works on; what it binds is its own copy's."""
         return fresh_copy(bind(self.nest, self.plan, body, self.error), {})
 
-    def _guarded(self, body: Stmt) -> Stmt:
+    def _guard(self, body: Stmt) -> Stmt:
         """`body` where the store predicate and the guards of the outer loops hold."""
         predicate = self.stage_bounds.computation.stage.store_predicate
         if predicate is not None:
@@ -135,7 +135,7 @@ class _Tensorized:
         inner = [loop.var for loop in self.inner if loop.var is not None]
         given = self.stage_bounds, self.stage_bounds.offsets, self.nest.analyzer
         conditions = [*side_guards(*given), *guards(*given)]
-        return [without_inner(condition, inner, self.nest.analyzer) for condition in conditions]
+        return [strip_inner(condition, inner, self.nest.analyzer) for condition in conditions]
 
     # Checks
 
@@ -179,7 +179,7 @@ class _Tensorized:
                     inside[var],
                 )
 
-    def _cannot_go_on(self, loop: Loop) -> LoweringError:
+    def _refusal(self, loop: Loop) -> LoweringError:
         return self.error(
             TensorizeReduction,
             f"the reduction goes on over '{loop.axis.name}' outside of it, and the intrinsic has no reduce_update",
@@ -211,7 +211,7 @@ class _Tensorized:
 # all.
 
 
-def without_inner(condition: Expr, inner: Iterable[Var], analyzer: Analyzer) -> Expr:
+def strip_inner(condition: Expr, inner: Iterable[Var], analyzer: Analyzer) -> Expr:
     """`condition` at the first of the inner iterations, where it says the same at all of them; else as it is."""
     changing = set(inner) & set(free_vars(condition))
     if not changing or not isinstance(condition, (LT, GE)):

@@ -16,7 +16,7 @@ from ...errors import SourceLine, user_source
 from ...ir import ops
 from ...ir.expr import BufferLoad, Call, Expr, IfThenElse, IntImm, ProducerLoad, Select
 from ...ir.structural import equal
-from ...ir.visit import children, post_order, without_lets
+from ...ir.visit import children, post_order, substitute_lets
 from .derivatives import CALLS, OPERATORS, Row, Where, plus
 from .errors import NotDifferentiable
 
@@ -51,7 +51,7 @@ class Contribution:
         return value
 
 
-def joined(parts: Sequence[Contribution]) -> Contribution:
+def join_contributions(parts: Sequence[Contribution]) -> Contribution:
     """The sum of adjoints. Conditions that begin all of them stay lifted."""
     first = parts[0]
     if len(parts) == 1:
@@ -76,15 +76,15 @@ def adjoints_of_reads(
     relevant: whether the gradient goes through what is read, an element of a tensor or of a program's memory. Raises
     NotDifferentiable (TW0170).
     """
-    nodes = list(post_order(without_lets(value)))
-    concerned = _concerned(nodes, relevant)
+    nodes = list(post_order(substitute_lets(value)))
+    concerned = _find_concerned(nodes, relevant)
     reached: dict[int, list[Contribution]] = {id(nodes[-1]): [seed]}
     reads: dict[Expr, list[Contribution]] = {}
     for node in reversed(nodes):  # parents before children
         parts = reached.pop(id(node), None)
         if parts is None or id(node) not in concerned or not isinstance(node, Expr) or not node.dtype.is_float:
             continue
-        adjoint = joined(parts)
+        adjoint = join_contributions(parts)
         if isinstance(node, (ProducerLoad, BufferLoad)):
             reads[node] = [adjoint]
             continue
@@ -98,10 +98,10 @@ def adjoints_of_reads(
                 known = conditions.setdefault(id(part.condition), Condition(part.condition, part.lazy))
                 held, part = (*held, known), part.value
             reached.setdefault(id(child), []).append(Contribution(held, part))
-    return _by_element(reads)
+    return _group_by_element(reads)
 
 
-def _concerned(nodes: Sequence[object], relevant: Callable[[Any], bool]) -> set[int]:
+def _find_concerned(nodes: Sequence[object], relevant: Callable[[Any], bool]) -> set[int]:
     """The nodes whose value depends on a relevant read."""
     concerned: set[int] = set()
     for node in nodes:
@@ -136,7 +136,7 @@ def _home(load: Any) -> object:
     return load.producer if isinstance(load, ProducerLoad) else load.buffer
 
 
-def _by_element(reads: dict[Any, list[Contribution]]) -> list[tuple[Any, Contribution]]:
+def _group_by_element(reads: dict[Any, list[Contribution]]) -> list[tuple[Any, Contribution]]:
     """The reads, in the order of the expression, with those of one element together."""
     groups: list[tuple[Any, list[Contribution]]] = []
     for load in reversed(reads):
@@ -146,7 +146,11 @@ def _by_element(reads: dict[Any, list[Contribution]]) -> list[tuple[Any, Contrib
                 break
         else:
             groups.append((load, list(reads[load])))
-    return [(load, joined(parts)) for load, parts in groups if not ops.is_const(parts[0].value, 0) or len(parts) > 1]
+    return [
+        (load, join_contributions(parts))
+        for load, parts in groups
+        if not ops.is_const(parts[0].value, 0) or len(parts) > 1
+    ]
 
 
 def _same_indices(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:

@@ -15,7 +15,7 @@ from ...ir.expr import GE, LE, Expr, IfThenElse, Max, Min, Select, Var
 from ...ir.visit import post_order, rewrite
 from .equations import reads_tensors
 
-__all__ = ["Case", "cases_of"]
+__all__ = ["Case", "split_cases"]
 
 _MOST = 32
 """More cases than this are left as one whose indices are not linear: each case is a stage of its own."""
@@ -29,7 +29,7 @@ class Case:
     conditions: tuple[Expr, ...] = ()
 
 
-def cases_of(indices: Sequence[Expr], unknowns: Sequence[Var], analyzer: Analyzer) -> list[Case]:
+def split_cases(indices: Sequence[Expr], unknowns: Sequence[Var], analyzer: Analyzer) -> list[Case]:
     """The cases of a read whose indices choose by `unknowns`; they exclude each other."""
     whole = Case(tuple(map(analyzer.simplify, indices)))
     closed_cases: list[Case] = []
@@ -44,7 +44,7 @@ def cases_of(indices: Sequence[Expr], unknowns: Sequence[Var], analyzer: Analyze
             continue
         node, condition, first, second = choice
         for holds, value in ((condition, first), (ops.logical_not(condition), second)):
-            known = analyzer.simplify(ops.all_of(*case.conditions, holds))
+            known = analyzer.simplify(ops.conjunction(*case.conditions, holds))
             if ops.is_const(known, 0):
                 continue
             with analyzer.constraint(known):

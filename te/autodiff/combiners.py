@@ -29,7 +29,7 @@ from ...ir.expr import (
     Var,
 )
 from ...ir.visit import post_order, substitute
-from ..operation import ComputeOp, extent_of
+from ..operation import ComputeOp, axis_extent
 from ..shape import zero_based
 from ..tag import current_tag
 
@@ -62,16 +62,16 @@ def combined_with_rest(op: ComputeOp, reduction: Reduce, output: int) -> tuple[E
     rest = _rest(op, reduction)
     places = [ops.subtract(axis, _begin(axis)) for axis in reduction.axes]
     loads = tuple(ProducerLoad(part, (*op.axis, *places)) for part in rest.outputs)
-    value = _combined(combiner, output, loads, reduction.sources)
+    value = _combine(combiner, output, loads, reduction.sources)
     if not reduction.init:
         return value, None
     others = _stage(f"{op.name}_sources", op.axis, (), replace(reduction, init=()))
-    return value, _combined(
+    return value, _combine(
         combiner, output, tuple(ProducerLoad(part, op.axis) for part in others.outputs), reduction.init
     )
 
 
-def _combined(combiner: CommReducer, output: int, first: tuple[Expr, ...], second: tuple[Expr, ...]) -> Expr:
+def _combine(combiner: CommReducer, output: int, first: tuple[Expr, ...], second: tuple[Expr, ...]) -> Expr:
     values: dict[Var, Expr] = dict(zip((*combiner.lhs, *combiner.rhs), (*first, *second), strict=True))
     return substitute(combiner.result[output], values)
 
@@ -82,8 +82,8 @@ def _begin(axis: IterVar) -> Expr:
 
 def _rest(op: ComputeOp, reduction: Reduce) -> ComputeOp:
     """The reduction without each of its iterations in turn."""
-    left_out = tuple(IterVar(f"{axis.name}_out", axis.dtype, zero_based(extent_of(axis))) for axis in reduction.axes)
-    another = ops.any_of(
+    left_out = tuple(IterVar(f"{axis.name}_out", axis.dtype, zero_based(axis_extent(axis))) for axis in reduction.axes)
+    another = ops.disjunction(
         *(
             ops.compare(NE, ops.subtract(axis, _begin(axis)), out)
             for axis, out in zip(reduction.axes, left_out, strict=True)
@@ -93,7 +93,7 @@ def _rest(op: ComputeOp, reduction: Reduce) -> ComputeOp:
         f"{op.name}_rest",
         op.axis,
         left_out,
-        replace(reduction, condition=ops.all_of(another, reduction.condition), value_index=0),
+        replace(reduction, condition=ops.conjunction(another, reduction.condition), value_index=0),
     )
 
 

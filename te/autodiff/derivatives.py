@@ -78,7 +78,7 @@ def _unary(derivative: Callable[[Expr, Expr], Any]) -> Row:
     return row
 
 
-def _divided(divisor: Callable[[Expr, Expr], Any], numerator: float = 1.0) -> Row:
+def _divide(divisor: Callable[[Expr, Expr], Any], numerator: float = 1.0) -> Row:
     """The row of a function whose derivative at x, where it has the value y, is numerator / divisor(x, y)."""
 
     def row(node: Call, g: Expr) -> tuple[Part]:
@@ -135,7 +135,7 @@ def _power(node: Call, g: Expr) -> Sequence[Part]:
     if isinstance(y, FloatImm):
         return (None if y.value == 0 else by_x), None
     by_y = Where(
-        ops.any_of(ops.compare(NE, x, 0.0), ops.logical_not(ops.compare(GE, y, 0.0))),
+        ops.disjunction(ops.compare(NE, x, 0.0), ops.logical_not(ops.compare(GE, y, 0.0))),
         times(g, times(node, _call("log", x))),
     )
     return Where(ops.compare(NE, y, 0.0), by_x), by_y
@@ -186,11 +186,11 @@ CALLS: dict[str, Row] = {
     "exp2": _unary(lambda x, y: times(y, ops.const(math.log(2), y.dtype))),
     "exp10": _unary(lambda x, y: times(y, ops.const(math.log(10), y.dtype))),
     "expm1": _unary(lambda x, y: _call("exp", x)),
-    "log": _divided(lambda x, y: x),
-    "log2": _divided(lambda x, y: x, 1 / math.log(2)),
-    "log10": _divided(lambda x, y: x, 1 / math.log(10)),
-    "log1p": _divided(lambda x, y: x + 1.0),
-    "sqrt": _divided(lambda x, y: y, 0.5),
+    "log": _divide(lambda x, y: x),
+    "log2": _divide(lambda x, y: x, 1 / math.log(2)),
+    "log10": _divide(lambda x, y: x, 1 / math.log(10)),
+    "log1p": _divide(lambda x, y: x + 1.0),
+    "sqrt": _divide(lambda x, y: y, 0.5),
     "rsqrt": _unary(lambda x, y: y * y * y * -0.5),
     "sin": _unary(lambda x, y: _call("cos", x)),
     "cos": _unary(lambda x, y: ops.negative(_call("sin", x))),
@@ -198,12 +198,12 @@ CALLS: dict[str, Row] = {
     "sinh": _unary(lambda x, y: _call("cosh", x)),
     "cosh": _unary(lambda x, y: _call("sinh", x)),
     "tanh": _unary(lambda x, y: 1.0 - y * y),
-    "asin": _divided(lambda x, y: _call("sqrt", 1.0 - x * x)),
-    "acos": _divided(lambda x, y: _call("sqrt", 1.0 - x * x), -1.0),
-    "atan": _divided(lambda x, y: x * x + 1.0),
-    "asinh": _divided(lambda x, y: _call("sqrt", x * x + 1.0)),
-    "acosh": _divided(lambda x, y: _call("sqrt", x * x - 1.0)),
-    "atanh": _divided(lambda x, y: 1.0 - x * x),
+    "asin": _divide(lambda x, y: _call("sqrt", 1.0 - x * x)),
+    "acos": _divide(lambda x, y: _call("sqrt", 1.0 - x * x), -1.0),
+    "atan": _divide(lambda x, y: x * x + 1.0),
+    "asinh": _divide(lambda x, y: _call("sqrt", x * x + 1.0)),
+    "acosh": _divide(lambda x, y: _call("sqrt", x * x - 1.0)),
+    "atanh": _divide(lambda x, y: 1.0 - x * x),
     "erf": _unary(lambda x, y: times(_call("exp", ops.negative(x * x)), ops.const(2 / math.sqrt(math.pi), x.dtype))),
     "sigmoid": _unary(lambda x, y: y * (1.0 - y)),
     "pow": _power,

@@ -17,14 +17,14 @@ from ...ir.analysis.boxes import Bound
 from ...ir.arith.analyzer import Analyzer
 from ...ir.arith.linear import LinearForm
 from ...ir.expr import EQ, GE, GT, LE, LT, Cast, CompareOp, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad, Var
-from ...ir.ops import constant_of
+from ...ir.ops import integer_value
 from ...ir.visit import post_order
 from .symbolic import equate_symbolic
 
-__all__ = ["System", "reads_tensors", "value_of"]
+__all__ = ["System", "reads_tensors", "expression"]
 
 
-def value_of(form: LinearForm) -> Expr:
+def expression(form: LinearForm) -> Expr:
     """A form over unknowns as an expression. Its constant is an expression without unknowns."""
     value: Expr = form.const
     for var, coeff in form.coeffs.items():
@@ -74,7 +74,7 @@ class System:
             self.bounds.append(Bound(own, width))
         else:
             self.bounds.append(Bound(own))
-            self.bounds.append(Bound(extent.plus(own, -1).shifted(-1)))
+            self.bounds.append(Bound(extent.plus(own, -1).shift(-1)))
 
     def knows(self, expr: Expr) -> bool:
         """Return whether no unknown occurs in an expression."""
@@ -104,7 +104,7 @@ class System:
             return inner if atom.dtype.bits >= atom.value.dtype.bits else None
         if isinstance(atom, (FloorDiv, FloorMod)) and isinstance(atom.b, IntImm) and atom.b.value > 0:
             divided = self.affine(atom.a)
-            if divided is None or self._nested_in(divided):
+            if divided is None or self._find_nested(divided):
                 return None
             quotient = self._quotient(atom.a, divided, atom.b.value)
             return quotient if isinstance(atom, FloorDiv) else divided.plus(quotient, -atom.b.value)
@@ -153,7 +153,7 @@ class System:
         if a is None or b is None:
             return False
         difference = b.plus(a, -1)
-        self.bounds.append(Bound(difference.shifted(-1) if isinstance(node, (LT, GT)) else difference))
+        self.bounds.append(Bound(difference.shift(-1) if isinstance(node, (LT, GT)) else difference))
         return True
 
     def solve(self) -> None:
@@ -167,8 +167,8 @@ class System:
         self.opaque += (ops.equal(a, b) for a, b in self._left)
         for equation in self._equations:
             form = self.reduced(equation)
-            if any(abs(form.coeffs[var]) != 1 for var in self._nested_in(form)):
-                self.opaque.append(ops.equal(value_of(form), 0))
+            if any(abs(form.coeffs[var]) != 1 for var in self._find_nested(form)):
+                self.opaque.append(ops.equal(expression(form), 0))
                 continue
             while form.coeffs:
                 common = gcd(*form.coeffs.values())
@@ -191,17 +191,17 @@ class System:
     def _pivot(self, form: LinearForm) -> Var | None:
         """Return what to eliminate: of the unknowns with coefficient 1 one whose domain depends on others, or that was made
         here, or else the one that runs farthest (a symbolic extent counts as endless; of equals a data axis)."""
-        units = self._nested_in(form) or [var for var, coeff in form.coeffs.items() if abs(coeff) == 1]
+        units = self._find_nested(form) or [var for var, coeff in form.coeffs.items() if abs(coeff) == 1]
 
         def rank(var: Var) -> tuple[float, bool]:
             if not isinstance(var, IterVar) or var.dom is None:
                 return (float("inf"), True)
             extent = var.dom.extent
-            return (constant_of(extent, 1e30), var.kind != "reduce")
+            return (integer_value(extent, 1e30), var.kind != "reduce")
 
         return max(units, key=rank, default=None)
 
-    def _nested_in(self, form: LinearForm) -> list[Var]:
+    def _find_nested(self, form: LinearForm) -> list[Var]:
         return [var for var in self.nested if var in form.coeffs]
 
     def _smaller(self, form: LinearForm) -> LinearForm:

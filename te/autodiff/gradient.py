@@ -23,15 +23,15 @@ from ...ir.expr import EQ, Expr, IterVar, ProducerLoad, Var
 from ...ir.visit import post_order, substitute
 from ..compute import compute
 from ..operation import ZERO_GRADIENT, ComputeOp, Operation, producers_first
-from ..shape import axes_over, same_extent, shape_text
+from ..shape import declare_axes, same_extent, shape_text
 from ..tag import current_tag
 from ..tensor import Tensor
 from ..wraparound import wrapping
 from .backward import Condition, Contribution, adjoints_of_reads
 from .errors import BadHead, GradientOfIntegers, NotDifferentiable, NotTensors
-from .imperative import gradients_through
-from .reductions import Piece, pieces_of
-from .scatter import pays, scatter_reads, through_additions
+from .imperative import propagate_gradients
+from .reductions import Piece, derive_pieces
+from .scatter import derive_scatter, pays, scatter_reads
 from .transpose import Term, transpose
 
 __all__ = ["gradient"]
@@ -57,14 +57,14 @@ def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | N
     takes memory for what derivatives on the way back read. Raises NotTensors (TW0173), GradientOfIntegers (TW0171), BadHead
     (TW0172), and NotDifferentiable (TW0170) for outside code, bits, and combiners that choose.
     """
-    wanted = _checked(output, inputs)
+    wanted = _check_inputs(output, inputs)
     prefix = _head_shape(output, head)
     backward = _Backward(output, wanted, prefix, head)
     backward.run()
     return [backward.result(tensor) for tensor in wanted]
 
 
-def _checked(output: Any, inputs: Any) -> list[Tensor]:
+def _check_inputs(output: Any, inputs: Any) -> list[Tensor]:
     several = isinstance(inputs, (list, tuple))
     wanted = list(cast("Sequence[Any]", inputs)) if several else [inputs]
     for what, tensor in (("output", output), *(("input", tensor) for tensor in wanted)):
@@ -139,7 +139,7 @@ class _Backward:
 
     def __init__(self, output: Tensor, wanted: Sequence[Tensor], prefix: tuple[Expr, ...], head: Tensor | None) -> None:
         self.output, self.wanted, self.prefix, self.head = output, wanted, prefix, head
-        self.heads = axes_over(prefix, "h")
+        self.heads = declare_axes(prefix, "h")
         """Stand for the head's axes in what is being made."""
         self.operations = producers_first([output.op])
         self.relevant = _relevant(self.operations, wanted)
@@ -154,7 +154,7 @@ class _Backward:
                 if tensor in self.relevant:
                     adjoint = self._adjoint(tensor)
                     if adjoint is not None and any(read in self.relevant for read in op.input_tensors):
-                        self._through(op, tensor, adjoint)
+                        self._propagate_output(op, tensor, adjoint)
 
     def result(self, tensor: Tensor) -> Tensor:
         """The tensor of its adjoint."""
@@ -173,7 +173,7 @@ class _Backward:
 
     def _seed(self) -> _Adjoint:
         """The adjoint of the output by itself: the head, or without one 1 where its index is the element's."""
-        heads, own = axes_over(self.prefix, "h"), axes_over(self.output.shape, "i")
+        heads, own = declare_axes(self.prefix, "h"), declare_axes(self.output.shape, "i")
         axes = (*heads, *own)
         if self.head is not None:
             value = ops.cast(ProducerLoad(self.head, axes), self.output.dtype)
@@ -187,7 +187,7 @@ class _Backward:
             return self._seed()
         terms: list[tuple[tuple[IterVar, ...], Term]] = []
         for read in self.reads.pop(tensor, ()):
-            heads, own = axes_over(self.prefix, "h"), _element_axes(tensor)
+            heads, own = declare_axes(self.prefix, "h"), _element_axes(tensor)
             axes = (*heads, *own)
             if pays(read.load):
                 scattered = scatter_reads(f"grad_{tensor.name}", read.load, read.adjoint, self.heads, read.axes)
@@ -196,12 +196,12 @@ class _Backward:
             adjoint = _Adjoint(self.heads, read.adjoint).at(heads)
             terms += ((axes, term) for term in transpose(read.load, adjoint, read.axes, own, axes))
         for part in self.parts.pop(tensor, ()):
-            axes = (*axes_over(self.prefix, "h"), *_element_axes(tensor))
+            axes = (*declare_axes(self.prefix, "h"), *_element_axes(tensor))
             terms.append((axes, Term((), ops.const(True, "bool"), ProducerLoad(part, axes))))
         if not terms:
             return None
         axes, term = terms[0]
-        if len(terms) == 1 and (whole := _whole(axes, term)) is not None:
+        if len(terms) == 1 and (whole := _find_full(axes, term)) is not None:
             self.made[tensor] = whole
             return _Adjoint(axes, Contribution((), term.value))
         if len(terms) == 1 and not term.axes and self.head is None and _ties(term.where, axes[: len(self.prefix)]):
@@ -209,18 +209,18 @@ class _Backward:
             if tensor in self.wanted:
                 self.made[tensor] = _stage(f"grad_{tensor.name}", axes, term.body())
             return _Adjoint(axes, Contribution(conditions, term.value))
-        summed = self.made[tensor] = _summed(f"grad_{tensor.name}", terms)
-        axes = (*axes_over(self.prefix, "h"), *_element_axes(tensor))
+        summed = self.made[tensor] = _sum_terms(f"grad_{tensor.name}", terms)
+        axes = (*declare_axes(self.prefix, "h"), *_element_axes(tensor))
         return _Adjoint(axes, Contribution((), ProducerLoad(summed, axes)))
 
-    def _through(self, op: Operation, tensor: Tensor, adjoint: _Adjoint) -> None:
+    def _propagate_output(self, op: Operation, tensor: Tensor, adjoint: _Adjoint) -> None:
         """Take the adjoint of one output of `op` to what it reads."""
         if op.additions is not None:
-            self._into(op, through_additions(op.additions, lambda place: adjoint.at((*self.heads, *place))))
+            self._contribute(op, derive_scatter(op.additions, lambda place: adjoint.at((*self.heads, *place))))
             return
         compute = op.as_compute
         if compute is None:
-            parts = gradients_through(op, tensor, self.prefix, adjoint.at, self.relevant)
+            parts = propagate_gradients(op, tensor, self.prefix, adjoint.at, self.relevant)
             for read, part in (parts or {}).items():
                 self.parts.setdefault(read, []).append(part)
             if parts is not None:
@@ -234,10 +234,10 @@ class _Backward:
                 "te.compute",
             )
         seed = adjoint.at((*self.heads, *op.axis))
-        for piece in pieces_of(compute, tensor.value_index, seed):
-            self._into(op, piece)
+        for piece in derive_pieces(compute, tensor.value_index, seed):
+            self._contribute(op, piece)
 
-    def _into(self, op: Operation, piece: Piece) -> None:
+    def _contribute(self, op: Operation, piece: Piece) -> None:
         """Note what each read of a piece contributes."""
         for load, contribution in adjoints_of_reads(piece.value, piece.seed, self._concerns, op.source):
             producer = cast("Tensor", load.producer)
@@ -258,7 +258,7 @@ def _relevant(operations: Sequence[Operation], wanted: Sequence[Tensor]) -> set[
 
 def _element_axes(tensor: Tensor) -> tuple[IterVar, ...]:
     """Fresh axes over the elements of a tensor, named after its own."""
-    axes = axes_over(tensor.shape, "i")
+    axes = declare_axes(tensor.shape, "i")
     if not tensor.op.values:
         return axes
     return tuple(IterVar(old.name, new.dtype, new.dom) for old, new in zip(tensor.op.axis, axes, strict=True))
@@ -269,7 +269,7 @@ def _copies(axes: Sequence[IterVar]) -> tuple[IterVar, ...]:
     return tuple(IterVar(axis.name, axis.dtype, axis.dom) for axis in axes)
 
 
-def _whole(axes: Sequence[IterVar], term: Term) -> Tensor | None:
+def _find_full(axes: Sequence[IterVar], term: Term) -> Tensor | None:
     """The tensor that a term is element by element, if a program computes it."""
     value = term.value
     if term.axes or not ops.is_const(term.where, 1) or not isinstance(value, ProducerLoad):
@@ -289,7 +289,7 @@ def _ties(condition: Expr, heads: Sequence[IterVar]) -> bool:
     )
 
 
-def _summed(name: str, terms: Sequence[tuple[tuple[IterVar, ...], Term]]) -> Tensor:
+def _sum_terms(name: str, terms: Sequence[tuple[tuple[IterVar, ...], Term]]) -> Tensor:
     """The sum of terms as a stage; those that are sums themselves, beside others, as stages that it adds."""
     if len(terms) == 1:
         axes, term = terms[0]

@@ -16,21 +16,21 @@ from ...ir.expr import BufferLoad, Expr, IterVar, ProducerLoad
 from ...ir.stmt import Allocate, BufferStore, Stmt
 from ...ir.visit import post_order, seq
 from ..hybrid.op import HybridOp
-from ..loops import loops_over
+from ..loops import nest_loops
 from ..operation import Operation
 from ..scan import ScanOp
-from ..shape import axes_over
+from ..shape import declare_axes
 from ..tag import current_tag
 from ..tensor import Tensor
 from .backward import Contribution
-from .programs import program_of
-from .recurrences import steps_of
-from .sweeps import Sweeps, sweeps_of
+from .programs import build_program
+from .recurrences import build_steps
+from .sweeps import Sweeps, build_sweeps
 
-__all__ = ["gradients_through"]
+__all__ = ["propagate_gradients"]
 
 
-def gradients_through(
+def propagate_gradients(
     op: Operation,
     tensor: Tensor,
     prefix: Sequence[Expr],
@@ -43,21 +43,21 @@ def gradients_through(
     if isinstance(op, HybridOp):
         body, outputs = op.body, op.buffers
     elif isinstance(op, ScanOp):
-        body, outputs = steps_of(op, relevant)
+        body, outputs = build_steps(op, relevant)
     else:
         return None
-    program = program_of(body, outputs, op.source)
+    program = build_program(body, outputs, op.source)
     reads = (node.producer for node in post_order(program.body) if isinstance(node, ProducerLoad))
     wanted = [cast("Tensor", read) for read in dict.fromkeys(reads) if read in relevant]
-    heads = axes_over(prefix, "h")
+    heads = declare_axes(prefix, "h")
     results = {read: Buffer(f"grad_{read.name}", (*prefix, *read.shape), read.dtype) for read in wanted}
 
     def target(load: ProducerLoad) -> tuple[Buffer, tuple[Expr, ...]] | None:
         result = results.get(cast("Tensor", load.producer))
         return None if result is None else (result, (*heads, *load.indices))
 
-    sweeps = sweeps_of(program, program.buffers[tensor.value_index], target, op.source)
-    made = loops_over(heads, _run(sweeps, program.buffers[tensor.value_index], heads, adjoint, list(results.values())))
+    sweeps = build_sweeps(program, program.buffers[tensor.value_index], target, op.source)
+    made = nest_loops(heads, _run(sweeps, program.buffers[tensor.value_index], heads, adjoint, list(results.values())))
     gradient = HybridOp(
         name=f"grad_{op.name}",
         tag=current_tag() or "hybrid",
@@ -76,9 +76,9 @@ def _run(
     results: Collection[Buffer],
 ) -> Stmt:
     """Both sweeps, from the adjoint of the output on, over memory of their own."""
-    axes = axes_over(output.shape, "i")
-    seeded = loops_over(axes, BufferStore(sweeps.by_output, adjoint((*heads, *axes)).chosen(), axes))
-    body = sweeps.with_stacks(seq(seeded, sweeps.forward, sweeps.back))
+    axes = declare_axes(output.shape, "i")
+    seeded = nest_loops(axes, BufferStore(sweeps.by_output, adjoint((*heads, *axes)).chosen(), axes))
+    body = sweeps.allocate_stacks(seq(seeded, sweeps.forward, sweeps.back))
     apart = {*results, *(node.buffer for node in post_order(body) if isinstance(node, Allocate))}
     own = dict.fromkeys(
         node.buffer

@@ -21,13 +21,13 @@ from ...ir.atomics import added
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IterVar, Node, ProducerLoad, Range, Var
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt, While
-from ...ir.visit import post_order, rewrite, seq, substitute, without_lets
+from ...ir.visit import post_order, rewrite, seq, substitute, substitute_lets
 from ..hybrid.zeros import needs_zeros
-from ..loops import loops_over
-from ..shape import axes_over
+from ..loops import nest_loops
+from ..shape import declare_axes
 from .errors import NotDifferentiable
 
-__all__ = ["Program", "fresh_loop", "is_fixed", "program_of", "reads_own_memory"]
+__all__ = ["Program", "fresh_loop", "is_fixed", "build_program", "reads_own_memory"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Program:
     memory: tuple[Buffer, ...]
 
 
-def program_of(body: Stmt, outputs: Sequence[Buffer], declared: SourceLine | None) -> Program:
+def build_program(body: Stmt, outputs: Sequence[Buffer], declared: SourceLine | None) -> Program:
     """The program that a statement is, over buffers of its own. Raises NotDifferentiable (TW0170)."""
     reader = _Reader(outputs, declared)
     made = reader.visit(body, (), False)
@@ -82,7 +82,7 @@ class _Reader:
         def rule(node: Node) -> Node | None:
             return replace(node, buffer=self.buffers[node.buffer]) if isinstance(node, BufferLoad) else None
 
-        return substitute(rewrite(without_lets(value), rule), self.values)
+        return substitute(rewrite(substitute_lets(value), rule), self.values)
 
     def visit(self, node: Stmt, loops: tuple[Var, ...], guarded: bool) -> Stmt:
         """A statement within loops over these variables; guarded: in a branch of a choice too, or in a loop that data ends."""
@@ -112,7 +112,7 @@ class _Reader:
             return self.visit(node.body, loops, guarded)
         if isinstance(node, Assert):
             return seq()  # the program itself has looked
-        raise self._refused(f"a statement of it is `{str(node).strip()[:120]}`")
+        raise self._refusal(f"a statement of it is `{str(node).strip()[:120]}`")
 
     def _binding(self, node: LetStmt, loops: tuple[Var, ...], guarded: bool) -> Stmt:
         value = self.value(node.value)
@@ -131,7 +131,7 @@ class _Reader:
             for extent in shape
             for part in post_order(extent)
         ):
-            raise self._refused(
+            raise self._refusal(
                 f"it allocates {node.buffer.name}, whose size is known in the middle of it, or which threads share"
             )
         made = self.buffers[node.buffer] = replace(node.buffer, shape=shape)
@@ -139,10 +139,10 @@ class _Reader:
         body = self.visit(node.body, loops, guarded)
         if not shape or not (loops or guarded) or not needs_zeros(node.body, node.buffer):
             return body
-        axes = axes_over(shape, made.name)
-        return seq(loops_over(axes, BufferStore(made, ops.const(0, made.dtype), axes)), body)
+        axes = declare_axes(shape, made.name)
+        return seq(nest_loops(axes, BufferStore(made, ops.const(0, made.dtype), axes)), body)
 
-    def _refused(self, reason: str) -> NotDifferentiable:
+    def _refusal(self, reason: str) -> NotDifferentiable:
         return NotDifferentiable(
             "the gradient would go through a program that cannot be run backwards",
             reason=reason,

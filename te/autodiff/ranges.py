@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...ir import ops
-from ...ir.analysis.boxes import Box, boxes_of
+from ...ir.analysis.boxes import Box, solve_boxes
 from ...ir.expr import GE, LE, LT, Expr, IntImm, IterVar, Range, Var
 from ...ir.visit import substitute
-from .equations import System, reads_tensors, value_of
+from .equations import System, expression, reads_tensors
 
-__all__ = ["Loops", "loops_of"]
+__all__ = ["Loops", "build_loops"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +33,7 @@ class Loops:
     matches: tuple[Expr, ...]
 
 
-def loops_of(system: System, order: Sequence[IterVar]) -> Loops:
+def build_loops(system: System, order: Sequence[IterVar]) -> Loops:
     """Loops over the free unknowns of a solved system. order: the unknowns as they were given."""
     return _Ranges(system, order).loops()
 
@@ -49,12 +49,12 @@ class _Ranges:
     def loops(self) -> Loops:
         axes: dict[Var, IterVar] = {}
         values: dict[Var, Expr] = {}
-        for var, box in boxes_of(self.system.bounds, self.free, self.analyzer, self.system.knows).items():
+        for var, box in solve_boxes(self.system.bounds, self.free, self.analyzer, self.system.knows).items():
             values[var] = self._axis(var, box, values, axes)
         for var in self.nested:
             values[var] = self._nested_axis(var, values, axes)
         for var, form in self.system.solved.items():
-            value = substitute(value_of(form), values)
+            value = substitute(expression(form), values)
             values[var] = ops.cast(self.analyzer.simplify(value), var.dtype)
         order = (*self.free, *self.nested)
         return Loops(tuple(axes[var] for var in order if var in axes), values, *self._conditions(values))
@@ -77,7 +77,7 @@ class _Ranges:
         assert var.dom is not None
         known = dict(values)
         for other, form in self.system.solved.items():
-            value = substitute(value_of(form), values)
+            value = substitute(expression(form), values)
             if isinstance(other, IterVar) and other.dom is not None and self.system.knows(other.dom.extent):
                 last = ops.subtract(ops.add(other.dom.begin, other.dom.extent), 1)
                 value = ops.maximum(ops.minimum(value, last), other.dom.begin)
@@ -90,7 +90,7 @@ class _Ranges:
         """Return what has to hold and is not proved to, as the last three fields of Loops."""
         wanted = list(self.system.guards)
         for bound in self.system.bounds:
-            form = substitute(value_of(bound.form), values)
+            form = substitute(expression(bound.form), values)
             wanted.append(ops.compare(GE, form, 0))
             if bound.width is not None:
                 wanted.append(ops.compare(LE, form, bound.width))

@@ -21,10 +21,10 @@ from ..scan import ScanOp
 from ..tensor import Tensor
 from .errors import NotDifferentiable
 
-__all__ = ["steps_of"]
+__all__ = ["build_steps"]
 
 
-def steps_of(scan: ScanOp, wanted: Collection[Tensor]) -> tuple[Stmt, tuple[Buffer, ...]]:
+def build_steps(scan: ScanOp, wanted: Collection[Tensor]) -> tuple[Stmt, tuple[Buffer, ...]]:
     """The recurrence as a statement, and the buffers of its outputs. wanted: what the gradient goes through. Raises
     NotDifferentiable (TW0170)."""
     outputs = tuple(Buffer(output.name, output.shape, output.dtype) for output in scan.outputs)
@@ -42,7 +42,7 @@ def steps_of(scan: ScanOp, wanted: Collection[Tensor]) -> tuple[Stmt, tuple[Buff
                 own.append(memory[tensor])
     inside = next((tensor for tensor in memory if tensor in wanted and not tensor.op.values), None)
     if inside is not None:
-        raise _refused(scan, f"{inside.name} stands for its states", "take the gradient by what the recurrence reads")
+        raise _refusal(scan, f"{inside.name} stands for its states", "take the gradient by what the recurrence reads")
     first = [_loops(scan, op, memory) for op in stages if op in inits]
     time = scan.scan_axis
     assert time.dom is not None, "axes of operations have a domain"
@@ -57,7 +57,7 @@ def steps_of(scan: ScanOp, wanted: Collection[Tensor]) -> tuple[Stmt, tuple[Buff
 def _loops(scan: ScanOp, op: Operation, memory: dict[Tensor, Buffer]) -> Stmt:
     """The loops of a stage, over the program's memory."""
     if not isinstance(op, ComputeOp):
-        raise _refused(scan, f"{op.name}, a stage of its steps, is {op.noun}", "declare each step by te.compute")
+        raise _refusal(scan, f"{op.name}, a stage of its steps, is {op.noun}", "declare each step by te.compute")
     made = compute_loops(op.axis, op.body, op.outputs)
     stored = list(dict.fromkeys(node.buffer for node in post_order(made) if isinstance(node, BufferStore)))
     places = {old: memory[tensor] for old, tensor in zip(stored, op.outputs, strict=True)}
@@ -85,13 +85,13 @@ def _step(scan: ScanOp, op: Operation, memory: dict[Tensor, Buffer], stages: Seq
     )
     nest = _loops(scan, op, memory)
     if elsewhere is not None or not isinstance(nest, For):
-        raise _refused(
+        raise _refusal(
             scan, f"{op.name} reads {elsewhere}, which another step computes", "read other steps from the states"
         )
     return substitute(nest.body, {nest.var: ops.cast(time, nest.var.dtype)})
 
 
-def _refused(scan: ScanOp, reason: str, fix: str) -> NotDifferentiable:
+def _refusal(scan: ScanOp, reason: str, fix: str) -> NotDifferentiable:
     return NotDifferentiable(
         f"the gradient would go through {scan.name}, a recurrence that cannot be run backwards",
         reason=reason,

@@ -34,7 +34,7 @@ from ...ir.expr import (
     Var,
 )
 from ...ir.visit import post_order, substitute
-from ..operation import ComputeOp, extent_of
+from ..operation import ComputeOp, axis_extent
 from ..reduce import Reducer
 from ..tag import current_tag
 from .backward import Condition, Contribution
@@ -42,7 +42,7 @@ from .combiners import combined_with_rest, is_smooth
 from .derivatives import times
 from .errors import NotDifferentiable
 
-__all__ = ["Piece", "pieces_of"]
+__all__ = ["Piece", "derive_pieces"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,14 +54,14 @@ class Piece:
     seed: Contribution
 
 
-def pieces_of(op: ComputeOp, output: int, seed: Contribution) -> list[Piece]:
+def derive_pieces(op: ComputeOp, output: int, seed: Contribution) -> list[Piece]:
     """Return what the element of output number `output` is made of. `seed`: its adjoint, over the op's axes. Raises
     NotDifferentiable (TW0170) for a combiner that mixes values in ways of its own."""
     reduction = op.reduction
     if reduction is None:
         return [Piece(op.body[output], op.axis, seed)]
     kind = _kind(reduction.combiner, output)
-    rule = _RULES.get(kind) if kind is not None else _of_smooth if is_smooth(reduction) else None
+    rule = _RULES.get(kind) if kind is not None else _derive_smooth if is_smooth(reduction) else None
     if rule is None:
         raise NotDifferentiable(
             f"the reduction {reduction.combiner.name} of {op.name} has no derivative that is known",
@@ -86,7 +86,7 @@ def _where(reduction: Reduce) -> tuple[Condition, ...]:
     return () if ops.is_const(reduction.condition, 1) else (Condition(reduction.condition, lazy=True),)
 
 
-def _of_sum(op: ComputeOp, reduction: Reduce, output: int, seed: Contribution) -> list[Piece]:
+def _derive_sum(op: ComputeOp, reduction: Reduce, output: int, seed: Contribution) -> list[Piece]:
     held = Contribution((*seed.conditions, *_where(reduction)), seed.value)
     pieces = [Piece(reduction.sources[output], (*op.axis, *reduction.axes), held)]
     if reduction.init:
@@ -94,9 +94,9 @@ def _of_sum(op: ComputeOp, reduction: Reduce, output: int, seed: Contribution) -
     return pieces
 
 
-def _of_smooth(op: ComputeOp, reduction: Reduce, output: int, seed: Contribution) -> list[Piece]:
+def _derive_smooth(op: ComputeOp, reduction: Reduce, output: int, seed: Contribution) -> list[Piece]:
     value, init = combined_with_rest(op, reduction, output)
-    pieces = [Piece(value, (*op.axis, *reduction.axes), _under(seed, *_where(reduction)))]
+    pieces = [Piece(value, (*op.axis, *reduction.axes), _condition(seed, *_where(reduction)))]
     if init is not None:
         pieces.append(Piece(init, op.axis, seed))
     return pieces
@@ -105,18 +105,18 @@ def _of_smooth(op: ComputeOp, reduction: Reduce, output: int, seed: Contribution
 # Which source gave the extremum
 
 
-def _of_extremum(op: ComputeOp, reduction: Reduce, output: int, seed: Contribution) -> list[Piece]:
+def _derive_extremum(op: ComputeOp, reduction: Reduce, output: int, seed: Contribution) -> list[Piece]:
     source = reduction.sources[output]
     position = _position(op, reduction)
-    chosen = ProducerLoad(_chosen(op, reduction, output, position).output(0), op.axis)
+    chosen = ProducerLoad(_build_choice(op, reduction, output, position).output(0), op.axis)
     here = Condition(ops.equal(position, chosen))
-    pieces = [Piece(source, (*op.axis, *reduction.axes), _under(seed, *_where(reduction), here))]
+    pieces = [Piece(source, (*op.axis, *reduction.axes), _condition(seed, *_where(reduction), here))]
     if reduction.init:
-        pieces.append(Piece(reduction.init[output], op.axis, _under(seed, Condition(ops.equal(chosen, -1)))))
+        pieces.append(Piece(reduction.init[output], op.axis, _condition(seed, Condition(ops.equal(chosen, -1)))))
     return pieces
 
 
-def _under(seed: Contribution, *conditions: Condition) -> Contribution:
+def _condition(seed: Contribution, *conditions: Condition) -> Contribution:
     return Contribution((*seed.conditions, *conditions), seed.value)
 
 
@@ -138,7 +138,7 @@ def _position(op: ComputeOp, reduction: Reduce) -> Expr:
 
 def _most(axis: IterVar, reduction: Reduce, op: ComputeOp, analyzer: Analyzer) -> Expr:
     """The extent of a reduce axis, or the greatest where it depends on other reduce axes."""
-    extent = extent_of(axis)
+    extent = axis_extent(axis)
     if not any(isinstance(node, IterVar) and node in reduction.axes for node in post_order(extent)):
         return extent
     most = (
@@ -166,16 +166,16 @@ def _wide_enough(extents: Sequence[Expr]) -> DType:
     return INT32 if count < INT32.greatest else INT64
 
 
-def _chosen(op: ComputeOp, reduction: Reduce, output: int, position: Expr) -> ComputeOp:
+def _build_choice(op: ComputeOp, reduction: Reduce, output: int, position: Expr) -> ComputeOp:
     """The stage that says at which position the extremum of each element stands: of equal values at the first, and of
     NaNs at one of them. An `init` that is the extremum stands at -1."""
     better = GT if _kind(reduction.combiner, output) is Max else LT
 
     def combine(a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
         (i, x), (j, y) = a, b
-        earlier = ops.all_of(ops.equal(y, x), ops.compare(LT, j, i))
-        missing = ops.all_of(ops.compare(NE, y, y), ops.equal(x, x))
-        second = ops.any_of(ops.compare(better, y, x), earlier, missing)
+        earlier = ops.conjunction(ops.equal(y, x), ops.compare(LT, j, i))
+        missing = ops.conjunction(ops.compare(NE, y, y), ops.equal(x, x))
+        second = ops.disjunction(ops.compare(better, y, x), earlier, missing)
         return ops.select(second, j, i), ops.select(second, y, x)
 
     dtype = position.dtype
@@ -200,19 +200,19 @@ def _chosen(op: ComputeOp, reduction: Reduce, output: int, position: Expr) -> Co
 # Products without one factor
 
 
-def _of_product(op: ComputeOp, reduction: Reduce, output: int, seed: Contribution) -> list[Piece]:
+def _derive_product(op: ComputeOp, reduction: Reduce, output: int, seed: Contribution) -> list[Piece]:
     source = reduction.sources[output]
     parts = _product_and_zeros(op, reduction, output)
     product, zeros = (ProducerLoad(part, op.axis) for part in parts.outputs)
 
     def rest(factor: Expr) -> Contribution:
         """The product of the other factors, and the adjoint of this one by it."""
-        alone = ops.all_of(ops.equal(zeros, 1), ops.equal(factor, 0.0))
+        alone = ops.conjunction(ops.equal(zeros, 1), ops.equal(factor, 0.0))
         none = ops.equal(zeros, 0)
         others = ops.select(none, ops.divide(product, factor), ops.select(alone, product, ops.const(0, source.dtype)))
         return Contribution(seed.conditions, times(seed.value, others))
 
-    pieces = [Piece(source, (*op.axis, *reduction.axes), _under(rest(source), *_where(reduction)))]
+    pieces = [Piece(source, (*op.axis, *reduction.axes), _condition(rest(source), *_where(reduction)))]
     if reduction.init:
         pieces.append(Piece(reduction.init[output], op.axis, rest(reduction.init[output])))
     return pieces
@@ -243,10 +243,10 @@ def _product_and_zeros(op: ComputeOp, reduction: Reduce, output: int) -> Compute
 
 
 _RULES: dict[type[Expr], Callable[[ComputeOp, Reduce, int, Contribution], list[Piece]]] = {
-    Add: _of_sum,
-    Min: _of_extremum,
-    Max: _of_extremum,
-    Mul: _of_product,
+    Add: _derive_sum,
+    Min: _derive_extremum,
+    Max: _derive_extremum,
+    Mul: _derive_product,
 }
 
 

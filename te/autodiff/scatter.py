@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from ...ir.expr import Expr, IterVar, ProducerLoad, Range, Var
-from ...ir.ops import constant_of
+from ...ir.ops import integer_value
 from ...ir.visit import substitute
 from ..scatter import scatter
 from ..scatter_add import Addition
@@ -21,7 +21,7 @@ from .backward import Condition, Contribution
 from .equations import reads_tensors
 from .reductions import Piece
 
-__all__ = ["pays", "scatter_reads", "through_additions"]
+__all__ = ["pays", "scatter_reads", "derive_scatter"]
 
 _FEW = 16
 """Elements of the dimensions that data indexes, up to which each of them asks all reads."""
@@ -34,7 +34,7 @@ def pays(load: ProducerLoad) -> bool:
     for index, extent in zip(load.indices, load.producer.shape, strict=True):
         if reads_tensors(index):
             by_data = True
-            elements *= constant_of(extent, _FEW + 1)
+            elements *= integer_value(extent, _FEW + 1)
     return by_data and elements > _FEW
 
 
@@ -60,7 +60,7 @@ def scatter_reads(
     return scatter(name, shape, Addition(substitute(adjoint.value, fresh), tuple(loops), place, conditions))
 
 
-def through_additions(addition: Addition, adjoint: Callable[[tuple[Expr, ...]], Contribution]) -> Piece:
+def derive_scatter(addition: Addition, adjoint: Callable[[tuple[Expr, ...]], Contribution]) -> Piece:
     """Return how the gradient goes on through sums: each value has the adjoint of the element that it was added to.
 
     adjoint: that of the element at indices."""

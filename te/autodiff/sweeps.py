@@ -28,7 +28,7 @@ from .backward import Contribution, adjoints_of_reads
 from .errors import NotDifferentiable
 from .programs import Program, fresh_loop, is_fixed, reads_own_memory
 
-__all__ = ["Sweeps", "Target", "sweeps_of"]
+__all__ = ["Sweeps", "Target", "build_sweeps"]
 
 Target = Callable[[ProducerLoad], "tuple[Buffer, tuple[Expr, ...]] | None"]
 """Where the adjoint of an element of an input is added up; None where nobody wants it."""
@@ -45,7 +45,7 @@ class Sweeps:
     counting: Stmt
     stacks: tuple[_Stack, ...]
 
-    def with_stacks(self, body: Stmt) -> Stmt:
+    def allocate_stacks(self, body: Stmt) -> Stmt:
         """`body`, around which the stacks are allocated after the first run, in memory of its own, has told how long they are."""
         if not self.stacks:
             return body
@@ -54,13 +54,13 @@ class Sweeps:
             start = BufferStore(stack.top, ops.const(0, INT64), ())
             body = LetStmt(stack.length, length, Allocate(stack.memory, seq(start, body)))
         starts = [BufferStore(stack.top, ops.const(0, INT64), ()) for stack in self.stacks]
-        body = seq(*starts, _in_own_memory(self.counting, [stack.top for stack in self.stacks]), body)
+        body = seq(*starts, _allocate_own(self.counting, [stack.top for stack in self.stacks]), body)
         for stack in self.stacks:
             body = Allocate(stack.top, body)
         return body
 
 
-def _in_own_memory(body: Stmt, shared: Collection[Buffer]) -> Stmt:
+def _allocate_own(body: Stmt, shared: Collection[Buffer]) -> Stmt:
     """The statement over memory of its own, save what is shared."""
     own = {
         node.buffer: replace(node.buffer)
@@ -108,7 +108,7 @@ class _Kept:
     value: Expr
 
 
-def sweeps_of(program: Program, output: Buffer, target: Target, declared: SourceLine | None) -> Sweeps:
+def build_sweeps(program: Program, output: Buffer, target: Target, declared: SourceLine | None) -> Sweeps:
     """The sweeps of a program towards the inputs that have a target, from the adjoint of an output's buffer."""
     active = _active(program.body, target)
     needed = {*program.buffers, *program.memory}
@@ -154,34 +154,34 @@ def _only(body: Stmt, buffers: Collection[Buffer]) -> Stmt:
     while len(wanted) > before:
         before = len(wanted)
         wanted.update(list(_feeding(body, wanted)))
-    return _pruned(body, wanted) or seq()
+    return _prune(body, wanted) or seq()
 
 
 def _feeding(body: Stmt, wanted: Collection[Buffer]) -> Iterator[Buffer]:
     """Return what is read for stores to what is wanted, by choices and by loops around them too."""
-    pruned = _pruned(body, wanted)
+    pruned = _prune(body, wanted)
     return (
         (node.buffer for node in post_order(pruned) if isinstance(node, BufferLoad)) if pruned is not None else iter(())
     )
 
 
-def _pruned(node: Stmt, wanted: Collection[Buffer]) -> Stmt | None:
+def _prune(node: Stmt, wanted: Collection[Buffer]) -> Stmt | None:
     if isinstance(node, BufferStore):
         return node if node.buffer in wanted else None
     if isinstance(node, Seq):
-        parts = [part for one in node.body if (part := _pruned(one, wanted)) is not None]
+        parts = [part for one in node.body if (part := _prune(one, wanted)) is not None]
         return seq(*parts) if parts else None
     if isinstance(node, For):
-        inner = _pruned(node.body, wanted)
+        inner = _prune(node.body, wanted)
         return None if inner is None else For(node.var, node.begin, node.extent, node.kind, inner)
     if isinstance(node, While):
-        inner = _pruned(node.body, wanted)
+        inner = _prune(node.body, wanted)
         return None if inner is None else While(node.condition, inner)
     if isinstance(node, If):
-        branches = [None if part is None else _pruned(part, wanted) for part in (node.then_body, node.else_body)]
+        branches = [None if part is None else _prune(part, wanted) for part in (node.then_body, node.else_body)]
         return None if branches == [None, None] else If(node.condition, branches[0] or seq(), branches[1])
     assert isinstance(node, LetStmt), "sweeps are made of these"
-    inner = _pruned(node.body, wanted)
+    inner = _prune(node.body, wanted)
     return None if inner is None else LetStmt(node.var, node.value, inner)
 
 
@@ -246,7 +246,7 @@ class _Maker:
         forward: Stmt = node
         counting: Stmt = node
         if node.buffer in self.needed:
-            kept = self._kept(node.buffer.dtype, around)
+            kept = self._keep_value(node.buffer.dtype, around)
             before = BufferLoad(node.buffer, node.indices)
             forward, counting = seq(kept.store(before), node), seq(kept.count, node)
             back += [kept.back, BufferStore(node.buffer, kept.value, node.indices)]
@@ -295,7 +295,7 @@ class _Maker:
                 chosen(node.condition, lambda one: one.back),
                 chosen(node.condition, lambda one: one.counting),
             )
-        kept = self._kept(DType("int8"), around)
+        kept = self._keep_value(DType("int8"), around)
         forward, back, counting = (Var("taken", DType("bool")) for _ in range(3))
         number = ops.select(forward, ops.const(1, "int8"), ops.const(0, "int8"))
         return _Both(
@@ -320,20 +320,20 @@ class _Maker:
         nothing = _is_nothing(inner.back)
         if not own or nothing:
             return _Both(
-                _again(node, node.extent, inner.forward, fixed),
-                seq() if nothing else _reversed(node, node.extent, inner.back, fixed),
-                _again(node, node.extent, inner.counting, fixed),
+                _rebuild(node, node.extent, inner.forward, fixed),
+                seq() if nothing else _reverse(node, node.extent, inner.back, fixed),
+                _rebuild(node, node.extent, inner.counting, fixed),
             )
-        kept = self._kept(INT64, around)
+        kept = self._keep_value(INT64, around)
         forward, back, counting = (Var("trips", node.extent.dtype) for _ in range(3))
         return _Both(
             LetStmt(
                 forward,
                 node.extent,
-                seq(_again(node, forward, inner.forward, False), kept.store(ops.cast(forward, INT64))),
+                seq(_rebuild(node, forward, inner.forward, False), kept.store(ops.cast(forward, INT64))),
             ),
-            seq(kept.back, LetStmt(back, ops.cast(kept.value, back.dtype), _reversed(node, back, inner.back, False))),
-            LetStmt(counting, node.extent, seq(_again(node, counting, inner.counting, False), kept.count)),
+            seq(kept.back, LetStmt(back, ops.cast(kept.value, back.dtype), _reverse(node, back, inner.back, False))),
+            LetStmt(counting, node.extent, seq(_rebuild(node, counting, inner.counting, False), kept.count)),
         )
 
     def _while(self, node: While, around: tuple[_Place, ...]) -> _Both:
@@ -343,7 +343,7 @@ class _Maker:
         forward, counting = While(node.condition, inner.forward), While(node.condition, inner.counting)
         if _is_nothing(inner.back):
             return _Both(forward, seq(), counting)
-        kept = self._kept(INT64, around)
+        kept = self._keep_value(INT64, around)
         trips = Buffer("trips", (), INT64, scope="local")
         ran, back = BufferLoad(trips, ()), Var("trips", INT64)
         more = BufferStore(trips, ops.add(ran, ops.const(1, INT64)), ())
@@ -359,7 +359,7 @@ class _Maker:
             seq(counting, kept.count),
         )
 
-    def _kept(self, dtype: DType, around: tuple[_Place, ...]) -> _Kept:
+    def _keep_value(self, dtype: DType, around: tuple[_Place, ...]) -> _Kept:
         """Room for a value at each run of a statement."""
         counts = [place.count for place in around if place.count is not None]
         if len(counts) == len(around):
@@ -380,13 +380,13 @@ class _Maker:
         )
 
 
-def _again(loop: For, extent: Expr, body: Stmt, fixed: bool) -> Stmt:
+def _rebuild(loop: For, extent: Expr, body: Stmt, fixed: bool) -> Stmt:
     """The loop around another body, with a variable of its own."""
     var = fresh_loop(loop, loop.begin, extent, fixed)
     return For(var, loop.begin, extent, LoopKind.SERIAL, substitute(body, {loop.var: var}))
 
 
-def _reversed(loop: For, extent: Expr, body: Stmt, fixed: bool) -> Stmt:
+def _reverse(loop: For, extent: Expr, body: Stmt, fixed: bool) -> Stmt:
     """The loop around another body, from its last iteration to its first."""
     var = fresh_loop(loop, loop.begin, extent, fixed)
     last = ops.subtract(ops.add(loop.begin, extent), ops.const(1, extent.dtype))

@@ -87,7 +87,7 @@ def _splits(system: System, form: LinearForm, dtype: DType) -> Iterator[tuple[Ex
         yield ops.const(number, dtype), _sum(high, 0, dtype), _sum(low, form.const, dtype)
     for base in dict.fromkeys(products[0][0]):
         if system.knows(base) and all(base in factors for factors, _ in products):
-            high = {_without(atom, base): coeff for atom, coeff in form.coeffs.items() if isinstance(atom, Mul)}
+            high = {_remove_factor(atom, base): coeff for atom, coeff in form.coeffs.items() if isinstance(atom, Mul)}
             low = {atom: coeff for atom, coeff in form.coeffs.items() if not isinstance(atom, Mul)}
             yield base, _sum(high, 0, dtype), _sum(low, form.const, dtype)
 
@@ -99,7 +99,7 @@ def _sum(coeffs: dict[Expr, int], const: int, dtype: DType) -> Expr:
     return total
 
 
-def _without(product: Expr, factor: Expr) -> Expr:
+def _remove_factor(product: Expr, factor: Expr) -> Expr:
     """A product without one of its factors."""
     factors = _factors(product)
     factors.remove(factor)

@@ -17,9 +17,9 @@ from ...ir.expr import Expr, IterVar, Node, ProducerLoad, Range, Var
 from ...ir.visit import rewrite, substitute
 from ..reduce import sum as _sum
 from .backward import Condition, Contribution
-from .cases import cases_of
+from .cases import split_cases
 from .equations import System, reads_tensors
-from .ranges import Loops, loops_of
+from .ranges import Loops, build_loops
 
 __all__ = ["Term", "transpose"]
 
@@ -69,17 +69,17 @@ def transpose(
     for axis in (*known, *unknowns):
         if axis.dom is not None and not any(map(reads_tensors, (axis.dom.begin, axis.dom.extent))):
             analyzer.bind(axis, axis.dom)
-    linear, reading = _sorted(adjoint.conditions, analyzer)
+    linear, reading = _sort_conditions(adjoint.conditions, analyzer)
     terms: list[Term] = []
-    for case in cases_of(load.indices, unknowns, analyzer):
-        conditions = (*linear, *ops.conjuncts(analyzer.simplify(ops.all_of(*case.conditions))))
+    for case in split_cases(load.indices, unknowns, analyzer):
+        conditions = (*linear, *ops.conjuncts(analyzer.simplify(ops.conjunction(*case.conditions))))
         pairs = tuple(zip(case.indices, indices, strict=True))
         try:
-            system = _solved(analyzer, unknowns, pairs, conditions)
-            loops = loops_of(system, unknowns)
+            system = _solve(analyzer, unknowns, pairs, conditions)
+            loops = build_loops(system, unknowns)
         except Unbounded:  # all of the operation's elements are looked through for those that read this one
-            system = _solved(analyzer, unknowns, (), conditions)
-            loops = loops_of(system, unknowns)
+            system = _solve(analyzer, unknowns, (), conditions)
+            loops = build_loops(system, unknowns)
             met = tuple(substitute(index, loops.values).equal(element) for index, element in pairs)
             loops = replace(loops, guards=(*loops.guards, *met))
         term = _term(loops, Contribution(reading, adjoint.value), system.analyzer)
@@ -88,7 +88,7 @@ def transpose(
     return terms
 
 
-def _solved(
+def _solve(
     analyzer: Analyzer,
     unknowns: Sequence[IterVar],
     pairs: Sequence[tuple[Expr, Expr]],
@@ -104,7 +104,7 @@ def _solved(
     return system
 
 
-def _sorted(conditions: Sequence[Condition], analyzer: Analyzer) -> tuple[list[Expr], tuple[Condition, ...]]:
+def _sort_conditions(conditions: Sequence[Condition], analyzer: Analyzer) -> tuple[list[Expr], tuple[Condition, ...]]:
     """The conditions that read no tensor, and those that do."""
     plain, reading = list[Expr](), list[Condition]()
     for condition in conditions:
@@ -123,7 +123,7 @@ def _term(loops: Loops, adjoint: Contribution, analyzer: Analyzer) -> Term | Non
         *(Condition(match) for match in loops.matches),
     )
     value = Contribution(conditions, substitute(adjoint.value, loops.values)).chosen()
-    where = analyzer.simplify(ops.all_of(*loops.guards))
+    where = analyzer.simplify(ops.conjunction(*loops.guards))
     if ops.is_const(where, 0):
         return None
     with analyzer.constraint(where):

@@ -95,9 +95,9 @@ class ExpressionReader:
     def number(self, node: ast.expr) -> Any:
         """A plain number or a scalar expression."""
         value = self.value(node)
-        return self.as_number(value, node)
+        return self.require_number(value, node)
 
-    def as_number(self, value: Any, node: ast.expr) -> Any:
+    def require_number(self, value: Any, node: ast.expr) -> Any:
         """`value`, the value of `node`, if it is a scalar. Raises BadHybridValue (TW0158)."""
         if is_number(value) or isinstance(value, Expr):
             return value
@@ -171,7 +171,7 @@ class ExpressionReader:
     def Name(self, node: ast.Name) -> Any:
         name = node.id
         if name not in self.names:
-            return self._captured(node)
+            return self._read_captured(node)
         value = self.names[name]
         if isinstance(value, UnboundName):
             raise self.source.error(
@@ -191,7 +191,7 @@ class ExpressionReader:
             return BufferLoad(value.buffer, ())
         return value
 
-    def _captured(self, node: ast.Name) -> Any:
+    def _read_captured(self, node: ast.Name) -> Any:
         name = node.id
         if name in self.own:
             raise self.source.error(
@@ -244,9 +244,9 @@ class ExpressionReader:
         a, b = self.value(node.left), self.value(node.right)
         if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and isinstance(node.op, ast.Add):
             return (*cast("tuple[Any]", a), *cast("tuple[Any]", b))
-        a, b = self.as_number(a, node.left), self.as_number(b, node.right)
+        a, b = self.require_number(a, node.left), self.require_number(b, node.right)
         if is_number(a) and is_number(b):
-            return self._now(node, lambda: function(a, b))
+            return self._evaluate(node, lambda: function(a, b))
         if isinstance(node.op, ast.Pow):
             return ops.power(a if isinstance(a, Expr) else ops.convert(a), b)
         return plain(function(a, b))
@@ -256,9 +256,9 @@ class ExpressionReader:
             operand = self.condition(node.operand)
             return not operand if isinstance(operand, bool) else ops.logical_not(operand)
         operand = self.number(node.operand)
-        return self._now(node, lambda: _UNARY[type(node.op)](operand))
+        return self._evaluate(node, lambda: _UNARY[type(node.op)](operand))
 
-    def _now(self, node: ast.expr, compute: Callable[[], Any]) -> Any:
+    def _evaluate(self, node: ast.expr, compute: Callable[[], Any]) -> Any:
         """Something that Python computes. Its errors speak of the line."""
         try:
             return compute()
@@ -276,10 +276,10 @@ class ExpressionReader:
         nodes = [node.left, *node.comparators]
         result: Any = True
         for at, kind in enumerate(node.ops):
-            result = self._both(result, self._compared(node, kind, operands[at : at + 2], nodes[at : at + 2]))
+            result = self._both(result, self._compare(node, kind, operands[at : at + 2], nodes[at : at + 2]))
         return result
 
-    def _compared(self, node: ast.Compare, kind: ast.cmpop, values: list[Any], nodes: list[ast.expr]) -> Any:
+    def _compare(self, node: ast.Compare, kind: ast.cmpop, values: list[Any], nodes: list[ast.expr]) -> Any:
         if isinstance(kind, (ast.In, ast.NotIn, ast.Is, ast.IsNot)):
             raise self.source.error(
                 NotInHybridScripts,
@@ -291,7 +291,7 @@ class ExpressionReader:
         now, later = _COMPARE[type(kind)]
         if all(isinstance(value, (str, tuple, list)) for value in values):  # dtypes, shapes
             return bool(now(*values))
-        a, b = (self.as_number(value, at) for value, at in zip(values, nodes, strict=True))
+        a, b = (self.require_number(value, at) for value, at in zip(values, nodes, strict=True))
         if is_number(a) and is_number(b):
             return bool(now(a, b))
         ops.warn_of_signs(a, b, self.source.line(node))
@@ -321,10 +321,10 @@ class ExpressionReader:
                     return result  # what follows is not evaluated, and need not mean anything
                 result = self.number(operand)
             else:
-                result = self._joined(conjunction, result, self.number(operand))
+                result = self._join_logic(conjunction, result, self.number(operand))
         return result
 
-    def _joined(self, conjunction: bool, a: Expr, b: Any) -> Any:
+    def _join_logic(self, conjunction: bool, a: Expr, b: Any) -> Any:
         """`a and b`, `a or b`: of bools whether they hold, of other numbers one of them, as in Python."""
         if a.dtype.is_bool and (isinstance(b, bool) or isinstance(b, Expr) and b.dtype.is_bool):
             return (self._both if conjunction else self._either)(a, b)
@@ -490,7 +490,7 @@ class ExpressionReader:
                 if known
                 else "write out what it computes",
             )
-        return self._now(node, lambda: function(*arguments, **named))
+        return self._evaluate(node, lambda: function(*arguments, **named))
 
     def _refuse_keywords(self, node: ast.Call, name: str) -> None:
         vouches = name == "parallel" and [keyword.arg for keyword in node.keywords] == ["independent"]
@@ -523,7 +523,7 @@ class ExpressionReader:
         if name in ("min", "max", "abs", "int", "bool", "ceil_div", "ceildiv") and all(
             is_number(value) for value in values
         ):
-            return self._now(node, lambda: {"int": int}.get(name, row.emulated)(*values))
+            return self._evaluate(node, lambda: {"int": int}.get(name, row.emulated)(*values))
         if name not in ("min", "max", "power", "pow", "select", "if_then_else"):
             values = [ops.convert(value) for value in values] if row.arity == 1 else values
         elif not any(isinstance(value, Expr) for value in values):

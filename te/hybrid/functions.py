@@ -64,7 +64,7 @@ def _unary(function: Callable[..., Any]) -> Callable[[Any], Any]:
     return emulated
 
 
-def _joined(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def _join_operands(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def emulated(x: Any, y: Any) -> Any:
         a, b = _float(x) if not isinstance(x, (int, float)) else x, _float(y) if not isinstance(y, (int, float)) else y
         if isinstance(a, (int, float)) and isinstance(b, (int, float)):
@@ -75,7 +75,7 @@ def _joined(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     return emulated
 
 
-def _whole(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _keep_integers(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A function that leaves integers as they are."""
 
     def emulated(x: Any) -> Any:
@@ -124,7 +124,7 @@ def _extremum(plain: Callable[..., Any], elementwise: Callable[[Any, Any], Any])
     return emulated
 
 
-def _folded(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _fold(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def symbolic(*values: Any) -> Any:
         result = values[0]
         for value in values[1:]:
@@ -137,10 +137,12 @@ def _folded(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 def _power(x: Any, y: Any) -> Any:
     if isinstance(y, int) and y >= 0 and not isinstance(y, bool):
         return x**y
-    return _joined(np.power)(x, y)
+    return _join_operands(np.power)(x, y)
 
 
-def _divided(exact: Callable[[int, int], int], of_floats: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _divide_integers(
+    exact: Callable[[int, int], int], of_floats: Callable[[Any, Any], Any]
+) -> Callable[[Any, Any], Any]:
     """A quotient or a rest: of integers exact, then wrapped into the dtype in which the two meet; 0 where the divisor is."""
 
     def emulated(a: Any, b: Any) -> Any:
@@ -157,7 +159,7 @@ def _divided(exact: Callable[[int, int], int], of_floats: Callable[[Any, Any], A
     return emulated
 
 
-def _chosen(condition: Any, a: Any, b: Any) -> Any:
+def _choose(condition: Any, a: Any, b: Any) -> Any:
     return a if condition else b
 
 
@@ -193,12 +195,12 @@ _PAIRS = "atan2 hypot copysign fmod"
 
 FUNCTIONS: dict[str, HybridFunction] = {
     **{name: _math(name, _unary(FLOAT_FUNCTIONS[name])) for name in _UNARY.split()},
-    **{name: _math(name, _joined(FLOAT_FUNCTIONS[name]), 2) for name in _PAIRS.split()},
-    "floor": _math("floor", _whole(np.floor)),
-    "ceil": _math("ceil", _whole(np.ceil)),
-    "trunc": _math("trunc", _whole(np.trunc)),
-    "round": _math("round", _whole(_away_from_zero)),
-    "nearbyint": _math("nearbyint", _whole(np.rint)),
+    **{name: _math(name, _join_operands(FLOAT_FUNCTIONS[name]), 2) for name in _PAIRS.split()},
+    "floor": _math("floor", _keep_integers(np.floor)),
+    "ceil": _math("ceil", _keep_integers(np.ceil)),
+    "trunc": _math("trunc", _keep_integers(np.trunc)),
+    "round": _math("round", _keep_integers(_away_from_zero)),
+    "nearbyint": _math("nearbyint", _keep_integers(np.rint)),
     "isnan": _math("isnan", _test(np.isnan, False)),
     "isinf": _math("isinf", _test(np.isinf, False)),
     "isfinite": _math("isfinite", _test(np.isfinite, True)),
@@ -207,16 +209,16 @@ FUNCTIONS: dict[str, HybridFunction] = {
     "abs": HybridFunction(ops.absolute, builtins.abs),
     "power": _math("power", _power, 2),
     "pow": _math("power", _power, 2),
-    "min": HybridFunction(_folded(ops.minimum), _extremum(builtins.min, np.minimum), None),
-    "max": HybridFunction(_folded(ops.maximum), _extremum(builtins.max, np.maximum), None),
-    "floordiv": _math("floordiv", _divided(floor_quotient, lambda a, b: a // b), 2),
-    "floormod": _math("floormod", _divided(floor_remainder, lambda a, b: a % b), 2),
-    "truncdiv": _math("truncdiv", _divided(truncated_quotient, lambda a, b: np.trunc(a / b)), 2),
-    "truncmod": _math("truncmod", _divided(truncated_remainder, np.fmod), 2),
-    "ceil_div": _math("ceildiv", _divided(ceil_quotient, lambda a, b: np.ceil(a / b)), 2),
-    "ceildiv": _math("ceildiv", _divided(ceil_quotient, lambda a, b: np.ceil(a / b)), 2),
-    "select": _math("select", _chosen, 3),
-    "if_then_else": _math("if_then_else", _chosen, 3),
+    "min": HybridFunction(_fold(ops.minimum), _extremum(builtins.min, np.minimum), None),
+    "max": HybridFunction(_fold(ops.maximum), _extremum(builtins.max, np.maximum), None),
+    "floordiv": _math("floordiv", _divide_integers(floor_quotient, lambda a, b: a // b), 2),
+    "floormod": _math("floormod", _divide_integers(floor_remainder, lambda a, b: a % b), 2),
+    "truncdiv": _math("truncdiv", _divide_integers(truncated_quotient, lambda a, b: np.trunc(a / b)), 2),
+    "truncmod": _math("truncmod", _divide_integers(truncated_remainder, np.fmod), 2),
+    "ceil_div": _math("ceildiv", _divide_integers(ceil_quotient, lambda a, b: np.ceil(a / b)), 2),
+    "ceildiv": _math("ceildiv", _divide_integers(ceil_quotient, lambda a, b: np.ceil(a / b)), 2),
+    "select": _math("select", _choose, 3),
+    "if_then_else": _math("if_then_else", _choose, 3),
     "likely": _math("likely", _itself),
     **{name: _cast(name) for name in map(str, SCALAR_TYPES) if name != "bool"},
     "int": _cast("int32"),

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from .errors import BadHybridReturn, NotInHybridScripts
 from .source import Source
 
-__all__ = ["LeftFor", "without_jumps"]
+__all__ = ["LeftFor", "remove_jumps"]
 
 _RETURNED = "returned"
 
@@ -36,7 +36,7 @@ class LeftFor(ast.For):
     """A `for` that may be over before its last iteration."""
 
 
-def without_jumps(source: Source) -> Source:
+def remove_jumps(source: Source) -> Source:
     """The source of a script with loops and ifs alone; itself where it has no jumps. Raises BadHybridReturn (TW0156) where it
     returns other things early than at its end, and NotInHybridScripts (TW0151)."""
     body = source.tree.body
@@ -56,7 +56,7 @@ def without_jumps(source: Source) -> Source:
     tree = deepcopy(source.tree)
     last = tree.body[-1:] if isinstance(tree.body[-1], ast.Return) else []
     done = _Structure(source).block(tree.body[: len(tree.body) - len(last)], None)
-    begun = [_assigned(_RETURNED, False, tree.body[0])] if "return" in done.jumps else []
+    begun = [_assign(_RETURNED, False, tree.body[0])] if "return" in done.jumps else []
     tree.body = [*begun, *done.statements, *last]
     return replace(source, tree=tree)
 
@@ -90,13 +90,13 @@ class _Structure:
         for at, node in enumerate(body):
             if isinstance(node, (ast.Break, ast.Continue, ast.Return)):
                 kind = type(node).__name__.lower()
-                return _Block([*done, _assigned(_flag(kind, loop), True, node)], frozenset({kind}), True)
+                return _Block([*done, _assign(_flag(kind, loop), True, node)], frozenset({kind}), True)
             if isinstance(node, ast.If):
                 inside = self._if(node, body[at + 1 :], loop)
             elif isinstance(node, (ast.For, ast.While)):
                 inside = self._loop(node)
                 if inside.jumps:
-                    inside = self._guarded(inside, body[at + 1 :], loop, node)
+                    inside = self._guard_rest(inside, body[at + 1 :], loop, node)
             else:
                 done.append(node)
                 continue
@@ -119,10 +119,10 @@ class _Structure:
             after = self.block(rest, loop)
             node.body = [*node.body, *after.statements]
         else:
-            return self._guarded(_Block([node], jumps), rest, loop, node)
+            return self._guard_rest(_Block([node], jumps), rest, loop, node)
         return _Block([node], jumps | after.jumps, after.surely)
 
-    def _guarded(self, before: _Block, rest: Sequence[ast.stmt], loop: _Loop | None, node: ast.stmt) -> _Block:
+    def _guard_rest(self, before: _Block, rest: Sequence[ast.stmt], loop: _Loop | None, node: ast.stmt) -> _Block:
         """Guard the statements after one that may jump: the rest of its block where it did not."""
         after = self.block(rest, loop)
         if not after.statements:
@@ -139,7 +139,9 @@ class _Structure:
         inside = self.block(node.body, loop)
         body = inside.statements
         if "continue" in inside.jumps:
-            body = [_assigned(loop.skip, False, node), *body] if loop.asks_skip else _without(loop.skip, body, node)
+            body = (
+                [_assign(loop.skip, False, node), *body] if loop.asks_skip else _drop_assignments(loop.skip, body, node)
+            )
         returns = inside.jumps & {"return"}
         flags = [_RETURNED] if returns else []
         if isinstance(node, ast.While):
@@ -151,7 +153,7 @@ class _Structure:
                     reason="what follows a loop follows it however it ended",
                     fix="write what follows the loop after it",
                 )
-            tested = ast.copy_location(ast.If(node.test, body, [_assigned(loop.left, True, node)]), node)
+            tested = ast.copy_location(ast.If(node.test, body, [_assign(loop.left, True, node)]), node)
             made: ast.stmt = ast.While(_none([loop.left, *flags]), [tested], [])
         elif flags or "break" in inside.jumps:
             flags += [loop.left] if "break" in inside.jumps else []
@@ -159,7 +161,7 @@ class _Structure:
         else:
             made = ast.For(node.target, node.iter, body, node.orelse)
         ast.fix_missing_locations(ast.copy_location(made, node))
-        begun = [_assigned(loop.left, False, node)] if isinstance(node, ast.While) or "break" in inside.jumps else []
+        begun = [_assign(loop.left, False, node)] if isinstance(node, ast.While) or "break" in inside.jumps else []
         return _Block([*begun, made], returns)
 
 
@@ -169,7 +171,7 @@ def _flag(kind: str, loop: _Loop | None) -> str:
     return loop.left if kind == "break" else loop.skip
 
 
-def _assigned(name: str, value: bool, where: ast.stmt) -> ast.stmt:
+def _assign(name: str, value: bool, where: ast.stmt) -> ast.stmt:
     assign = ast.Assign([ast.Name(name, ast.Store())], ast.Constant(value))
     return ast.fix_missing_locations(ast.copy_location(assign, where))
 
@@ -183,7 +185,7 @@ def _unless(flags: Sequence[str], body: list[ast.stmt], where: ast.stmt) -> ast.
     return ast.fix_missing_locations(ast.copy_location(ast.If(_none(flags), body, []), where))
 
 
-def _without(name: str, body: list[ast.stmt], where: ast.stmt) -> list[ast.stmt]:
+def _drop_assignments(name: str, body: list[ast.stmt], where: ast.stmt) -> list[ast.stmt]:
     """A block whose assignments of a flag, which nothing asks for, are left out."""
     kept: list[ast.stmt] = []
     for node in body:
@@ -191,8 +193,8 @@ def _without(name: str, body: list[ast.stmt], where: ast.stmt) -> list[ast.stmt]
             continue
         if isinstance(node, ast.If):
             node.body, node.orelse = (
-                _without(name, node.body, where),
-                _without(name, node.orelse, where) if node.orelse else [],
+                _drop_assignments(name, node.body, where),
+                _drop_assignments(name, node.orelse, where) if node.orelse else [],
             )
         kept.append(node)
     return kept or [ast.copy_location(ast.Pass(), where)]

@@ -47,7 +47,8 @@ class Liveness:
         """Declare `name` in `block`, or further inside where no value goes from one statement to the next."""
         holding = [statement for statement in block if self.occurs(statement, name)]
         inside = all(
-            isinstance(holder, (ast.For, ast.While, ast.If)) and not self._in_header(holder, name) for holder in holding
+            isinstance(holder, (ast.For, ast.While, ast.If)) and not self._reads_header(holder, name)
+            for holder in holding
         )
         if holding and inside and (len(holding) == 1 or not any(self._effect(holder, name)[0] for holder in holding)):
             for statement in holding:
@@ -58,7 +59,7 @@ class Liveness:
             once = len(sites) == 1 and sites[0] in block and isinstance(sites[0], ast.Assign)
             self._of.setdefault(id(block), []).append(Declaration(name, once))
 
-    def _in_header(self, statement: ast.stmt, name: str) -> bool:
+    def _reads_header(self, statement: ast.stmt, name: str) -> bool:
         return any(self.occurs(part, name) for part in _header(statement))
 
     def _effect(self, statement: ast.stmt, name: str) -> tuple[bool, bool]:
@@ -66,11 +67,13 @@ class Liveness:
         if not self.occurs(statement, name):
             return False, False
         if isinstance(statement, (ast.For, ast.While)):
-            exposed = self._in_header(statement, name) or self._through(statement.body, name)[0]
+            exposed = self._reads_header(statement, name) or self._effect_of_block(statement.body, name)[0]
             return exposed, False
         if isinstance(statement, ast.If):
-            (first, defines), (second, defines_too) = (self._through(block, name) for block in _blocks(statement))
-            return self._in_header(statement, name) or first or second, defines and defines_too
+            (first, defines), (second, defines_too) = (
+                self._effect_of_block(block, name) for block in _blocks(statement)
+            )
+            return self._reads_header(statement, name) or first or second, defines and defines_too
         stores = name in stored_names(statement)
         reads = (
             any(
@@ -82,7 +85,7 @@ class Liveness:
         )
         return reads, stores
 
-    def _through(self, block: Sequence[ast.stmt], name: str) -> tuple[bool, bool]:
+    def _effect_of_block(self, block: Sequence[ast.stmt], name: str) -> tuple[bool, bool]:
         """As `_effect`, of statements in order."""
         for statement in block:
             exposed, defines = self._effect(statement, name)

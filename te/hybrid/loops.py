@@ -12,12 +12,12 @@ from ...ir.buffer import SCOPES
 from ...ir.expr import Expr, IterVar
 from ...ir.stmt import LoopKind
 from ..axis import THREAD_TAGS
-from ..shape import as_shape
+from ..shape import convert_shape
 from .errors import BadHybridCall, BadHybridLoop, NotInHybridScripts
 from .expressions import ExpressionReader
 from .values import LoopSpec, Storage, is_number
 
-__all__ = ["GREATEST_CONST_RANGE", "LOOPS", "LoopReader", "kind_of"]
+__all__ = ["GREATEST_CONST_RANGE", "LOOPS", "LoopReader", "loop_kind"]
 
 LOOPS: dict[str, LoopKind | None] = {
     "range": LoopKind.SERIAL,
@@ -168,7 +168,7 @@ class LoopReader(ExpressionReader):
                     fix=f"{name}((n, m), dtype)",
                 )
         with self.source.at(node):
-            return as_shape(parts, "the buffer")
+            return convert_shape(parts, "the buffer")
 
     def loop_spec(self, node: ast.For) -> LoopSpec:
         """Return the range of a for statement. Raises BadHybridLoop (TW0157) and NotInHybridScripts (TW0151)."""
@@ -205,7 +205,7 @@ class LoopReader(ExpressionReader):
         )
 
 
-def kind_of(spec: LoopSpec) -> LoopKind:
+def loop_kind(spec: LoopSpec) -> LoopKind:
     """Return the kind of a loop that is no const_range."""
     if spec.kind is None:
         raise InternalError("a const_range is no loop")

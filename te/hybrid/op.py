@@ -12,10 +12,10 @@ from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Expr, IterVar, Node, ProducerLoad, Var
 from ...ir.stmt import BufferStore, For, LoopKind, Stmt
 from ...ir.visit import post_order, rewrite
-from ..declared_loops import DeclaredLoops, loops_of
+from ..declared_loops import DeclaredLoops, collect_loops
 from ..operation import Operation
 from ..rewrite import redirect
-from ..shape import axes_over
+from ..shape import declare_axes
 from ..tensor import Tensor
 from .races import meeting_buffer
 
@@ -48,8 +48,8 @@ class HybridOp(Operation):
     """Whether nothing is read that the statement did not write before, so that no zeros are wanted."""
 
     def __post_init__(self) -> None:
-        _set(self, "dims", tuple(axes_over(buffer.shape, f"{buffer.name}.ax") for buffer in self.buffers))
-        _set(self, "axis", tuple(loop.var for loop in loops_of(self.body) if isinstance(loop.var, IterVar)))
+        _set(self, "dims", tuple(declare_axes(buffer.shape, f"{buffer.name}.ax") for buffer in self.buffers))
+        _set(self, "axis", tuple(loop.var for loop in collect_loops(self.body) if isinstance(loop.var, IterVar)))
         outputs = tuple(
             Tensor(self, at, buffer.name, buffer.shape, buffer.dtype) for at, buffer in enumerate(self.buffers)
         )
@@ -77,7 +77,7 @@ class HybridOp(Operation):
 
     @cached_property
     def input_tensors(self) -> tuple[Tensor, ...]:
-        return self.reads_of(self.body)
+        return self.find_reads(self.body)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -122,7 +122,7 @@ class HybridOp(Operation):
         return tuple(extents)
 
     @staticmethod
-    def reads_of(body: Stmt) -> tuple[Tensor, ...]:
+    def find_reads(body: Stmt) -> tuple[Tensor, ...]:
         """The tensors that a statement reads, each once, in the order of first use."""
         producers = (node.producer for node in post_order(body) if isinstance(node, ProducerLoad))
         return tuple(dict.fromkeys(producer for producer in producers if isinstance(producer, Tensor)))
@@ -151,9 +151,9 @@ class HybridOp(Operation):
                 sizes.extent(extent, need, False) for extent, need in zip(buffer.shape, wanted, strict=True)
             )
 
-    def resized(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> HybridOp:
+    def resize(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> HybridOp:
         axes: dict[Var, Expr] = {}
-        loops: dict[Var, IterVar] = {axis: sizes.renewed(axis, axes, tensors) for axis in self.axis}
+        loops: dict[Var, IterVar] = {axis: sizes.rebuild_axis(axis, axes, tensors) for axis in self.axis}
         buffers = {buffer: replace(buffer, shape=sizes.shapes[buffer]) for buffer in self.buffers}
 
         def rule(node: Node) -> Node | None:

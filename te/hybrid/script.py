@@ -17,7 +17,7 @@ from ...ir.expr import Expr, Var
 from ...ir.visit import deep_recursion
 from ..tensor import Tensor
 from .errors import BadHybridCall
-from .jumps import without_jumps
+from .jumps import remove_jumps
 from .liveness import written_elements
 from .op import HybridOp
 from .runtime import emulated
@@ -112,7 +112,7 @@ class HybridScript(Generic[P, R]):
     @cached_property
     def _plain(self) -> Source:
         """The source of loops and ifs alone."""
-        return without_jumps(self.source)
+        return remove_jumps(self.source)
 
     def _reader(self, types: ScalarTypes, analyzer: Analyzer, caller: ScriptReader | None) -> ScriptReader:
         closure = _closure(self.function)

@@ -32,7 +32,7 @@ from .errors import (
 )
 from .expressions import plain
 from .liveness import Declaration, Liveness, written_elements
-from .loops import GREATEST_CONST_RANGE, LoopReader, kind_of
+from .loops import GREATEST_CONST_RANGE, LoopReader, loop_kind
 from .races import meeting_buffer, racing_buffer
 from .refusals import STATEMENTS
 from .source import Source
@@ -122,7 +122,7 @@ class ScriptReader(LoopReader):
 
     # Blocks
 
-    def _nested(self, body: Sequence[ast.stmt]) -> Stmt:
+    def _read_block(self, body: Sequence[ast.stmt]) -> Stmt:
         """A block of its own: what it binds ends with it."""
         outer, names = self.block, dict(self.names)
         self.block = Block()
@@ -145,12 +145,12 @@ class ScriptReader(LoopReader):
         for declaration in self.liveness.declared(body):
             self._declare(declaration, body)
         for statement in body:
-            method = getattr(self, "_" + type(statement).__name__.lower(), None)
+            method = getattr(self, "_read_" + type(statement).__name__.lower(), None)
             if method is None:
-                raise self._refused(statement)
+                raise self._refusal(statement)
             method(statement)
 
-    def _refused(self, statement: ast.stmt) -> NotInHybridScripts:
+    def _refusal(self, statement: ast.stmt) -> NotInHybridScripts:
         kind = type(statement).__name__
         what, fix = STATEMENTS.get(kind, (f"`{ast.unparse(statement).split()[0]}`", "leave it out"))
         return NotInHybridScripts(
@@ -174,7 +174,7 @@ class ScriptReader(LoopReader):
 
     # Loops and ifs
 
-    def _for(self, node: ast.For) -> None:
+    def _read_for(self, node: ast.For) -> None:
         spec = self.loop_spec(node)
         name = cast(ast.Name, node.target).id
         if name in self.liveness.assigned or name in self.outputs:
@@ -190,7 +190,7 @@ class ScriptReader(LoopReader):
             for value in spec.values:
                 self._count(node)
                 self.names[name] = value
-                self.block.add(self._nested(node.body))
+                self.block.add(self._read_block(node.body))
         else:
             self._loop(node, spec, name)
         self.names[name] = (
@@ -202,7 +202,7 @@ class ScriptReader(LoopReader):
             )
         )
 
-    def _leftfor(self, node: ast.For) -> None:
+    def _read_leftfor(self, node: ast.For) -> None:
         kind = self.loop_spec(node).kind
         if kind not in (LoopKind.SERIAL, None):
             raise self.source.error(
@@ -212,13 +212,13 @@ class ScriptReader(LoopReader):
                 reason="its iterations run in no order: all of them do",
                 fix="write range(...), or let the iterations run to their end",
             )
-        self._for(node)
+        self._read_for(node)
 
-    def _while(self, node: ast.While) -> None:
+    def _read_while(self, node: ast.While) -> None:
         condition = self.condition(node.test)
         before = set(self.unassigned)
         self.repeated += 1
-        body = self._nested(node.body)
+        body = self._read_block(node.body)
         self.repeated -= 1
         self.unassigned = before
         self.block.add(While(ops.truth(condition), body))
@@ -260,9 +260,9 @@ class ScriptReader(LoopReader):
         self.analyzer.bind(var, (0, None) if reads_memory(extent) else domain)
         self.names[name] = plain(spec.begin + var * spec.step if spec.step != 1 else var + spec.begin)
         before = set(self.unassigned)
-        body = self._nested(node.body)
+        body = self._read_block(node.body)
         self.unassigned = before
-        loop = For(var, ops.const(0, dtype), extent, kind_of(spec), body, spec.thread)
+        loop = For(var, ops.const(0, dtype), extent, loop_kind(spec), body, spec.thread)
         self._check_kind(node, loop, spec.independent)
         self.block.add(loop)
 
@@ -306,28 +306,28 @@ class ScriptReader(LoopReader):
                 fix=f"write `for {inner.var.name} in range(...)`",
             )
 
-    def _if(self, node: ast.If) -> None:
+    def _read_if(self, node: ast.If) -> None:
         condition = self.condition(node.test)
         if isinstance(condition, bool):
-            self._taken(node.body if condition else node.orelse)
+            self._read_branch(node.body if condition else node.orelse)
             return
         before = set(self.unassigned)
-        then_body = self._nested(node.body)
+        then_body = self._read_block(node.body)
         after_then, self.unassigned = self.unassigned, before
-        else_body = self._nested(node.orelse) if node.orelse else None
+        else_body = self._read_block(node.orelse) if node.orelse else None
         self.unassigned = self.unassigned | after_then
         self.block.add(If(condition, then_body, else_body))
 
-    def _taken(self, body: Sequence[ast.stmt]) -> None:
+    def _read_branch(self, body: Sequence[ast.stmt]) -> None:
         """The branch of an `if` whose condition is known."""
         if self.inlined is None and self.depth == 0:
             self._statements(body)  # outputs may be declared there
         elif body:
-            self.block.add(self._nested(body))
+            self.block.add(self._read_block(body))
 
     # Assignments
 
-    def _assign(self, node: ast.Assign) -> None:
+    def _read_assign(self, node: ast.Assign) -> None:
         value = self.value(node.value)
         targets = node.targets
         if len(targets) == 1 and isinstance(targets[0], (ast.Tuple, ast.List)):
@@ -362,7 +362,7 @@ class ScriptReader(LoopReader):
         for target, new, written in zip(targets, values, nodes, strict=True):
             self._store(target, new, written)
 
-    def _augassign(self, node: ast.AugAssign) -> None:
+    def _read_augassign(self, node: ast.AugAssign) -> None:
         before = ast.copy_location(ast.parse(ast.unparse(node.target), mode="eval").body, node.target)
         for inner in ast.walk(before):
             ast.copy_location(inner, node.target)
@@ -409,10 +409,10 @@ class ScriptReader(LoopReader):
                 reason="it is no buffer",
                 fix="allocate(shape, dtype) gives memory to write to",
             )
-        stored = ops.cast(self.converted(self.as_number(value, written), local.buffer, written), local.buffer.dtype)
+        stored = ops.cast(self.convert(self.require_number(value, written), local.buffer, written), local.buffer.dtype)
         self.block.add(BufferStore(local.buffer, self._wrapping(stored), self.element(local, target)))
 
-    def converted(self, value: Any, buffer: Buffer, node: ast.expr) -> Expr:
+    def convert(self, value: Any, buffer: Buffer, node: ast.expr) -> Expr:
         """A number as an element of `buffer`."""
         if isinstance(value, Expr):
             return value
@@ -460,11 +460,11 @@ class ScriptReader(LoopReader):
                 reason="only numbers change while a script runs; a buffer, a tensor or a tuple has one name",
                 fix="use a name of its own for each",
             )
-        number = self.as_number(value, written)
+        number = self.require_number(value, written)
         self.types.note(place.key, number)
         if place.buffer is None:
             place.buffer = Buffer(place.name, (), self.types.of(place.key, number), scope="local")
-        stored = ops.cast(self.converted(number, place.buffer, written), place.buffer.dtype)
+        stored = ops.cast(self.convert(number, place.buffer, written), place.buffer.dtype)
         self.block.add(BufferStore(place.buffer, self._wrapping(stored), ()))
         self.unassigned.discard(place.name)
 
@@ -496,7 +496,7 @@ class ScriptReader(LoopReader):
 
     # Other statements
 
-    def _expr(self, node: ast.Expr) -> None:
+    def _read_expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):  # a docstring
             return
         if isinstance(node.value, ast.Call) and self.names_ours(node.value.func, "atomic_add"):
@@ -530,14 +530,14 @@ class ScriptReader(LoopReader):
             )
         target = ast.copy_location(ast.Subscript(base, index, ast.Store()), node)
         value = ops.cast(
-            self.converted(self.as_number(self.value(written), written), local.buffer, written), local.buffer.dtype
+            self.convert(self.require_number(self.value(written), written), local.buffer, written), local.buffer.dtype
         )
         self.block.add(atomic_add(local.buffer, self.element(local, target), self._wrapping(value)))
 
-    def _pass(self, node: ast.Pass) -> None:
+    def _read_pass(self, node: ast.Pass) -> None:
         pass
 
-    def _assert(self, node: ast.Assert) -> None:
+    def _read_assert(self, node: ast.Assert) -> None:
         condition = self.condition(node.test)
         message = f"assert {ast.unparse(node.test)}"
         if node.msg is not None:
@@ -550,7 +550,7 @@ class ScriptReader(LoopReader):
         if condition is not True:
             self.block.add(Assert(condition, f"{message} ({self.source.line(node)})"))
 
-    def _return(self, node: ast.Return) -> None:
+    def _read_return(self, node: ast.Return) -> None:
         if self.depth or node is not self.source.tree.body[-1]:
             raise self.source.error(
                 BadHybridReturn,

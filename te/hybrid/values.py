@@ -106,7 +106,7 @@ class ScalarTypes:
         dtype = self.chosen.get(key)
         if dtype is None:
             dtype = self.chosen[key] = (
-                value.dtype if not isinstance(value, (bool, int, float)) else _of_literal(type(value))
+                value.dtype if not isinstance(value, (bool, int, float)) else _literal_dtype(type(value))
             )
         return dtype
 
@@ -126,7 +126,7 @@ class ScalarTypes:
         return stable
 
 
-def _of_literal(kind: type) -> DType:
+def _literal_dtype(kind: type) -> DType:
     return {bool: BOOL, int: INT32, float: FLOAT32}[kind]
 
 

@@ -25,7 +25,7 @@ from ...ir.visit import children, post_order, rewrite, seq, walk
 from ..shape import axis_dtype, same_extent
 from .forms import is_fact
 
-__all__ = ["has_threads", "needs_zeros", "with_zeros"]
+__all__ = ["has_threads", "needs_zeros", "insert_zeros"]
 
 _THREADS = 256
 
@@ -36,7 +36,7 @@ class _Use(Enum):
     OTHER = "anything else"
 
 
-def with_zeros(body: Stmt, outputs: Sequence[Buffer], on_threads: bool) -> Stmt:
+def insert_zeros(body: Stmt, outputs: Sequence[Buffer], on_threads: bool) -> Stmt:
     """`body` with zeros stored in the buffers that need them: outputs at its begin, others where they are allocated.
 
     on_threads: whether its loops run on threads, which then clear the outputs in a launch of their own."""
@@ -46,10 +46,10 @@ def with_zeros(body: Stmt, outputs: Sequence[Buffer], on_threads: bool) -> Stmt:
         own = has_threads(body.then_body)
         return If(
             body.condition,
-            with_zeros(body.then_body, outputs, own),
-            None if body.else_body is None else with_zeros(body.else_body, outputs, on_threads and not own),
+            insert_zeros(body.then_body, outputs, own),
+            None if body.else_body is None else insert_zeros(body.else_body, outputs, on_threads and not own),
         )
-    outermost = _in_no_loop(body)
+    outermost = _find_loopless(body)
 
     def rule(node: Node) -> Node | None:
         if not isinstance(node, Allocate) or not node.buffer.shape or node.buffer.scope not in ("global", "local"):
@@ -67,7 +67,7 @@ def has_threads(body: Stmt) -> bool:
     return any(isinstance(node, For) and node.kind is LoopKind.THREAD for node in walk(body))
 
 
-def _in_no_loop(body: Stmt) -> set[Buffer]:
+def _find_loopless(body: Stmt) -> set[Buffer]:
     """The memory that is allocated for the whole script."""
     found: set[Buffer] = set()
     stack = [body]
@@ -128,9 +128,9 @@ def _use(statement: Stmt, buffer: Buffer, fixed: Mapping[int, Expr]) -> _Use:
                 return use
         return _Use.NONE
     if isinstance(statement, BufferStore):
-        return _of_store(statement, buffer, fixed)
+        return _use_by_store(statement, buffer, fixed)
     if isinstance(statement, For):
-        return _of_loop(statement, buffer, fixed)
+        return _use_by_loop(statement, buffer, fixed)
     if isinstance(statement, While):
         return _Use.OTHER  # it may not run
     if isinstance(statement, If):
@@ -147,13 +147,13 @@ def _touches(node: Node, buffer: Buffer) -> bool:
     return any(isinstance(inner, (BufferLoad, BufferStore)) and inner.buffer is buffer for inner in post_order(node))
 
 
-def _of_store(store: BufferStore, buffer: Buffer, fixed: Mapping[int, Expr]) -> _Use:
+def _use_by_store(store: BufferStore, buffer: Buffer, fixed: Mapping[int, Expr]) -> _Use:
     reads = any(_touches(child, buffer) for child in (store.value, *store.indices))
     whole = all(at in fixed or is_const(extent, 1) for at, extent in enumerate(buffer.shape))
     return _Use.WRITES if whole and not reads else _Use.OTHER
 
 
-def _of_loop(loop: For, buffer: Buffer, fixed: Mapping[int, Expr]) -> _Use:
+def _use_by_loop(loop: For, buffer: Buffer, fixed: Mapping[int, Expr]) -> _Use:
     accesses = [
         node for node in post_order(loop.body) if isinstance(node, (BufferLoad, BufferStore)) and node.buffer is buffer
     ]

@@ -27,7 +27,7 @@ from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
 from ..tensor_intrin import TensorIntrin
 from .dots import declare_dots
-from .registry import shipped
+from .registry import register_intrinsic
 
 __all__ = ["BF16", "DOTPROD", "I8MM", "WIDTH", "bfloat_pairs_added", "bytes_dotted", "bytes_multiplied", "lane_quad"]
 
@@ -82,33 +82,33 @@ def _byte_dots(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:
     return ib.get()
 
 
-@shipped("arm.sdot")
+@register_intrinsic("arm.sdot")
 def sdot() -> TensorIntrin:
     """For `te.sum(A[..., k].astype("int32") * B[..., i, k].astype("int32"), axis=k)` over 4 i and 4 k of int8, B being packed so
     that the 16 bytes lie side by side."""
     return declare_dots("sdot", ("int8", "int8"), 4, "int32", _byte_dots, WIDTH)
 
 
-@shipped("arm.udot")
+@register_intrinsic("arm.udot")
 def udot() -> TensorIntrin:
     """The same of uint8."""
     return declare_dots("udot", ("uint8", "uint8"), 4, "int32", _byte_dots, WIDTH)
 
 
-@shipped("arm.usdot")
+@register_intrinsic("arm.usdot")
 def usdot() -> TensorIntrin:
     """The same of a uint8 A and an int8 B."""
     return declare_dots("usdot", ("uint8", "int8"), 4, "int32", _byte_dots, WIDTH)
 
 
-@shipped("arm.bfmlal")
+@register_intrinsic("arm.bfmlal")
 def bfmlal() -> TensorIntrin:
     """For `te.sum(A[..., k].astype("float32") * B[..., i, k].astype("float32"), axis=k)` over 4 i and 2 k of bfloat16: two
     multiply-adds of float32 in turn."""
     return declare_dots("bfmlal", ("bfloat16", "bfloat16"), 2, "float32", _bfloat_steps, WIDTH)
 
 
-@shipped("arm.bfdot")
+@register_intrinsic("arm.bfdot")
 def bfdot() -> TensorIntrin:
     """The same in one instruction, which rounds both products' sum once, to odd, and takes subnormal numbers as 0."""
     return declare_dots("bfdot", ("bfloat16", "bfloat16"), 2, "float32", _bfloat_dots, WIDTH)
@@ -154,7 +154,7 @@ def _bfloat_dots(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:
     return ib.get()
 
 
-@shipped("arm.fmlal")
+@register_intrinsic("arm.fmlal")
 def fmlal() -> TensorIntrin:
     """For `te.sum(A[..., k].astype("float32") * B[..., i, k].astype("float32"), axis=k)` over 8 i and one k of float16."""
     return declare_dots("fmlal", ("float16", "float16"), 1, "float32", _half_steps, 2 * WIDTH)
@@ -173,26 +173,26 @@ def _half_steps(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:
     return ib.get()
 
 
-@shipped("arm.smmla")
+@register_intrinsic("arm.smmla")
 def smmla() -> TensorIntrin:
     """For `te.sum(A[..., i, k].astype("int32") * B[..., j, k].astype("int32"), axis=k)` over 2 i, 2 j and 8 k of int8, both packed so
     that the 16 bytes lie side by side."""
     return _square("smmla", "int8", "int8")
 
 
-@shipped("arm.ummla")
+@register_intrinsic("arm.ummla")
 def ummla() -> TensorIntrin:
     """The same of uint8."""
     return _square("ummla", "uint8", "uint8")
 
 
-@shipped("arm.usmmla")
+@register_intrinsic("arm.usmmla")
 def usmmla() -> TensorIntrin:
     """The same of a uint8 A and an int8 B."""
     return _square("usmmla", "uint8", "int8")
 
 
-@shipped("arm.bfmmla")
+@register_intrinsic("arm.bfmmla")
 def bfmmla() -> TensorIntrin:
     """For sums of products of bfloat16 over 2 i, 2 j and 4 k, which may be inexact: products are added up by two, each sum rounded to
     odd, and subnormal numbers are 0."""

@@ -23,7 +23,7 @@ from ..extern_calls import target_has
 from ..tensor_intrin import TensorIntrin
 from .arm_dots import DOTPROD, I8MM, WIDTH, bytes_dotted, bytes_multiplied, lane_quad
 from .dots import LANES
-from .registry import shipped
+from .registry import register_intrinsic
 from .tile_dots import GROUP, PANELS, ROWS, declare_tile
 
 __all__ = ["tile_dot", "tile_mmla"]
@@ -33,7 +33,7 @@ _ROWS, _BYTES, _VECTORS, _EIGHT = 4, 16, LANES // WIDTH, 8
 _SUMS = DType("int32x4")
 
 
-@shipped("arm.tile_dot_32x32")
+@register_intrinsic("arm.tile_dot_32x32")
 def tile_dot(terms: int, a_dtype: str = "int8", b_dtype: str = "int8") -> TensorIntrin:
     """The intrinsic by dot products, for sums of a multiple of 64 terms."""
 
@@ -58,7 +58,7 @@ def tile_dot(terms: int, a_dtype: str = "int8", b_dtype: str = "int8") -> Tensor
     return declare_tile("tile_dot_lanes", terms, (a_dtype, b_dtype), body)
 
 
-@shipped("arm.tile_mmla_32x32")
+@register_intrinsic("arm.tile_mmla_32x32")
 def tile_mmla(terms: int, a_dtype: str = "int8", b_dtype: str = "int8") -> TensorIntrin:
     """The intrinsic by rows and columns, for sums of a multiple of 64 terms, two rows of a taking turns."""
 

@@ -19,7 +19,7 @@ from ..extern_calls import call_llvm_intrin, target_has
 from ..tensor_intrin import TensorIntrin
 from .arm_dots import BF16, WIDTH, bfloat_pairs_added
 from .dots import LANES, declare_dots
-from .registry import shipped
+from .registry import register_intrinsic
 
 __all__ = ["dot_bf16_16x2"]
 
@@ -28,7 +28,7 @@ _SUMS = DType("float32x16")
 _PAIRS = DType("bfloat16x32")
 
 
-@shipped("x86.dot_bf16_16x2")
+@register_intrinsic("x86.dot_bf16_16x2")
 def dot_bf16_16x2() -> TensorIntrin:
     """The intrinsic. For `te.sum(A[..., k].astype("float32") * B[..., i, k].astype("float32"), axis=k)` over 16 i and 2 k,
     B being packed so that the 32 numbers lie side by side."""

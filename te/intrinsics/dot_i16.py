@@ -18,7 +18,7 @@ from ...ir.stmt import Stmt
 from ..extern_calls import target_has
 from ..tensor_intrin import TensorIntrin
 from .dots import LANES, declare_dots, neighbours_added
-from .registry import shipped
+from .registry import register_intrinsic
 
 __all__ = ["dot_i16_16x2", "dot_i16i8_16x2"]
 
@@ -27,14 +27,14 @@ _SUMS = DType("int32x16")
 _PAIRS = DType("int16x32")
 
 
-@shipped("x86.dot_i16_16x2")
+@register_intrinsic("x86.dot_i16_16x2")
 def dot_i16_16x2() -> TensorIntrin:
     """The intrinsic. For `te.sum(A[..., k].astype("int32") * B[..., i, k].astype("int32"), axis=k)` over 16 i and 2 k,
     B being packed so that the 32 numbers lie side by side."""
     return declare_dots("dot_i16_16x2", ("int16", "int16"), GROUP, "int32", _dot)
 
 
-@shipped("x86.dot_i16i8_16x2")
+@register_intrinsic("x86.dot_i16i8_16x2")
 def dot_i16i8_16x2() -> TensorIntrin:
     """The same with a B of bytes, which are widened as they are loaded."""
     return declare_dots("dot_i16i8_16x2", ("int16", "int8"), GROUP, "int32", _dot)

@@ -22,7 +22,7 @@ from ..extern_calls import call_llvm_intrin, target_has
 from ..tensor_intrin import TensorIntrin
 from .arm_dots import DOTPROD, I8MM, WIDTH, bytes_dotted
 from .dots import LANES, declare_dots, neighbours_added
-from .registry import shipped
+from .registry import register_intrinsic
 
 __all__ = ["FEATURE", "GROUP", "dot_i8u8_16x4", "dot_u8i8_16x4", "dots_at_once", "dots_by_pairs", "spread"]
 
@@ -33,14 +33,14 @@ _SIGNS = -0x7F7F7F80
 """0x80808080, the sign of each of four bytes."""
 
 
-@shipped("x86.dot_u8i8_16x4")
+@register_intrinsic("x86.dot_u8i8_16x4")
 def dot_u8i8_16x4() -> TensorIntrin:
     """The intrinsic. For `te.sum(A[..., k].astype("int32") * B[..., i, k].astype("int32"), axis=k)` over 16 i and 4 k,
     B being packed so that the 64 bytes lie side by side."""
     return declare_dots("dot_u8i8_16x4", ("uint8", "int8"), GROUP, "int32", _dot)
 
 
-@shipped("x86.dot_i8u8_16x4")
+@register_intrinsic("x86.dot_i8u8_16x4")
 def dot_i8u8_16x4() -> TensorIntrin:
     """The same with the signs exchanged: A[..., k] is int8, and the packed B[..., i, k] uint8."""
     return declare_dots("dot_i8u8_16x4", ("int8", "uint8"), GROUP, "int32", _dot)
@@ -98,12 +98,12 @@ def dots_at_once(sums: Expr, left: Expr, right: Expr) -> Expr:
 
 def dots_by_pairs(sums: Expr, left: Expr, right: Expr) -> Expr:
     """The same by products of pairs of 16 bits, whatever the signs."""
-    for ours, theirs in zip(_in_halves(left), _in_halves(right), strict=True):
+    for ours, theirs in zip(_split_halves(left), _split_halves(right), strict=True):
         sums = sums + neighbours_added(cast(ours, "int32x32") * cast(theirs, "int32x32"))
     return sums
 
 
-def _in_halves(values: Expr) -> tuple[Expr, ...]:
+def _split_halves(values: Expr) -> tuple[Expr, ...]:
     """Every other byte as a number of 16 bits, those at even places and those at odd ones: by shifts, where vectors stay whole."""
     wide = DType("int16x32") if values.dtype.with_lanes(1) == "int8" else DType("uint16x32")
     both, eight = call("reinterpret", values, dtype=wide), const(8, wide)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...ir.buffer import Buffer
 from ...ir.builder import ProgramBuilder, ir_builder
-from ...ir.ops import all_of, cast, const, floormod
+from ...ir.ops import cast, conjunction, const, floormod
 from ...ir.stmt import Stmt
 from ..axis import reduce_axis
 from ..compute import compute, placeholder
@@ -15,14 +15,14 @@ from ..extern_calls import call_extern, target_has
 from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
 from ..tensor_intrin import TensorIntrin
-from .registry import shipped
+from .registry import register_intrinsic
 
 __all__ = ["dp4a"]
 
 LENGTH = 4
 
 
-@shipped("cuda.dp4a")
+@register_intrinsic("cuda.dp4a")
 def dp4a() -> TensorIntrin:
     """For `te.sum(A[.., k].astype("int32") * B[.., k].astype("int32"), axis=k)` over 4 k, which lie side by side in both. One
     instruction where both begin at a multiple of 4 bytes."""
@@ -42,7 +42,7 @@ def dp4a() -> TensorIntrin:
 
         def go_on(ib: ProgramBuilder) -> None:
             places = [each.elem_offset for each in ins]
-            aligned = all_of(*(floormod(place, LENGTH).equal(0) for place in places if place is not None))
+            aligned = conjunction(*(floormod(place, LENGTH).equal(0) for place in places if place is not None))
             with ib.if_scope(target_has("cuda")):
                 ib.emit(
                     call_extern(

@@ -20,7 +20,7 @@ from ..extern_calls import call_extern
 from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
 from ..tensor_intrin import TensorIntrin
-from .registry import shipped
+from .registry import register_intrinsic
 
 __all__ = ["SOURCE", "gemv_c"]
 
@@ -36,7 +36,7 @@ int tw_gemv_f32(float *c, const float *a, const float *b, int rows, int columns,
 """
 
 
-@shipped("c.gemv_f32")
+@register_intrinsic("c.gemv_f32")
 def gemv_c(rows: int, columns: int, symbol: str = "tw_gemv_f32") -> TensorIntrin:
     """The intrinsic for a part of `rows` by `columns`; symbol: the C function, which must be loaded when the kernel is
     built."""

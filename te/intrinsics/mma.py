@@ -31,19 +31,19 @@ from ..errors import BadTensorIntrin
 from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
 from ..tensor_intrin import TensorIntrin
-from .registry import shipped
+from .registry import register_intrinsic
 from .tiles import (
     SUMS,
     are_aligned,
-    as_factor,
-    at_layout,
+    convert_factor,
     element_copy,
+    emit_tensor_core,
     known_dtype,
-    on_tensor_core,
+    layout_dimensions,
     program,
     sums_store,
     term_added,
-    tile_places,
+    tile_origins,
     tile_pointer,
 )
 
@@ -56,7 +56,7 @@ _KINDS = {"float32": "tf32"}
 _BYTES = ("int8", "uint8")
 
 
-@shipped("cuda.mma_load_a")
+@register_intrinsic("cuda.mma_load_a")
 def mma_load_a(
     scope: str = "shared", rows: int = 0, columns: int = 0, layout: str = "mk", dtype: str = "float16", k: int = 0
 ) -> TensorIntrin:
@@ -67,7 +67,7 @@ def mma_load_a(
     return _load(_scope("a", layout, _is_half(dtype, k)), scope, (rows, columns), dtype)
 
 
-@shipped("cuda.mma_load_b")
+@register_intrinsic("cuda.mma_load_b")
 def mma_load_b(
     layout: str = "kn", scope: str = "shared", rows: int = 0, columns: int = 0, dtype: str = "float16", k: int = 0
 ) -> TensorIntrin:
@@ -77,7 +77,7 @@ def mma_load_b(
     return _load(_scope("b", layout, _is_half(dtype, k)), scope, (rows, columns), dtype)
 
 
-@shipped("cuda.mma_m16n8k16")
+@register_intrinsic("cuda.mma_m16n8k16")
 def mma_m16n8k16(
     layout: str = "kn",
     m: int = 16,
@@ -92,7 +92,7 @@ def mma_m16n8k16(
     return _product(layout, a_layout, (m, n, k), (known_dtype(dtype, "float16", "bfloat16"), dtype))
 
 
-@shipped("cuda.mma_m16n8k32")
+@register_intrinsic("cuda.mma_m16n8k32")
 def mma_m16n8k32(
     layout: str = "nk",
     m: int = 16,
@@ -107,7 +107,7 @@ def mma_m16n8k32(
     return _product(layout, a_layout, (m, n, k), (known_dtype(dtype, *_BYTES), known_dtype(b_dtype, *_BYTES)))
 
 
-@shipped("cuda.mma_m16n8k8")
+@register_intrinsic("cuda.mma_m16n8k8")
 def mma_m16n8k8(
     layout: str = "kn",
     m: int = 16,
@@ -123,12 +123,12 @@ def mma_m16n8k8(
     return _product(layout, a_layout, (m, n, k), (kind, kind), kind != "float32")
 
 
-@shipped("cuda.mma_store")
+@register_intrinsic("cuda.mma_store")
 def mma_store(rows: int = 16, columns: int = 8, dtype: str = "float32", scope: str = "") -> TensorIntrin:
     """Copies 16 by 8 elements [m, n], float32 or int32, from the scope "mma_c" to any memory, or to the scope that is said: to
     "shared" memory two at once, where rows have an even distance. rows, columns: multiples of these. Raises BadTensorIntrin
     (TW0132) for others."""
-    shape, tile = (rows, columns), _whole((rows, columns), "mma_c", known_dtype(dtype, *SUMS.values()))
+    shape, tile = (rows, columns), _full_tile((rows, columns), "mma_c", known_dtype(dtype, *SUMS.values()))
     return sums_store("mma", _FEATURE, shape, tile, dtype, scope)
 
 
@@ -142,9 +142,9 @@ def _product(
     """c += a b of some instructions. dtypes: of a and of b; half: of those whose k is 16 bytes."""
     sums, scopes = _SUMS[dtypes[0]], (_scope("a", a_layout, half), _scope("b", layout, half))
     m, n, depth = extents
-    shapes = [at_layout(each, *extents) for each in (a_layout, layout)]
-    tiles = [_whole(shape, scope, dtype) for shape, scope, dtype in zip(shapes, scopes, dtypes, strict=True)]
-    tile = _whole((m, n), "mma_c", sums)
+    shapes = [layout_dimensions(each, *extents) for each in (a_layout, layout)]
+    tiles = [_full_tile(shape, scope, dtype) for shape, scope, dtype in zip(shapes, scopes, dtypes, strict=True)]
+    tile = _full_tile((m, n), "mma_c", sums)
     each = (*tile, tiles[0][a_layout.index("k")])
     a, b = (placeholder(shape, dtype, which) for which, shape, dtype in zip("ab", shapes, dtypes, strict=True))
     kind = _KINDS.get(dtypes[0], dtypes[0]) if dtypes[0] == dtypes[1] else "_".join(dtypes)
@@ -152,8 +152,8 @@ def _product(
     k_axis = reduce_axis((0, depth), "k")
 
     def element(i: Var, j: Var) -> Expr:
-        left, right = a[at_layout(a_layout, i, j, k_axis)], b[at_layout(layout, i, j, k_axis)]
-        return reduce_sum(as_factor(left, sums) * as_factor(right, sums), axis=k_axis)
+        left, right = a[layout_dimensions(a_layout, i, j, k_axis)], b[layout_dimensions(layout, i, j, k_axis)]
+        return reduce_sum(convert_factor(left, sums) * convert_factor(right, sums), axis=k_axis)
 
     c = compute((m, n), element, "c")
     binds = {
@@ -163,20 +163,20 @@ def _product(
 
     def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
         def begin(ib: ProgramBuilder) -> None:
-            calls = [("tw_mma_fill", tile_pointer(outs[0], at, WRITES)) for at in tile_places((m, n), tile)]
-            on_tensor_core(ib, _FEATURE, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
+            calls = [("tw_mma_fill", tile_pointer(outs[0], at, WRITES)) for at in tile_origins((m, n), tile)]
+            emit_tensor_core(ib, _FEATURE, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
 
         def go_on(ib: ProgramBuilder) -> None:
             calls = [
                 (
                     f"tw_mma_{kind}",
                     tile_pointer(outs[0], (i, j), READS | WRITES),
-                    tile_pointer(ins[0], at_layout(a_layout, i, j, k), READS),
-                    tile_pointer(ins[1], at_layout(layout, i, j, k), READS),
+                    tile_pointer(ins[0], layout_dimensions(a_layout, i, j, k), READS),
+                    tile_pointer(ins[1], layout_dimensions(layout, i, j, k), READS),
                 )
-                for i, j, k in tile_places(extents, each)
+                for i, j, k in tile_origins(extents, each)
             ]
-            on_tensor_core(ib, _FEATURE, calls, term_added(ins, outs[0], (a_layout, layout), sums), extents)
+            emit_tensor_core(ib, _FEATURE, calls, term_added(ins, outs[0], (a_layout, layout), sums), extents)
 
         return program(begin, go_on), program(begin), program(go_on)
 
@@ -215,7 +215,7 @@ def _scope(side: str, layout: str, half: bool = False) -> str:
     return scopes[layout]
 
 
-def _whole(shape: tuple[int, int], scope: str, dtype: str) -> tuple[int, int]:
+def _full_tile(shape: tuple[int, int], scope: str, dtype: str) -> tuple[int, int]:
     """The tile that a matrix in the scope consists of."""
     rows, columns = fragment_tile(scope, DType(dtype))
     if not all(size > 0 and size % of == 0 for size, of in zip(shape, (rows, columns), strict=True)):
@@ -231,7 +231,7 @@ def _whole(shape: tuple[int, int], scope: str, dtype: str) -> tuple[int, int]:
 def _load(fragment: str, scope: str, asked: tuple[int, int], dtype: str) -> TensorIntrin:
     tile, each = fragment_tile(fragment, DType(known_dtype(dtype, *_SUMS))), 16 // DType(dtype).bytes
     shape = (asked[0] or tile[0], asked[1] or tile[1])
-    _whole(shape, fragment, dtype)
+    _full_tile(shape, fragment, dtype)
     source = placeholder(shape, dtype, "source")
     copied = compute(shape, lambda i, j: source[i, j], "made")
     binds = {
@@ -244,8 +244,8 @@ def _load(fragment: str, scope: str, asked: tuple[int, int], dtype: str) -> Tens
         more = cast(ins[0].strides[0], "int32"), cast(are_aligned(ins[0], each), "int32")
         calls = [
             (name, tile_pointer(outs[0], at, WRITES), tile_pointer(ins[0], at, READS), *more)
-            for at in tile_places(shape, tile)
+            for at in tile_origins(shape, tile)
         ]
-        return program(lambda ib: on_tensor_core(ib, _FEATURE, calls, element_copy(outs[0], ins[0]), shape))
+        return program(lambda ib: emit_tensor_core(ib, _FEATURE, calls, element_copy(outs[0], ins[0]), shape))
 
     return decl_tensor_intrin(copied.op, body, f"mma_load_{fragment.removeprefix('mma_')}_{scope}_{dtype}", binds)

@@ -25,14 +25,14 @@ from ..compute import compute, placeholder
 from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
 from ..tensor_intrin import TensorIntrin
-from .registry import shipped
+from .registry import register_intrinsic
 
 __all__ = ["outer_product"]
 
 SIZE = 4
 
 
-@shipped("vector.outer_product_4x4")
+@register_intrinsic("vector.outer_product_4x4")
 def outer_product(depth: int = 1, dtype: str = "float32") -> TensorIntrin:
     """The intrinsic. For `te.sum(A[..., k, i] * B[..., k, j], axis=k)` over 4 i, 4 j and `depth` k, i and j running along
     memory; the rows may lie any number of elements apart. dtype: of all three."""
@@ -52,12 +52,16 @@ def outer_product(depth: int = 1, dtype: str = "float32") -> TensorIntrin:
         for i in range(SIZE):
             begin.emit(outs[0].vstore([i, 0], zeros[i]))
         there: list[Expr] = [outs[0].vload([i, 0], row) for i in range(SIZE)]
-        return _added(ins, outs[0], zeros, depth, row), begin.get(), _added(ins, outs[0], there, depth, row)
+        return (
+            _add_products(ins, outs[0], zeros, depth, row),
+            begin.get(),
+            _add_products(ins, outs[0], there, depth, row),
+        )
 
     return decl_tensor_intrin(c.op, bodies, f"outer_product_4x4_{depth}", binds)
 
 
-def _added(ins: Sequence[Buffer], out: Buffer, begin: Sequence[Expr], depth: int, row: DType) -> Stmt:
+def _add_products(ins: Sequence[Buffer], out: Buffer, begin: Sequence[Expr], depth: int, row: DType) -> Stmt:
     """The outer products added to `begin`, the rows of a tile, which stays in registers meanwhile."""
     ib = ir_builder()
     tile = ib.allocate(row.element, (SIZE, SIZE), "tile").buffer

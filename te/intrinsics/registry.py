@@ -11,13 +11,15 @@ from ...errors import user_source
 from ..errors import UnknownIntrinsic
 from ..tensor_intrin import TensorIntrin
 
-__all__ = ["get", "names", "shipped"]
+__all__ = ["get", "names", "register_intrinsic"]
 
 _FACTORIES: dict[str, Callable[..., TensorIntrin]] = {}
 _LISTED: list[str] = []
 
 
-def shipped(name: str, listed: bool = True) -> Callable[[Callable[..., TensorIntrin]], Callable[..., TensorIntrin]]:
+def register_intrinsic(
+    name: str, listed: bool = True
+) -> Callable[[Callable[..., TensorIntrin]], Callable[..., TensorIntrin]]:
     """Make a function that declares an intrinsic known as `name`; its arguments are ints and strings. listed: `names` has it,
     which those of an accelerator are not, since they are there once somebody has named it."""
 

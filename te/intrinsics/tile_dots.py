@@ -29,7 +29,7 @@ from ..tensor_intrin import TensorIntrin
 from .dot_u8i8 import FEATURE as DOTS
 from .dot_u8i8 import GROUP, dots_at_once, dots_by_pairs, spread
 from .dots import LANES
-from .registry import shipped
+from .registry import register_intrinsic
 
 __all__ = ["DOTS", "GROUP", "LANES", "PANELS", "ROWS", "STEP", "TILES", "declare_tile", "tile_dot"]
 
@@ -88,22 +88,22 @@ def declare_tile(
     return decl_tensor_intrin(c.op, whole, f"{name}_{terms}", binds)
 
 
-@shipped("x86.tile_dot_32x32")
+@register_intrinsic("x86.tile_dot_32x32")
 def tile_dot(terms: int, a_dtype: str = "int8", b_dtype: str = "int8") -> TensorIntrin:
     """The intrinsic: declare_tile's, of a row after the other."""
 
     def body(ins: list[Buffer], out: Buffer) -> Stmt:
         ib, (left, right) = ir_builder(), ins
-        with ib.if_scope(target_has(TILES)), ib.if_scope(_in_tile_registers(left, right, out, terms) != 0):
-            ib.emit(_by_dots(left, right, out, terms))
+        with ib.if_scope(target_has(TILES)), ib.if_scope(_call_with_registers(left, right, out, terms) != 0):
+            ib.emit(_sum_by_dots(left, right, out, terms))
         with ib.else_scope():
-            ib.emit(_by_dots(left, right, out, terms))
+            ib.emit(_sum_by_dots(left, right, out, terms))
         return ib.get()
 
     return declare_tile("tile_dot", terms, (a_dtype, b_dtype), body)
 
 
-def _in_tile_registers(a: Buffer, b: Buffer, c: Buffer, terms: int) -> Expr:
+def _call_with_registers(a: Buffer, b: Buffer, c: Buffer, terms: int) -> Expr:
     """The call of the function around them, which tells whether the process may not use them."""
     apart = [cast(buffer.strides[0], "int64") * buffer.dtype.bytes for buffer in (a, b, c)]
     return call_extern(
@@ -119,17 +119,17 @@ def _in_tile_registers(a: Buffer, b: Buffer, c: Buffer, terms: int) -> Expr:
     )
 
 
-def _by_dots(a: Buffer, b: Buffer, c: Buffer, terms: int) -> Stmt:
+def _sum_by_dots(a: Buffer, b: Buffer, c: Buffer, terms: int) -> Stmt:
     """As many rows and panels at once as registers hold the sums of."""
     ib = ir_builder()
     with ib.if_scope(target_has(DOTS)):
-        ib.emit(_in_parts((a, b, c), terms, 8, PANELS, dots_at_once, turned=a.dtype == b.dtype))
+        ib.emit(_split_parts((a, b, c), terms, 8, PANELS, dots_at_once, turned=a.dtype == b.dtype))
     with ib.else_scope():
-        ib.emit(_in_parts((a, b, c), terms, 4, 1, dots_by_pairs))
+        ib.emit(_split_parts((a, b, c), terms, 4, 1, dots_by_pairs))
     return ib.get()
 
 
-def _in_parts(of: Sequence[Buffer], terms: int, rows: int, panels: int, dot: Dot, *, turned: bool = False) -> Stmt:
+def _split_parts(of: Sequence[Buffer], terms: int, rows: int, panels: int, dot: Dot, *, turned: bool = False) -> Stmt:
     """The tile by parts of so many rows and panels. turned: instructions take one side unsigned, so a is taken as bytes of the
     other kind, each 128 more or less; the 128 times b that is too much is what zeros would give, and is taken off again."""
     a, b, c = of

@@ -11,7 +11,7 @@ from ...errors import user_source
 from ...ir.buffer import Buffer
 from ...ir.builder import ProgramBuilder, ir_builder
 from ...ir.expr import Expr, Var
-from ...ir.ops import all_of, cast, const, floormod
+from ...ir.ops import cast, conjunction, const, floormod
 from ...ir.pointers import READS, WRITES, pointer
 from ...ir.stmt import Stmt
 from ..axis import var
@@ -25,15 +25,15 @@ from ..tf32 import tf32
 __all__ = [
     "SUMS",
     "are_aligned",
-    "as_factor",
-    "at_layout",
+    "convert_factor",
+    "layout_dimensions",
     "element_copy",
     "known_dtype",
-    "on_tensor_core",
+    "emit_tensor_core",
     "program",
     "sums_store",
     "term_added",
-    "tile_places",
+    "tile_origins",
     "tile_pointer",
 ]
 
@@ -43,7 +43,7 @@ SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
 """By the dtype of what is multiplied."""
 
 
-def at_layout(layout: str, i: T, j: T, k: T) -> tuple[T, T]:
+def layout_dimensions(layout: str, i: T, j: T, k: T) -> tuple[T, T]:
     """Return which two of the three a matrix of this layout has."""
     first, second = (dict(zip("mnk", (i, j, k), strict=True))[each] for each in layout)
     return first, second
@@ -61,7 +61,7 @@ def known_dtype(dtype: str, *allowed: str) -> str:
     return dtype
 
 
-def tile_places(shape: Sequence[int], tile: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def tile_origins(shape: Sequence[int], tile: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Return where the tiles of a matrix, or of a box, begin."""
     return product(*(range(0, extent, size) for extent, size in zip(shape, tile, strict=True)))
 
@@ -76,7 +76,7 @@ def are_aligned(buffer: Buffer, elements: int) -> Expr:
     """Return whether all rows of a part of shared memory begin at a multiple of so many elements."""
     if buffer.scope != "shared" or buffer.elem_offset is None:
         return const(0)
-    return all_of(*(floormod(each, elements).equal(0) for each in (buffer.strides[0], buffer.elem_offset)))
+    return conjunction(*(floormod(each, elements).equal(0) for each in (buffer.strides[0], buffer.elem_offset)))
 
 
 def program(*parts: Callable[[ProgramBuilder], None]) -> Stmt:
@@ -89,7 +89,7 @@ def program(*parts: Callable[[ProgramBuilder], None]) -> Stmt:
 Element: TypeAlias = "Callable[[Var, Var], Stmt] | Callable[[Var, Var, Var], Stmt]"
 
 
-def on_tensor_core(
+def emit_tensor_core(
     ib: ProgramBuilder,
     feature: str,
     calls: Sequence[tuple[str, *tuple[Expr, ...]]],
@@ -116,7 +116,7 @@ def element_copy(to: Buffer, source: Buffer) -> Callable[[Var, Var], Stmt]:
     return lambda i, j: to.vstore([i, j], source.vload([i, j]))
 
 
-def as_factor(value: Expr, sums: str) -> Expr:
+def convert_factor(value: Expr, sums: str) -> Expr:
     """Return what is multiplied: an element converted to the dtype of the sums, or rounded to TF32 where it has that one."""
     return tf32(value) if value.dtype == sums == "float32" else cast(value, sums)
 
@@ -127,8 +127,10 @@ def term_added(
     """Return what adds the product of one i, j and k to a sum of this dtype. layouts: of both factors."""
 
     def added(i: Var, j: Var, k: Var) -> Stmt:
-        left, right = (each.vload([*at_layout(layout, i, j, k)]) for each, layout in zip(ins, layouts, strict=True))
-        return out.vstore([i, j], out.vload([i, j]) + as_factor(left, sums) * as_factor(right, sums))
+        left, right = (
+            each.vload([*layout_dimensions(layout, i, j, k)]) for each, layout in zip(ins, layouts, strict=True)
+        )
+        return out.vstore([i, j], out.vload([i, j]) + convert_factor(left, sums) * convert_factor(right, sums))
 
     return added
 
@@ -149,8 +151,8 @@ def sums_store(
         more = cast(outs[0].strides[0], "int32"), cast(are_aligned(outs[0], 2), "int32")
         calls = [
             (f"tw_{kind}_store", tile_pointer(outs[0], at, WRITES), tile_pointer(ins[0], at, READS), *more)
-            for at in tile_places(shape, tile)
+            for at in tile_origins(shape, tile)
         ]
-        return program(lambda ib: on_tensor_core(ib, feature, calls, element_copy(outs[0], ins[0]), shape))
+        return program(lambda ib: emit_tensor_core(ib, feature, calls, element_copy(outs[0], ins[0]), shape))
 
     return decl_tensor_intrin(copied.op, body, f"{kind}_store_{dtype}{scope and '_'}{scope}", binds)

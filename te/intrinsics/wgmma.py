@@ -26,16 +26,16 @@ from ..errors import BadTensorIntrin
 from ..intrin_declaration import decl_buffer, decl_tensor_intrin
 from ..reduce import sum as reduce_sum
 from ..tensor_intrin import TensorIntrin
-from .registry import shipped
+from .registry import register_intrinsic
 from .tiles import (
     SUMS,
-    at_layout,
+    emit_tensor_core,
     known_dtype,
-    on_tensor_core,
+    layout_dimensions,
     program,
     sums_store,
     term_added,
-    tile_places,
+    tile_origins,
     tile_pointer,
 )
 
@@ -46,7 +46,7 @@ _ROWS, _K_BYTES, _PANEL_BYTES = 64, 32, 128
 _SUMS = {**SUMS, "uint8": "int32"}
 
 
-@shipped("cuda.wgmma")
+@register_intrinsic("cuda.wgmma")
 def wgmma(
     layout: str = "kn", m: int = 64, n: int = 128, k: int = 64, dtype: str = "float16", a_layout: str = "mk"
 ) -> TensorIntrin:
@@ -56,12 +56,12 @@ def wgmma(
     along k. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
     sums, size = _SUMS[known_dtype(dtype, *_SUMS)], DType(dtype).bytes
     _check((m, n, k), (a_layout, layout), size)
-    shapes = [at_layout(each, m, n, k) for each in (a_layout, layout)]
+    shapes = [layout_dimensions(each, m, n, k) for each in (a_layout, layout)]
     a, b = (placeholder(shape, dtype, which) for which, shape in zip("ab", shapes, strict=True))
     k_axis = reduce_axis((0, k), "k")
 
     def element(i: Var, j: Var) -> Expr:
-        left, right = a[at_layout(a_layout, i, j, k_axis)], b[at_layout(layout, i, j, k_axis)]
+        left, right = a[layout_dimensions(a_layout, i, j, k_axis)], b[layout_dimensions(layout, i, j, k_axis)]
         return reduce_sum(left.astype(sums) * right.astype(sums), axis=k_axis)
 
     c = compute((m, n), element, "c")
@@ -76,7 +76,7 @@ def wgmma(
             calls = [
                 ("tw_wgmma_fill", const(n // 2), tile_pointer(outs[0], (i, 0), WRITES)) for i in range(0, m, _ROWS)
             ]
-            on_tensor_core(ib, _FEATURE, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
+            emit_tensor_core(ib, _FEATURE, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
 
         def go_on(ib: ProgramBuilder) -> None:
             products = [
@@ -84,27 +84,27 @@ def wgmma(
                     f"tw_wgmma_{dtype}_{n}",
                     *turned,
                     tile_pointer(outs[0], (i, 0), READS | WRITES),
-                    tile_pointer(ins[0], at_layout(a_layout, i, 0, term), READS),
-                    tile_pointer(ins[1], at_layout(layout, 0, 0, term), READS),
+                    tile_pointer(ins[0], layout_dimensions(a_layout, i, 0, term), READS),
+                    tile_pointer(ins[1], layout_dimensions(layout, 0, 0, term), READS),
                 )
-                for term, i in tile_places((k, m), (_K_BYTES // size, _ROWS))
+                for term, i in tile_origins((k, m), (_K_BYTES // size, _ROWS))
             ]
             calls = [("tw_wgmma_fence",), *products, ("tw_wgmma_commit",), ("tw_wgmma_wait", const(0))]
-            on_tensor_core(ib, _FEATURE, calls, term_added(ins, outs[0], (a_layout, layout), sums), (m, n, k))
+            emit_tensor_core(ib, _FEATURE, calls, term_added(ins, outs[0], (a_layout, layout), sums), (m, n, k))
 
         return program(begin, go_on), program(begin), program(go_on)
 
     return decl_tensor_intrin(c.op, bodies, f"wgmma_m{m}n{n}k{k}_{a_layout}_{layout}_{dtype}", binds)
 
 
-@shipped("cuda.wgmma_store")
+@register_intrinsic("cuda.wgmma_store")
 def wgmma_store(rows: int = 64, columns: int = 8, dtype: str = "float32", scope: str = "") -> TensorIntrin:
     """Copies 64 by 8 elements [m, n], float32 or int32, from the scope "wgmma_c" to any memory, or to the scope that is said: to
     "shared" memory two at once, where rows have an even distance. rows, columns: multiples of these. Raises BadTensorIntrin
     (TW0132) for others."""
     shape, tile = (rows, columns), fragment_tile("wgmma_c", DType(known_dtype(dtype, *SUMS.values())))
     if rows < 1 or columns < 1 or rows % tile[0] or columns % tile[1]:
-        raise _refused(f"stores no {rows} by {columns} elements", f"multiples of {tile[0]} and {tile[1]}")
+        raise _refusal(f"stores no {rows} by {columns} elements", f"multiples of {tile[0]} and {tile[1]}")
     return sums_store("wgmma", _FEATURE, shape, tile, dtype, scope)
 
 
@@ -112,17 +112,17 @@ def _check(extents: tuple[int, int, int], layouts: tuple[str, str], size: int) -
     m, n, k = extents
     panel = _PANEL_BYTES // size
     if layouts[0] not in ("mk", "km") or layouts[1] not in ("kn", "nk") or (size == 1 and layouts != ("mk", "nk")):
-        raise _refused(f"takes no layouts {layouts}", 'A of "mk" or "km", B of "kn" or "nk"; of bytes "mk" and "nk"')
+        raise _refusal(f"takes no layouts {layouts}", 'A of "mk" or "km", B of "kn" or "nk"; of bytes "mk" and "nk"')
     whole = m > 0 and k > 0 and not m % _ROWS and not k % (_K_BYTES // size) and n in WGMMA_COLUMNS[size]
     if not whole or (layouts[1] == "kn" and n > panel and n % panel):
-        raise _refused(
+        raise _refusal(
             f"is no {m} by {n} by {k} one",
             f"m: multiples of {_ROWS}; n: {', '.join(map(str, WGMMA_COLUMNS[size]))}, of B in rows of n to {panel} or "
             f"multiples of it; k: multiples of {_K_BYTES // size}",
         )
 
 
-def _refused(what: str, allowed: str) -> BadTensorIntrin:
+def _refusal(what: str, allowed: str) -> BadTensorIntrin:
     return BadTensorIntrin(
         f"a product by four warps {what}",
         called=user_source(),

@@ -20,7 +20,7 @@ from tilewright.autoschedule.groups import Group
 from tilewright.autoschedule.loop_nest import Body, Nest
 from tilewright.autoschedule.lowered import estimate_of
 from tilewright.autoschedule.plan import Candidate
-from tilewright.codegen.machine import MACHINES, machine_of
+from tilewright.codegen.machine import MACHINES, find_machine
 from tilewright.codegen.target import Target
 
 AVX2 = replace(next(row for row in MACHINES if row.name == "avx2" and not row.cpus), cores=1)
@@ -55,7 +55,7 @@ def distances(m: int, n: int, k: int) -> te.Tensor:
 @pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512"])
 def test_drafts_are_estimated_as_the_loops_that_are_lowered(cpu: str) -> None:
     target = Target.parse(f"llvm -mcpu={cpu} -uncalibrated")
-    machine = machine_of(target)
+    machine = find_machine(target)
     ratios: list[float] = []
     for case in range(drawn.count(3, 60)):
         rng = drawn.rng(f"drafts {cpu}", case)

@@ -13,7 +13,7 @@ from tilewright.autoschedule.cost.estimate import Estimate
 from tilewright.autoschedule.cost.instructions import count_instructions, list_work
 from tilewright.autoschedule.loop_nest import Body, Nest
 from tilewright.autoschedule.lowered import estimate_of
-from tilewright.codegen.machine import MACHINES, Instruction, Machine, machine_of
+from tilewright.codegen.machine import MACHINES, Instruction, Machine, find_machine
 from tilewright.codegen.target import Target
 from tilewright.ir.analysis.footprint import Access, line_bytes
 from tilewright.ir.expr import Var
@@ -185,7 +185,7 @@ def test_every_row_of_the_table_estimates() -> None:
     ],
 )
 def test_processors_have_the_row_of_their_design(target: str, has: dict[str, Any]) -> None:
-    machine = machine_of(Target.parse(target))
+    machine = find_machine(Target.parse(target))
     assert {name: getattr(machine, name) for name in has} == has
 
 

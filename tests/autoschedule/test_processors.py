@@ -11,7 +11,7 @@ import drawn
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.codegen.machine import MACHINES, machine_of
+from tilewright.codegen.machine import MACHINES, find_machine
 from tilewright.codegen.target import Target
 
 ROOT = Path(tw.__file__).parent
@@ -41,4 +41,4 @@ def test_schedules_of_a_row_build(cpu: str) -> None:
     for args in ([a, b, topi.matmul(a, b)], [image, w, topi.nn.conv2d(image, w, padding=1)], [a, topi.nn.softmax(a)]):
         s = tw.autoschedule.schedule(args[-1], target)
         assert tw.build(s, args, target=target).source("asm")
-    assert machine_of(Target.parse(target)).line == row.line
+    assert find_machine(Target.parse(target)).line == row.line

@@ -13,7 +13,7 @@ import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule.cpu.rules import RULES
 from tilewright.autoschedule.groups import cut
-from tilewright.codegen.machine import MACHINES, machine_of
+from tilewright.codegen.machine import MACHINES, find_machine
 from tilewright.codegen.target import Target
 from tilewright.schedule import to_json
 from tilewright.te.tag import AlgorithmTag
@@ -293,7 +293,7 @@ def test_tuned_schedules_come_from_the_database_where_it_has_them(tmp_path: Any)
     ],
 )
 def test_machines_are_told_by_their_features(target: str, name: str) -> None:
-    machine = machine_of(Target.parse(target))
+    machine = find_machine(Target.parse(target))
     assert machine.name == name
     assert (
         machine.lanes(32) == machine.vector_bytes // 4
@@ -305,7 +305,7 @@ def test_the_table_of_machines_is_ordered_from_the_most_demanding() -> None:
     for architecture in ("x86_64", "aarch64", "riscv64"):
         rows = [row for row in MACHINES if row.architecture == architecture]
         assert not rows[-1].features and all(row.features or row.cpus for row in rows[:-1])
-    here = machine_of(Target("llvm"))
+    here = find_machine(Target("llvm"))
     assert here.l1 >= 8 * 1024 and here.l2 > here.l1
 
 

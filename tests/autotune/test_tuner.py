@@ -31,14 +31,14 @@ from tilewright.autotune.report import render
 from tilewright.autotune.search import Candidate, CandidateFactory, EvolutionarySearch, Measured, RandomSearch
 from tilewright.autotune.trial import Trial
 from tilewright.cli.tuning import find_task
-from tilewright.codegen.machine import machine_of
+from tilewright.codegen.machine import find_machine
 from tilewright.codegen.target import Target
 from tilewright.ir.text.parser import parse
 from tilewright.schedule import to_json
 from tilewright.te import Tensor
 
 LIMITS = Limits(timeout=20.0, budget=0.002)
-MACHINE = machine_of(Target.parse("llvm"))
+MACHINE = find_machine(Target.parse("llvm"))
 
 
 def product(n: int = 64) -> list[Tensor]:

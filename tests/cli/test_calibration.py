@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from tilewright.cli import calibration, main
 from tilewright.cli.doctor import examine
-from tilewright.codegen.calibration import MEASURES, calibration_of
-from tilewright.codegen.machine import machine_of
+from tilewright.codegen.calibration import MEASURES, read_calibration
+from tilewright.codegen.machine import find_machine
 from tilewright.codegen.target import Target
 from tilewright.runtime.threads import available_cpus, num_threads
 
-ROW = machine_of(Target.parse("llvm -uncalibrated"))
+ROW = find_machine(Target.parse("llvm -uncalibrated"))
 
 
 def test_all_measures_come_out_of_kernels_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +45,7 @@ def test_it_is_kept_and_its_difference_from_the_row_is_shown(
         ["write", f"{ROW.write:.3g}", "1.5"],
     ]
     assert str(path) in told
-    kept = calibration_of(Target.parse("llvm"))
+    kept = read_calibration(Target.parse("llvm"))
     assert kept is not None and dict(kept.values) == {"clock": 2.6, "fork": 1e9, "write": 1.5}
     assert ("calibration", True) in [(finding.part, finding.found) for finding in examine()]
 
@@ -62,7 +62,7 @@ def test_what_cannot_be_used_is_measured_again(
     monkeypatch.setattr(calibration, "REPEAT", 1)
     monkeypatch.setattr(calibration, "measured", lambda row: iter([{"clock": calibration._clock()}]))
     assert main(["doctor", "--calibrate"]) == 0
-    assert calibration_of(Target.parse("llvm")) is not None
+    assert read_calibration(Target.parse("llvm")) is not None
 
 
 def test_nothing_is_kept_where_nothing_may_be_or_can_be(

@@ -17,7 +17,7 @@ from tilewright.autotune.task import Key
 from tilewright.autotune.trial import Trial
 from tilewright.cli.command import main
 from tilewright.schedule import Schedule, to_json
-from tilewright.schedule.model.positional_code import code_by_places
+from tilewright.schedule.model.positional_code import write_positional_code
 
 RIGHT = '[["split", 1, {"parent": {"axis": [1, 0]}, "factor": 8, "nparts": null, "disable_predication": false}]]'
 EVIL = "\x1b[2J\x9b31m\x07\u202e\nB"
@@ -102,7 +102,7 @@ def test_code_by_places_says_what_every_record_says() -> None:
     s[c].reorder(*s[c].leaf_iter_vars)
     s[c].pragma(s[c].leaf_iter_vars[-1], "unroll_explicit", True)
     scope = {"te": te, "ops": c.op}
-    exec(code_by_places(s.trace), scope)
+    exec(write_positional_code(s.trace), scope)
     assert to_json(scope["s"].trace).replace("i0", "i").replace("i1", "j") == to_json(s.trace)
 
 

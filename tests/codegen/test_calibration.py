@@ -11,9 +11,9 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autotune.task import Task
-from tilewright.codegen.calibration import MEASURES, Calibration, calibration_file, calibration_of, keep, machine_text
+from tilewright.codegen.calibration import MEASURES, Calibration, calibration_file, keep, machine_text, read_calibration
 from tilewright.codegen.errors import BadCalibration, UnknownTargetOption
-from tilewright.codegen.machine import machine_of
+from tilewright.codegen.machine import find_machine
 from tilewright.codegen.target import Target
 from tilewright.driver.cache.key import _target_text  # pyright: ignore[reportPrivateUsage]
 
@@ -37,7 +37,7 @@ def product() -> list[te.Tensor]:
 
 
 def test_what_is_kept_takes_the_place_of_the_row(kept: Path) -> None:
-    row, machine = machine_of(Target.parse("llvm -uncalibrated")), machine_of(HERE)
+    row, machine = find_machine(Target.parse("llvm -uncalibrated")), find_machine(HERE)
     assert (machine.fma_latency, machine.instructions.fma.rate, machine.memory_rate, machine.fork) == (
         8,
         0.5,
@@ -55,7 +55,7 @@ def test_what_is_kept_takes_the_place_of_the_row(kept: Path) -> None:
 def test_each_measure_is_a_value_of_a_machine_and_is_read_as_it_was_written(kept: Path) -> None:
     values = {name: min(max(1.2345678901, measure.least), measure.most) for name, measure in MEASURES.items()}
     keep(Calibration(tuple(values.items())))
-    machine = machine_of(HERE)
+    machine = find_machine(HERE)
     for name, value in values.items():
         unit, _, part = name.partition(".")
         found = getattr(getattr(machine.instructions, unit), part) if part else getattr(machine, name)
@@ -101,7 +101,7 @@ def test_builds_are_known_by_what_was_measured(kept: Path) -> None:
 def test_other_targets_are_what_they_are_everywhere(kept: Path, target: str) -> None:
     if "x86-64" in target and HERE.architecture != "x86_64":
         pytest.skip("a name of another architecture")
-    assert calibration_of(Target.parse(target)) is None and calibration_of(HERE) == SLOW
+    assert read_calibration(Target.parse(target)) is None and read_calibration(HERE) == SLOW
 
 
 def test_files_are_named_by_their_machine_and_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,11 +110,11 @@ def test_files_are_named_by_their_machine_and_switched_off(tmp_path: Path, monke
     assert calibration_file() is None, "the suite leaves nothing in folders"
     monkeypatch.setenv("TILEWRIGHT_CACHE", "1")
     path = calibration_file()
-    assert path is not None and path.parent == tmp_path and calibration_of(HERE) is None, "nothing was measured yet"
+    assert path is not None and path.parent == tmp_path and read_calibration(HERE) is None, "nothing was measured yet"
     keep(SLOW)
-    assert calibration_of(HERE) == SLOW and json.loads(path.read_text())["machine"] == machine_text()
+    assert read_calibration(HERE) == SLOW and json.loads(path.read_text())["machine"] == machine_text()
     monkeypatch.setattr("tilewright.codegen.calibration.machine_text", lambda: "another")
-    assert calibration_file() != path and calibration_of(HERE) is None
+    assert calibration_file() != path and read_calibration(HERE) is None
     monkeypatch.setenv("TILEWRIGHT_CALIBRATION", "0")
     assert calibration_file() is None and keep(SLOW) is None
 
@@ -157,7 +157,7 @@ def test_a_file_that_is_named_has_to_be_there(tmp_path: Path, monkeypatch: pytes
     for name, reason in (("none.json", "there is no such file"), ("", "cannot be read")):
         monkeypatch.setenv("TILEWRIGHT_CALIBRATION", str(tmp_path / name))
         with pytest.raises(BadCalibration, match=reason):
-            machine_of(HERE)
+            find_machine(HERE)
 
 
 def test_calibrations_are_kept_or_none() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tilewright as tw
 from tilewright.codegen import machine as machines
-from tilewright.codegen.machine import MACHINES, machine_of, register_tiles
+from tilewright.codegen.machine import MACHINES, find_machine, register_tiles
 from tilewright.codegen.target import Target
 
 ARM, RISCV = "llvm -mtriple=aarch64-unknown-linux-gnu", "llvm -mtriple=riscv64-unknown-linux-gnu"
@@ -40,7 +40,7 @@ ARM, RISCV = "llvm -mtriple=aarch64-unknown-linux-gnu", "llvm -mtriple=riscv64-u
     ],
 )  # fmt: skip
 def test_processors_have_the_row_of_their_design(target: str, has: dict[str, Any]) -> None:
-    machine = machine_of(Target.parse(target))
+    machine = find_machine(Target.parse(target))
     assert {name: getattr(machine, name) for name in has} == has
     assert Target.parse(str(Target.parse(target))) == Target.parse(target)
 
@@ -48,7 +48,7 @@ def test_processors_have_the_row_of_their_design(target: str, has: dict[str, Any
 def test_a_machine_is_added_by_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     row = replace(MACHINES[-2], name="mine", architecture="aarch64", cpus=("cortex-r82",), registers=32)
     monkeypatch.setattr(machines, "MACHINES", (row, *MACHINES))
-    machine = machine_of(Target.parse(f"{ARM} -mcpu=cortex-r82"))
+    machine = find_machine(Target.parse(f"{ARM} -mcpu=cortex-r82"))
     assert machine.cpus == row.cpus and register_tiles(machine, 32)
 
 
@@ -59,5 +59,5 @@ def test_what_is_no_number_of_cores_or_bytes_is_refused(options: str) -> None:
 
 
 def test_a_cache_that_is_smaller_than_the_one_before_is_none() -> None:
-    machine = machine_of(Target.parse(f"{ARM} -mcpu=cortex-a76 -l2=8M -l3=4M"))
+    machine = find_machine(Target.parse(f"{ARM} -mcpu=cortex-a76 -l2=8M -l3=4M"))
     assert [level.name for level in machine.levels] == ["L1", "L2", "memory"]

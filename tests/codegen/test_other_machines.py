@@ -24,7 +24,7 @@ from tilewright import te, topi
 from tilewright.codegen.export.cpu import needed_features
 from tilewright.codegen.llvm.features import maths_options
 from tilewright.codegen.llvm.maths import FUNCTIONS
-from tilewright.codegen.machine import machine_of, register_tiles
+from tilewright.codegen.machine import find_machine, register_tiles
 from tilewright.codegen.target import Target
 
 QEMU = shutil.which("qemu-aarch64")
@@ -305,7 +305,7 @@ def test_a_processor_with_vectors_of_another_length_is_told_of(cpu: str, told: b
 )
 def test_the_length_of_vectors_is_the_processors_or_the_one_that_is_given(options: str, bits: int, name: str) -> None:
     target = Target.parse(f"{NEON} {options}")
-    machine = machine_of(target)
+    machine = find_machine(target)
     assert (target.vector_bits, machine.vector_bytes * 8, machine.name) == (bits, bits, name)
     assert target.masks_vectors == (bits > 128) and target == Target.parse(str(target))
     assert not target.runs_here
@@ -316,7 +316,7 @@ def test_register_tiles_fill_whole_registers(machine: str, lanes: int) -> None:
     """The inner loop of a product keeps its tile in registers: multiply-adds of whole vectors, nothing put by."""
     a, b = te.placeholder((96, 64), name="a"), te.placeholder((64, 128), name="b")
     c, target = topi.matmul(a, b), MACHINES[machine] + " -cores=1"
-    (tile, *_) = register_tiles(machine_of(Target.parse(MACHINES[machine])), 32)
+    (tile, *_) = register_tiles(find_machine(Target.parse(MACHINES[machine])), 32)
     assert tile.columns == tile.vectors * lanes
     asm = tw.build(topi.schedule(c, target), [a, b, c], target=target).source("asm")
     blocks = re.split(r"^\.LBB\w+:", asm, flags=re.MULTILINE)

@@ -8,9 +8,9 @@ import sys
 
 import llvmlite.binding as llvm
 import pytest
-from tilewright.codegen.host import VARIABLE, whole_processor
+from tilewright.codegen.host import VARIABLE, full_processor
 from tilewright.codegen.llvm.features import target_has
-from tilewright.codegen.target import BACKENDS, Target, processor_of, this_processor
+from tilewright.codegen.target import BACKENDS, Target, remaining_processor, this_processor
 from tilewright.errors import CodegenError
 
 needs_x86 = pytest.mark.skipif(Target().architecture != "x86_64", reason="processors of x86-64 are named")
@@ -37,11 +37,11 @@ def test_llvm_is_this_machine() -> None:
 @needs_x86
 @pytest.mark.parametrize(("cpu", "level"), [("x86-64", 0), ("x86-64-v2", 1), ("sandybridge", 2), ("haswell", 3)])
 def test_a_part_of_this_machine_has_what_both_have(cpu: str, level: int) -> None:
-    whole = whole_processor()
+    whole = full_processor()
     by_level = [("sse2",), ("sse4.2", "popcnt"), ("avx",), ("avx2", "fma", "bmi2"), ("avx512f", "sse4a", "fma4")]
     if not all(whole.features[name] for names in by_level[: level + 1] for name in names):
         pytest.skip(f"this machine is no {cpu}")
-    part = processor_of(f"-mcpu={cpu}")
+    part = remaining_processor(f"-mcpu={cpu}")
     assert part.cpu == cpu
     assert part.features.keys() == whole.features.keys()
     assert all(whole.features[name] for name, has in part.features.items() if has)
@@ -53,11 +53,11 @@ def test_a_part_of_this_machine_has_what_both_have(cpu: str, level: int) -> None
 
 @needs_x86
 def test_what_a_removed_feature_carries_goes_with_it() -> None:
-    part, whole = processor_of("-mattr=-avx"), whole_processor()
+    part, whole = remaining_processor("-mattr=-avx"), full_processor()
     assert part.cpu == whole.cpu
     assert not any(has for name, has in part.features.items() if name.startswith(("avx", "fma")))
     assert part.features["sse4.2"] == whole.features["sse4.2"]
-    assert processor_of("") is whole
+    assert remaining_processor("") is whole
 
 
 @needs_x86
@@ -72,14 +72,14 @@ def test_what_a_removed_feature_carries_goes_with_it() -> None:
 )
 def test_no_machine_gets_what_it_lacks(text: str, message: str) -> None:
     with pytest.raises(CodegenError, match=message):
-        processor_of(text)
+        remaining_processor(text)
 
 
 PROGRAM = """
 import numpy as np, tilewright as tw
 from tilewright import te
 from tilewright.codegen.target import Target
-from tilewright.codegen.machine import machine_of
+from tilewright.codegen.machine import find_machine
 A = te.placeholder((1000,), name="A")
 B = te.compute((1000,), lambda i: te.exp(A[i]) + 1, name="B")
 s = te.create_schedule(B.op)
@@ -88,7 +88,7 @@ f, x, y = tw.build(s, [A, B]), np.linspace(-9, 9, 1000, dtype="float32"), np.zer
 f(x, y)
 np.testing.assert_allclose(y, np.exp(x) + 1, rtol=1e-6)
 asm = f.source("asm")
-print(Target().llvm_cpu, machine_of(Target()).name, "ymm" in asm, "zmm" in asm, Target.parse("llvm -mcpu=znver4").runs_here)
+print(Target().llvm_cpu, find_machine(Target()).name, "ymm" in asm, "zmm" in asm, Target.parse("llvm -mcpu=znver4").runs_here)
 """
 
 

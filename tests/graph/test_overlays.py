@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.codegen.target import Target
-from tilewright.driver.compile import put_over
+from tilewright.driver.compile import reuse_input_memory
 from tilewright.driver.lower import lower_program
 from tilewright.graph import Builder
 from tilewright.graph.plan import Plan
@@ -85,7 +85,7 @@ def test_a_function_that_reads_elsewhere_what_its_result_is_put_over_makes_a_cop
     x = te.placeholder((5, 7), name="x")
     for shift, copies in ((0, 0), (1, 1)):
         y = te.compute((5, 7), lambda i, j, shift=shift: x[i, (j + shift) % 7] * 2.0 + x[i, j], name="y")
-        function = put_over(lower_program([x, y], None, "f", Target(), False))
+        function = reuse_input_memory(lower_program([x, y], None, "f", Target(), False))
         assert sum(isinstance(node, Allocate) for node in walk(function.body)) == copies
         a = values(5, 7)
         wanted = np.roll(a, -shift, 1) * np.float32(2) + a

@@ -14,7 +14,7 @@ from tilewright.codegen.export.final_kernel import FinalKernel
 from tilewright.codegen.folding import OF_ANOTHER_TARGET, fold
 from tilewright.codegen.llvm.build import CodegenOptions, module_text
 from tilewright.codegen.llvm.emit_stmt import shape_symbols
-from tilewright.codegen.llvm.pipeline import pipeline_of
+from tilewright.codegen.llvm.pipeline import build_pipeline
 from tilewright.codegen.target import Target
 from tilewright.ir.passes.common.options import AS_USUAL
 from tilewright.ir.passes.common.runner import run_pipeline
@@ -30,7 +30,7 @@ def cpu_sources(function: Any, target_text: str) -> tuple[str, str]:
     What is computed from constants alone is a function of its own, as in a build, and its texts come first.
     """
     target = Target.parse(target_text)
-    pipeline = pipeline_of(target)
+    pipeline = build_pipeline(target)
     with deep_recursion():
         parts = _parts(function)
         symbols = {part.name: tuple(shape_symbols(part)) for part in parts}

@@ -121,7 +121,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGpu]:
     yield made
     gc.collect()
     held, retained = made.held(), max(map(made.library.fake_retained, range(2)))
-    cuda_driver._loaded(made.path)._release()
+    cuda_driver._load_driver(made.path)._release()
     cuda_binding._bound.cache_clear()
     gc.collect()
     assert not made.faults and made.library.fake_depth() == 0

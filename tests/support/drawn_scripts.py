@@ -115,7 +115,7 @@ def draw_schedule(rng: np.random.Generator, s: Any, tensor: Any) -> list[str]:
         axis = leaves[rng.integers(len(leaves))]
         at = leaves.index(axis)
         kind = rng.choice(["split", "fuse", "reorder", "parallel", "vectorize", "unroll"])
-        before = (stage.saved()[:8], s.records)
+        before = (stage.save_state()[:8], s.records)
         try:
             if kind == "split":
                 stage.split(axis, int(rng.integers(1, 6)))
@@ -132,7 +132,7 @@ def draw_schedule(rng: np.random.Generator, s: Any, tensor: Any) -> list[str]:
         except tw.ScheduleError as error:
             done.append(f"{kind} {axis.name}: {error.code}")
             if kind not in ("vectorize", "unroll"):
-                assert (stage.saved()[:8], s.records) == before
+                assert (stage.save_state()[:8], s.records) == before
     return done
 
 

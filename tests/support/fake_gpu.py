@@ -103,7 +103,7 @@ def use_fake_gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
     """From now on the driver is the fake one, and pycuda a stand-in over it."""
     gpu = FakeGpu()
     monkeypatch.setattr(cuda_driver, "DRIVER_LIBRARY", gpu.path)
-    cuda_driver._loaded.cache_clear()
+    cuda_driver._load_driver.cache_clear()
     cuda_binding._bound.cache_clear()
     module = _pycuda(gpu.library)
     package = types.ModuleType("pycuda")

@@ -14,7 +14,7 @@ from tilewright import te
 from tilewright.autoschedule.plan import Candidate
 from tilewright.autoschedule.scheduler import schedule
 from tilewright.codegen.cuda.emulate.call import SEED_VARIABLE
-from tilewright.codegen.gpus import architecture_of
+from tilewright.codegen.gpus import target_architecture
 from tilewright.codegen.target import Target
 from tilewright.runtime.array import numpy_dtype
 from tilewright.te.shape import constant_extent
@@ -73,7 +73,7 @@ def differs(
     if exact and not s.is_exact:
         return f"exact=True chose\n{s.plan}"
     if drawn.SOAK:  # NVRTC takes what the emulator takes
-        tw.build(s, [*inputs, output], target=f"cuda -arch={architecture_of(Target.parse(target))}").source("ptx")
+        tw.build(s, [*inputs, output], target=f"cuda -arch={target_architecture(Target.parse(target))}").source("ptx")
     expected = _result(kernels[1], output, arrays)
     for order in ORDERS if drawn.SOAK else (int(rng.choice(ORDERS)),):
         with pytest.MonkeyPatch.context() as patch:

@@ -147,7 +147,7 @@ BUGS = (
     Bug(
         "floor division truncates",
         "codegen/llvm/arithmetic.py",
-        'quotient = f.op(f"add {kind} {quotient}, {_extended(f, down, dtype)}")',
+        'quotient = f.op(f"add {kind} {quotient}, {_extend(f, down, dtype)}")',
         "pass",
     ),
     Bug(
@@ -185,8 +185,8 @@ BUGS = (
     Bug(
         "a rolling buffer is not filled first",
         "schedule/primitives/rolling_buffer.py",
-        "any_of(loop.value.equal(0), *new)",
-        "any_of(*new)",
+        "disjunction(loop.value.equal(0), *new)",
+        "disjunction(*new)",
     ),
     Bug(
         "a rotated loop does not go around",

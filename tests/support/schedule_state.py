@@ -40,7 +40,7 @@ def _stage(schedule: Schedule, stage: Stage) -> Any:
     place = None
     if stage.attach_stage is not None and at is not None:
         onto = stage.attach_stage
-        place = schedule.place_of(onto), [one is at for one in onto.leaf_iter_vars].index(True)
+        place = schedule.find_place(onto), [one is at for one in onto.leaf_iter_vars].index(True)
     return (
         stage.name,
         [axis.name for axis in stage.all_iter_vars],

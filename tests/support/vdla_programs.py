@@ -8,7 +8,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import te
 from tilewright.codegen import vdla
-from tilewright.codegen.vdla.program import Program, program_of
+from tilewright.codegen.vdla.program import Program, build_program
 from tilewright.ir.interpret.interpreter import Interpreter
 
 
@@ -69,7 +69,7 @@ def arrays(args: list[te.Tensor], seed: int = 0) -> list[Any]:
 
 def compiled(s: te.Schedule, args: list[te.Tensor]) -> Program:
     """What f.kernels[0] of a build is, without what calls it."""
-    return program_of(tw.lower(s, args))
+    return build_program(tw.lower(s, args))
 
 
 def assert_same_bits(s: te.Schedule, args: list[te.Tensor]) -> Program:

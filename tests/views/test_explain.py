@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.ir.analysis.work import Work, work_of
+from tilewright.ir.analysis.work import Work, measure_work
 from tilewright.ir.text.parser import parse
 from tilewright.schedule.model.primitive import primitives
 from tilewright.views.steps import Steps, difference
@@ -21,7 +21,7 @@ def matmul(n: int = 64) -> te.Schedule:
 
 def loops(s: te.Schedule, args: list[te.Tensor]) -> dict[str, Work]:
     """The cost of the last loop of each name, and of all under ""."""
-    return {"" if cost.loop is None else cost.loop.var.name: cost for cost in work_of(tw.lower(s, args)).nested()}
+    return {"" if cost.loop is None else cost.loop.var.name: cost for cost in measure_work(tw.lower(s, args)).nested()}
 
 
 # Costs
@@ -82,7 +82,7 @@ def test_triangular_loops_and_data_indices_are_bounded() -> None:
         "def f(A: float32[10, 10], B: out float32[10, 10]):\n    for i in 10:\n        for j in i + 1:\n"
         "            B[i, j] = A[i, j] + 1.0"
     )
-    inner = work_of(triangle).nested()[-1]
+    inner = measure_work(triangle).nested()[-1]
     assert (str(inner.trips), str(inner.operations), str(inner.bytes)) == ("≤ 10", "≤ 100", "≤ 80")
 
 
@@ -235,11 +235,11 @@ def test_every_option_that_is_called_legal_can_be_taken_and_the_others_cannot() 
                     continue
                 copy = s.copy()
                 if option.is_legal:
-                    call(copy.stages[s.place_of(stage)])
+                    call(copy.stages[s.find_place(stage)])
                     assert str(copy).startswith("def Y("), (primitive, shown)
                 else:
                     error = raised(
-                        lambda call=call, copy=copy: (call(copy.stages[s.place_of(stage)]), tw.lower(copy, args))
+                        lambda call=call, copy=copy: (call(copy.stages[s.find_place(stage)]), tw.lower(copy, args))
                     )
                     assert error is not None and option.error is not None and error.code == option.error.code
 

@@ -15,7 +15,7 @@ from tilewright.codegen.assembly import AssemblyLine
 from tilewright.codegen.cuda.assembly import sass_lines
 from tilewright.codegen.llvm.assembly import assembly_lines
 from tilewright.codegen.llvm.build import CodegenOptions, module_text
-from tilewright.codegen.llvm.jit import assembly
+from tilewright.codegen.llvm.jit import assembly_text
 from tilewright.codegen.llvm.pipeline import cpu_pipeline
 from tilewright.codegen.target import Target
 from tilewright.ir.passes.common.runner import run_pipeline
@@ -172,7 +172,7 @@ def test_noting_lines_changes_no_instruction_of_drawn_programs() -> None:
                 if re.match(r"\s+[a-z]", line)
             ]
             for text in (
-                assembly([module_text([final], Target(), CodegenOptions(debug_lines=noting))[0]], Target())
+                assembly_text([module_text([final], Target(), CodegenOptions(debug_lines=noting))[0]], Target())
                 for noting in (False, True)
             )
         )

@@ -25,7 +25,7 @@ from tilewright import te, topi
 from tilewright.codegen.abi.parallel import PARALLEL_FOR, parallel_for_address
 from tilewright.codegen.llvm import jit
 from tilewright.codegen.llvm.build import CodegenOptions, module_text
-from tilewright.codegen.llvm.pipeline import pipeline_of
+from tilewright.codegen.llvm.pipeline import build_pipeline
 from tilewright.codegen.target import Target
 from tilewright.ir.passes.common.runner import pass_times, run_pipeline
 from tilewright.ir.visit import deep_recursion
@@ -66,7 +66,7 @@ def build_in_steps(
         with clock.step("lower"):
             function = tw.lower(schedule, args)
         with clock.step("passes"), pass_times() as passes:
-            pipeline = pipeline_of(target)
+            pipeline = build_pipeline(target)
             final = run_pipeline(function, pipeline)
         with clock.step("emit"):
             text, _ = module_text([final], target, CodegenOptions(symbols={PARALLEL_FOR: parallel_for_address()}))

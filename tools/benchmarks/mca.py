@@ -22,7 +22,7 @@ from typing import Any
 
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.codegen.machine import Machine, machine_of
+from tilewright.codegen.machine import Machine, find_machine
 from tilewright.codegen.target import Target
 
 TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu", "riscv64": "riscv64-unknown-linux-gnu"}
@@ -207,7 +207,7 @@ def measured(name: str, cpu: str) -> dict[str, Any]:
     args = KERNELS[name]()
     s = tw.autoschedule.schedule(args[-1], str(target))
     loop = main_loop(tw.build(s, args, target=str(target)).source("asm"))
-    ports, multiplies = port_cycles(loop, machine_of(target))
+    ports, multiplies = port_cycles(loop, find_machine(target))
     names, cycles = loop.names, simulated_cycles(loop, cpu, target.architecture)
     return {
         "kernel": name,

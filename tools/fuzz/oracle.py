@@ -15,7 +15,7 @@ from ...codegen.target import Target
 from ...driver.build import build_with_options, lower
 from ...errors import CudaError, LoweringError, TilewrightError
 from ...ir import BufferStore, Call, Evaluate, Expr, Function, Var, equal, parse, verify
-from ...ir.analysis.work import executions, work_of
+from ...ir.analysis.work import executions, measure_work
 from ...ir.interpret.interpreter import Interpreter
 from ...ir.intrinsics import INTRINSICS, is_pure
 from ...ir.passes.common.fused_sums import round_sums
@@ -209,7 +209,7 @@ def _work(program: Program, function: Any) -> int:
         values.update({extent: size for extent, size in extents if isinstance(extent, Var)})
     return sum(
         times * sum(isinstance(statement.node, (BufferStore, Evaluate)) for statement in work.statements)
-        for work, times in executions(work_of(function, values), unknown=1)
+        for work, times in executions(measure_work(function, values), unknown=1)
     )
 
 

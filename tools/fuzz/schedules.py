@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ...arguments import is_a, is_sequence
 from ...errors import TilewrightError
 from ...ir.expr import IterVar
-from ...ir.ops import constant_of, is_const
+from ...ir.ops import integer_value, is_const
 from ...schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective, Schedule, Stage
 from ...schedule.model.axes import declared_ranges
 from ...schedule.model.methods import StagePrimitives
@@ -107,7 +107,7 @@ class Mutator:
 
     def extent(self, stage: Stage, axis: IterVar) -> int | None:
         within = declared_ranges(stage).get(axis)
-        return None if within is None else constant_of(within.extent)
+        return None if within is None else integer_value(within.extent)
 
     def begins_at_zero(self, stage: Stage, axis: IterVar) -> bool:
         within = declared_ranges(stage).get(axis)
@@ -246,7 +246,7 @@ def _draw_primitives(mutator: Mutator, drawn: Drawn, s: Any, text: bool) -> None
 def exact(schedule: Any) -> Any:
     """The schedule as plain data, in which objects stand for themselves: equal before and after where nothing changed."""
     schedule.refresh()
-    stages = [(id(stage), _ids(stage.saved())) for stage in schedule.stages]
+    stages = [(id(stage), _ids(stage.save_state())) for stage in schedule.stages]
     return stages, {id(op): id(stage) for op, stage in schedule.stage_map.items()}, _ids(schedule.records)
 
 

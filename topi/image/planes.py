@@ -17,7 +17,7 @@ from typing import Any
 
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
-from ...ir.ops import constant_of
+from ...ir.ops import integer_value
 from ...te import either as te
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
@@ -91,7 +91,7 @@ class Plane:
     def margin(self, reach: int) -> int:
         """The number of rows outside of the image, on either side, that windows read which reach so far: none with the border
         "valid", nor of an image without rows, which has nothing to repeat."""
-        return 0 if self.border == "valid" or constant_of(self.high) == 0 else reach
+        return 0 if self.border == "valid" or integer_value(self.high) == 0 else reach
 
     def rows(self, high: Any, wide: Any, fcompute: Callable[..., Expr], name: str, tag: str = "") -> Tensor:
         """A tensor of rows of numbers: fcompute(lead, y, f)."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
-from ...ir.ops import constant_of
+from ...ir.ops import integer_value
 from ...te import either as te
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor
@@ -177,7 +177,7 @@ class Columns:
     @staticmethod
     def of(plane: Plane, out: int, method: str, coordinates: str, rounding: str, alpha: float) -> Columns | None:
         """None where widths are not known, or there is nothing, or numbers that belong together lie far apart."""
-        size, pitch = (constant_of(number, number) for number in (plane.wide, plane.pitch))
+        size, pitch = (integer_value(number, number) for number in (plane.wide, plane.pitch))
         if not (isinstance(size, int) and isinstance(pitch, int)) or not size * pitch * out:
             return None
         dtype, taps = plane.data.dtype, {"nearest": 1, "bilinear": 2, "bicubic": 4}[method]
@@ -334,7 +334,7 @@ def _pixels(plane: Plane, image: Tensor, out: tuple[Any, Any], element: Any, nam
 def _ratio(size: Any, out: int, coordinates: str) -> tuple[Any, Any]:
     """By how many pixels of the image the result's lie apart, as a quotient."""
     over, under = (size - 1, max(out - 1, 1)) if coordinates == "align_corners" else (size, out)
-    over = constant_of(over, over)
+    over = integer_value(over, over)
     if not isinstance(over, int):
         return over, under
     common = gcd(over, under) or 1

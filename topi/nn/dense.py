@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 
 from ... import te
-from ...codegen.machine import machine_of, register_tiles
+from ...codegen.machine import find_machine, register_tiles
 from ...codegen.target import Target
 from ...errors import user_source
 from ...ir.arith.analyzer import Analyzer
@@ -76,7 +76,7 @@ def prepack_dense(w: Tensor | NDArray[Any], target: str | Target = "llvm") -> Te
     `target`. Raises BadOperand (TW0181) for anything but two dimensions.
     """
     weights(w, "topi.nn.prepack_dense", 2)
-    machine = machine_of(Target.parse(target))
+    machine = find_machine(Target.parse(target))
     if isinstance(w, Tensor):
         width = register_tiles(machine, w.dtype.bits)[0].columns
         outs, depth = w.shape

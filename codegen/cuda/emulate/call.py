@@ -99,7 +99,7 @@ class EmulatedRun:
             items
         ):  # as a call on a GPU copies inputs that lie where the copy engine takes none
             memories[item] = replace(memories[item], misaligned=0)
-        unaligned = any(self._misaligned(launch, items, memories) for launch in self._plan)
+        unaligned = any(self._is_misaligned(launch, items, memories) for launch in self._plan)
         library = compile_for_emulation(self._text.text, self._entries, unaligned, checked)
         launches = [
             Launch(
@@ -131,7 +131,7 @@ class EmulatedRun:
         return [item for item in (items[place] for place in places) if isinstance(item, int)]
 
     @staticmethod
-    def _misaligned(launch: KernelLaunch, items: Sequence[int | bytes], memories: Sequence[Memory]) -> bool:
+    def _is_misaligned(launch: KernelLaunch, items: Sequence[int | bytes], memories: Sequence[Memory]) -> bool:
         places = [items[place] for place in launch.aligned_items]
         return any(memories[place].misaligned % _VECTOR_BYTES for place in places if isinstance(place, int))
 

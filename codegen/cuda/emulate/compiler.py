@@ -23,7 +23,7 @@ from ....runtime.critical_section import shielded_call
 from ....runtime.folders import new_folder, sweep
 from ...tools import reported_room, run_tool, tool_result
 from ..errors import EmulatorUnavailable
-from ..nvrtc import rejected
+from ..nvrtc import refusal_error
 
 __all__ = ["EmulatedLibrary", "KernelEntry", "compile_for_emulation"]
 
@@ -132,7 +132,7 @@ def _compiler() -> str:
 def _run(command: Sequence[str]) -> None:
     done = run_tool(command, _folder(), {**os.environ, "LC_ALL": "C.UTF-8"})
     if done.returncode:
-        raise rejected("the C++ compiler", done.stderr)
+        raise refusal_error("the C++ compiler", done.stderr)
 
 
 @cache

@@ -25,7 +25,7 @@ from ..errors import (
     EmulatedUnordered,
 )
 from .compiler import EmulatedLibrary
-from .traffic import Counts, counts_of
+from .traffic import Counts, last_counts
 
 __all__ = ["Launch", "MapOf", "Memory", "emulate"]
 
@@ -120,7 +120,7 @@ def emulate(
         fault = _run(library, launch, places, table, len(memories), seed + 7919 * number, check)
         if fault is not None:
             raise _error(library, launch, memories, messages, fault, seed)
-        counts.append(counts_of(library) if check else None)
+        counts.append(last_counts(library) if check else None)
     for memory, place in zip(memories, places, strict=True):
         memory.content[:] = arena[place - base : place - base + len(memory.content)]
     return counts
@@ -189,7 +189,7 @@ def _error(
         f"byte {fault.element * launch.shared_granule} of {name}" if shared else f"element {fault.element} of {name}"
     )
     did = "stores" if fault.stores else "reads"
-    lines = _quoted(library.text, [line, other])
+    lines = _quote(library.text, [line, other])
     common: dict[str, Any] = {"called": user_source(), "loops": lines}
     at = f"{launch.name}, line {line}" if line else launch.name
     if fault.kind == 1:
@@ -243,7 +243,7 @@ def _error(
             **common,
         )
     if fault.kind == 9:
-        return _unordered(fault, at, who, f"thread {_index(fault.other_thread, launch.block)}", other, common)
+        return _unordered_error(fault, at, who, f"thread {_index(fault.other_thread, launch.block)}", other, common)
     if fault.kind == 10:
         why = (
             f"a barrier of {fault.size} threads, and not as many come"
@@ -274,7 +274,7 @@ def _still_used(fault: _Fault, owner: str, line: int | None) -> str:
     )[fault.detail]
 
 
-def _unordered(
+def _unordered_error(
     fault: _Fault, at: str, who: str, owner: str, line: int | None, common: dict[str, Any]
 ) -> EmulatedUnordered:
     if fault.detail == 0:
@@ -307,7 +307,7 @@ def _unordered(
             **common,
         )
     if fault.detail > 2:
-        return _of_phases(fault, at, who, owner, line, common)
+        return _describe_misuse(fault, at, who, owner, line, common)
     return EmulatedUnordered(
         f"products in {at}: not all threads of the four warps of {who} begin them",
         reason=f"it has not begun as many as {owner}",
@@ -316,7 +316,7 @@ def _unordered(
     )
 
 
-def _of_phases(
+def _describe_misuse(
     fault: _Fault, at: str, who: str, owner: str, line: int | None, common: dict[str, Any]
 ) -> EmulatedUnordered:
     """Describe the misuse of a barrier in memory, or of who waits there."""
@@ -350,7 +350,7 @@ def _index(thread: int, block: tuple[int, int, int]) -> str:
     return f"({thread % x}, {thread // x % y}, {thread // x // y})"
 
 
-def _quoted(text: str, numbers: Sequence[int | None]) -> str:
+def _quote(text: str, numbers: Sequence[int | None]) -> str:
     lines = text.splitlines()
     wanted = sorted({number for number in numbers if number and number <= len(lines)})
     return "\n".join(f"{number:4}  {lines[number - 1].strip()}" for number in wanted)

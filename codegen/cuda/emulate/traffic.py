@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .compiler import EmulatedLibrary
 
-__all__ = ["Counts", "Traffic", "counts_of"]
+__all__ = ["Counts", "Traffic", "last_counts"]
 
 _MOST_PLACES = 4096
 
@@ -78,7 +78,7 @@ class Counts:
         )
 
 
-def counts_of(library: EmulatedLibrary) -> Counts:
+def last_counts(library: EmulatedLibrary) -> Counts:
     """Return the counts of the library's last launch."""
     rows = (_Row * _MOST_PLACES)()
     return Counts(library, tuple(rows[: library.library.tw_traffic(rows)]))

@@ -15,7 +15,7 @@ import re
 
 from .unseen_zeros import unseen_zeros
 
-__all__ = ["PROGRAM", "VERSIONS", "add_apart"]
+__all__ = ["PROGRAM", "VERSIONS", "split_wide_additions"]
 
 VERSIONS = (22,)
 PROGRAM = f"""
@@ -38,12 +38,12 @@ _DOUBLED = re.compile(
 )
 
 
-def add_apart(text: str) -> str:
+def split_wide_additions(text: str) -> str:
     """The text of a module for a processor with AVX-512 of bytes, in which no wide vector of these is added to itself."""
-    return _DOUBLED.sub(_apart, text) if "shufflevector" in text else text
+    return _DOUBLED.sub(_split_addition, text) if "shufflevector" in text else text
 
 
-def _apart(found: re.Match[str]) -> str:
+def _split_addition(found: re.Match[str]) -> str:
     lanes, value = int(found["lanes"] or found["added"]), found["value"] or found["left"]
     if lanes < _REGISTER:
         return found[0]

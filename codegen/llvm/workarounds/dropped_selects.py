@@ -6,7 +6,7 @@ a NaN comes through the first one, and was made 0 by the second:
     %m = select (fcmp olt %x, 0), 0, %x;  %n = select (fcmp ogt %m, 0), %m, 0      a NaN: %m is a NaN, %n is 0
     →  %n = %m                                                                     fptoui of it is poison
 
-So maxima are calls of llvm.maximum, never selects (arithmetic.maximum_of), and what a NaN becomes is chosen last, by a question
+So maxima are calls of llvm.maximum, never selects (arithmetic.emit_maximum), and what a NaN becomes is chosen last, by a question
 of its own.
 """
 

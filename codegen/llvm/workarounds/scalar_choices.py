@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["PROGRAM", "VERSIONS", "load_apart"]
+__all__ = ["PROGRAM", "VERSIONS", "split_loads"]
 
 VERSIONS = (22,)
 
@@ -28,6 +28,6 @@ define void @f(ptr %p, ptr %q, float %y, float %z) {
 _SCALAR = re.compile(r"= load (?=(?:float|double),)")
 
 
-def load_apart(text: str) -> str:
+def split_loads(text: str) -> str:
     """The text of a module that is not optimised, in which no instruction takes a scalar float from memory but loads."""
     return _SCALAR.sub("= load volatile ", text)

@@ -23,7 +23,7 @@ from ....ir.visit import post_order
 if TYPE_CHECKING:
     from ..emitter import ExprEmitter
 
-__all__ = ["CHOSEN", "PROGRAM", "VERSIONS", "mask_of"]
+__all__ = ["CHOSEN", "PROGRAM", "VERSIONS", "emit_mask"]
 
 VERSIONS = (22,)
 
@@ -55,7 +55,7 @@ declare <16 x float> @llvm.fabs.v16f32(<16 x float>)
 """The same by a choice: the second register is loaded whole."""
 
 
-def mask_of(em: ExprEmitter, predicate: Expr) -> str:
+def emit_mask(em: ExprEmitter, predicate: Expr) -> str:
     """The value of a predicate over lanes, or of a scalar one."""
     parts = conjuncts(predicate) if predicate.dtype.lanes > 1 else []
     shared = [part.value for part in parts if isinstance(part, Broadcast) and part.value.dtype.lanes == 1]
@@ -67,7 +67,9 @@ def mask_of(em: ExprEmitter, predicate: Expr) -> str:
     if not shared or not own or len(shared) + len(own) < len(parts):
         return em.value(predicate)
     condition = reduce(And, shared)
-    bounded = [] if em.maths.avx512 else [_bounded(part, condition) for part in own]  # mask registers are split rightly
+    bounded = (
+        [] if em.maths.avx512 else [_bound_comparison(part, condition) for part in own]
+    )  # mask registers are split rightly
     if any(part is not None for part in bounded):
         joined = [part if part is not None else each for part, each in zip(bounded, own, strict=True)]
         return em.value(reduce(And, joined))
@@ -79,7 +81,7 @@ def mask_of(em: ExprEmitter, predicate: Expr) -> str:
     return em.f.op(f"select i1 {whole}, {kind} {lanes}, {kind} zeroinitializer")
 
 
-def _bounded(part: Expr, condition: Expr) -> Expr | None:
+def _bound_comparison(part: Expr, condition: Expr) -> Expr | None:
     """A comparison of lanes with one number that holds for none of them unless `condition` does; None for what is none. Places are
     never at the ends of their type; data may be, which nothing is beyond."""
     if not isinstance(part, (LT, LE, GT, GE, EQ)) or not part.a.dtype.is_integer:

@@ -36,18 +36,18 @@ def spell_out_sign_tests(text: str) -> str:
     """The text of a module for a processor with AVX-512, in which no mask that may be looked into is taken from signs."""
     if not _TAKEN_OUT.search(text):
         return text
-    text = _NEGATIVE.sub(lambda found: _compared(found, "slt"), text)
-    text = _NOT_NEGATIVE.sub(lambda found: _compared(found, "sge"), text)
-    return _LOWEST_BIT.sub(_tested, text)
+    text = _NEGATIVE.sub(lambda found: _emit_comparison(found, "slt"), text)
+    text = _NOT_NEGATIVE.sub(lambda found: _emit_comparison(found, "sge"), text)
+    return _LOWEST_BIT.sub(_emit_test, text)
 
 
-def _compared(found: re.Match[str], kind: str) -> str:
+def _emit_comparison(found: re.Match[str], kind: str) -> str:
     lines, zero = unseen_zeros(f"%zero.{found['name'][1:]}", int(found["lanes"]), int(found["bits"]))
     lines.append(f"{found['name']} = icmp {kind} <{found['lanes']} x i{found['bits']}> {found['value']}, {zero}")
     return "\n".join(f"  {line}" for line in lines)
 
 
-def _tested(found: re.Match[str]) -> str:
+def _emit_test(found: re.Match[str]) -> str:
     """The lowest bits, which would be shifted to where signs are."""
     vector, bit = f"<{found['lanes']} x i{found['bits']}>", f"%bit.{found['name'][1:]}"
     return (

@@ -28,7 +28,7 @@ def viz_dataflow_graph(
     notebook shows as a picture of ours. dot_file_path: the file to write. output_dot_string: the text."""
     lines = [_node(f"s{at}", [_title(stage)]) for at, stage in enumerate(sch.stages)]
     lines += [
-        f"s{sch.place_of(sch[tensor])} -> s{at}"
+        f"s{sch.find_place(sch[tensor])} -> s{at}"
         for at, stage in enumerate(sch.stages)
         for tensor in stage.op.input_tensors
         if tensor in sch
@@ -52,7 +52,7 @@ def viz_schedule_tree(
         lines.append(_node(f"s{at}", [_title(stage), *rows]))
         home, axis = stage.placement.stage, stage.placement.loop
         if home is not None and axis is not None and axis in home.leaf_iter_vars:
-            lines.append(f"s{at} -> s{sch.place_of(home)}:l{home.leaf_iter_vars.index(axis)}")
+            lines.append(f"s{at} -> s{sch.find_place(home)}:l{home.leaf_iter_vars.index(axis)}")
         elif stage.placement.type == "root" and not stage.op.is_given:
             lines.append(f"s{at} -> root")
     return _written("schedule", lines, sch, show_svg, dot_file_path, output_dot_string)

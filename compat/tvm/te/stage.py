@@ -16,7 +16,7 @@ from ....schedule.model.attributes import AttachType, IterAttr
 from ....schedule.model.group import Group as _Group
 from ....schedule.model.replay import Replay
 from ....schedule.model.schedule import Schedule as _Schedule
-from ....schedule.model.schedule import operations_of
+from ....schedule.model.schedule import collect_operations
 from ....schedule.model.stage import Stage as _Stage
 from ....schedule.primitives.pragma import KEYS
 from ....te.operation import Operation
@@ -211,4 +211,4 @@ class Schedule(_Schedule):
 
 def create_schedule(ops: Any) -> Schedule:
     """As te.create_schedule; of nothing, one without stages."""
-    return Schedule([] if is_a(ops, list) and not ops else operations_of(ops))
+    return Schedule([] if is_a(ops, list) and not ops else collect_operations(ops))

@@ -8,7 +8,7 @@ from typing import Any
 
 from ....ir.arith import Analyzer
 from ....ir.expr import Expr, FloatImm, IntImm
-from ....ir.ops import constant_of
+from ....ir.ops import integer_value
 from ....schedule import Schedule
 from ....te.operation import Operation
 from ....te.tensor import Tensor
@@ -33,7 +33,7 @@ __all__ = [
 def simplify(expr: Any) -> Any:
     """An expression simplified; a constant one as an integer."""
     simplified = Analyzer().simplify(expr) if isinstance(expr, Expr) else expr
-    return constant_of(simplified, simplified)
+    return integer_value(simplified, simplified)
 
 
 def prod(x: Any) -> Any:
@@ -95,12 +95,12 @@ def get_const_int(expr: Any) -> int:
 
 def get_const_tuple(in_tuple: Any) -> tuple[Any, ...]:
     """Extents as integers; symbols stay what they are."""
-    return tuple(constant_of(extent, extent) for extent in in_tuple)
+    return tuple(integer_value(extent, extent) for extent in in_tuple)
 
 
 def equal_const_int(expr: Any, value: int) -> bool:
     """Return whether an extent is this number."""
-    return constant_of(expr, expr) == value if isinstance(expr, (int, IntImm)) else False
+    return integer_value(expr, expr) == value if isinstance(expr, (int, IntImm)) else False
 
 
 def traverse_inline(s: Schedule, final_op: Operation, callback: Callable[[Operation], None]) -> None:

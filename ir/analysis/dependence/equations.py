@@ -37,7 +37,7 @@ def solve(equations: Iterable[LinearForm], bounds: Mapping[Unknown, Interval]) -
         before = known.copy()
         taken_apart: list[LinearForm] = []
         for equation in parts:
-            smaller = _taken_apart(equation, known)
+            smaller = _split_equation(equation, known)
             if smaller is None or not all(_narrow(part, known) for part in smaller):
                 return None
             taken_apart += smaller
@@ -47,7 +47,7 @@ def solve(equations: Iterable[LinearForm], bounds: Mapping[Unknown, Interval]) -
     return known
 
 
-def _taken_apart(equation: LinearForm, bounds: Mapping[Unknown, Interval]) -> list[LinearForm] | None:
+def _split_equation(equation: LinearForm, bounds: Mapping[Unknown, Interval]) -> list[LinearForm] | None:
     """Equations that hold exactly where `equation` does; None where it never holds."""
     constant = equation.const
     terms: list[tuple[Unknown, int]] = []

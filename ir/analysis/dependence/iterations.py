@@ -29,7 +29,7 @@ from ...intrinsics import is_pure
 from ...ops import cast, const
 from ...structural import Key, StructuralKey, structural_key
 from ...visit import free_vars, substitute, walk
-from ..linear import atom_of, is_index, linear, terms
+from ..linear import atom_key, is_index, linear, terms
 from .equations import Unknown, solve
 
 __all__ = ["Dependence", "Indices", "Iterations", "Meets"]
@@ -102,10 +102,10 @@ class Iterations:
     def between(self, first: Indices, second: Indices) -> Dependence:
         """The dependence of an element in one iteration and an element in another, of the same buffer."""
         rows = [self._row(a, b) for a, b in zip(first, second, strict=True)]
-        bounds = self._solved(rows)
+        bounds = self._solve(rows)
         if bounds is not None and self._open(bounds):
-            whole = self._whole(first, second)
-            bounds = self._solved([*rows, *whole]) if whole else bounds
+            whole = self._join_rows(first, second)
+            bounds = self._solve([*rows, *whole]) if whole else bounds
         if bounds is None:
             return Dependence(Meets.NEVER)
         exact = all(row.exact for row in rows)
@@ -114,20 +114,23 @@ class Iterations:
         if not self._open(bounds):
             alone = all(unknown == self._distance for row in rows for unknown in row.equation.coeffs)
             return Dependence(Meets.ALWAYS if exact and alone else Meets.MAYBE, bounds[self._distance].lo)
-        return Dependence(Meets.MAYBE) if self.loop is None else self._proved(first, second, self.loop)
+        return Dependence(Meets.MAYBE) if self.loop is None else self._find_facts(first, second, self.loop)
 
     def meeting(self, stored: Sequence[Indices], touched: Sequence[Indices]) -> tuple[Indices, Indices] | None:
         """The first two accesses of a buffer in which different iterations may meet; None where there are none.
 
         stored: those of `touched` that store. Of very many accesses no more is asked than whether one dimension tells.
         """
-        if any(self._told_by(dimension, stored, touched) for dimension in range(len(touched[0]) if touched else 0)):
+        if any(
+            self._has_telling_dimension(dimension, stored, touched)
+            for dimension in range(len(touched[0]) if touched else 0)
+        ):
             return None
         if len(stored) * len(touched) > _MOST_PAIRS:
             return stored[0], touched[0]
         return next(((a, b) for a in stored for b in touched if self.between(a, b).carried), None)
 
-    def _told_by(self, dimension: int, stored: Sequence[Indices], touched: Sequence[Indices]) -> bool:
+    def _has_telling_dimension(self, dimension: int, stored: Sequence[Indices], touched: Sequence[Indices]) -> bool:
         """Return whether one dimension alone tells iterations apart: it has fewer different indices than there are accesses."""
         first, second = (
             {self._key(index): index for indices in accesses for index in indices[dimension : dimension + 1]}
@@ -142,9 +145,9 @@ class Iterations:
 
         ("apart", v) is by how much an own variable is greater in the second iteration than in the first."""
         rows = [self._row(a, b) for a, b in zip(first, second, strict=True)]
-        rows += self._whole(first, second)
+        rows += self._join_rows(first, second)
         forms = [form for row in rows for form in (row.equation, *row.others)]
-        bounds = self._bounds_of(forms)
+        bounds = self._find_bounds(forms)
         return None if solve(forms, bounds) is None else (forms, bounds)
 
     @property
@@ -170,12 +173,12 @@ class Iterations:
     def _form(self, index: Expr) -> LinearForm:
         if index not in self._forms:
             sums = index.dtype in (INT32, INT64)
-            self._forms[index] = linear(index) if sums else LinearForm({atom_of(index): 1})
+            self._forms[index] = linear(index) if sums else LinearForm({atom_key(index): 1})
         return self._forms[index]
 
     def _new_row(self, a: LinearForm, b: LinearForm, exact: bool) -> _Row:
         """b in the second iteration less a in the first. exact: neither wraps."""
-        a, b = self._from_zero(a), self._from_zero(b)
+        a, b = self._rebase(a), self._rebase(b)
         unknowns: dict[Unknown, int] = {}
         links: list[LinearForm] = []
         for key in {**a.coeffs, **b.coeffs}:
@@ -200,7 +203,7 @@ class Iterations:
             return _Row(LinearForm({}), False)
         return _Row(equation, True, (*links, *self._remainders(a, b)))
 
-    def _from_zero(self, form: LinearForm) -> LinearForm:
+    def _rebase(self, form: LinearForm) -> LinearForm:
         """`form` with every own variable counted from the beginning of its range on."""
         for var, within in reversed(self.own.items()):
             coefficient = form.coefficient(var)
@@ -228,7 +231,7 @@ class Iterations:
             yield LinearForm({**row.equation.coeffs, quotient: first.b.value}, row.equation.const)
             yield from row.others
 
-    def _whole(self, first: Indices, second: Indices) -> list[_Row]:
+    def _join_rows(self, first: Indices, second: Indices) -> list[_Row]:
         """The sums of the dimensions in which a fused index that was taken apart, f // 16 and f % 16, is f again."""
         rows: list[_Row] = []
         for weights in dict.fromkeys(self._weights(indices) for indices in (first, second)):
@@ -304,12 +307,12 @@ class Iterations:
             reach += abs(coefficient) * max(abs(low), abs(high))
         return reach < _WRAPS
 
-    def _bounds_of(self, equations: Iterable[LinearForm]) -> dict[Unknown, Interval]:
+    def _find_bounds(self, equations: Iterable[LinearForm]) -> dict[Unknown, Interval]:
         return {unknown: self._bounds(unknown) for equation in equations for unknown in equation.coeffs}
 
-    def _solved(self, rows: Iterable[_Row]) -> dict[Unknown, Interval] | None:
+    def _solve(self, rows: Iterable[_Row]) -> dict[Unknown, Interval] | None:
         equations = [equation for row in rows for equation in (row.equation, *row.others)]
-        bounds = self._bounds_of(equations)
+        bounds = self._find_bounds(equations)
         if self.loop is not None:
             self._bound(self.loop, self.loop)
             bounds[self._distance] = self._bounds(self._distance)
@@ -327,7 +330,7 @@ class Iterations:
 
     # Symbolic ranges
 
-    def _proved(self, first: Indices, second: Indices, loop: Var) -> Dependence:
+    def _find_facts(self, first: Indices, second: Indices, loop: Var) -> Dependence:
         """Return the facts that follow from ranges that are no numbers, dimension by dimension."""
         distance = None
         for a, b in zip(first, second, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..pattern import Rule, as_integer, c0, c1, maximum, minimum, unequal, x, y
+from ..pattern import Rule, c0, c1, convert_to_integer, maximum, minimum, unequal, x, y
 
 SUM_RULES = (
     Rule("div-mod-join", (x // c0) * c0 + x % c0, x, when=lambda c0: c0 != 0),
@@ -16,5 +16,5 @@ SUM_RULES = (
 EXACT_SUM_RULES = (
     Rule("min-less-arm", minimum(x, y) - x, minimum(0, y - x)),
     Rule("max-less-arm", maximum(x, y) - x, maximum(0, y - x)),
-    Rule("ceildiv", x // y + as_integer(unequal(x % y, 0)), (x + y - 1) // y, given=(y >= 0,)),
+    Rule("ceildiv", x // y + convert_to_integer(unequal(x % y, 0)), (x + y - 1) // y, given=(y >= 0,)),
 )

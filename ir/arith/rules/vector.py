@@ -24,14 +24,14 @@ from ...expr import (
 from ..pattern import Rule, broadcast, c0, c1, lanes, operation, ramp, select, w, x, y, z
 
 
-def _lifted(kind: type[BinaryOp]) -> Rule:
+def _lift(kind: type[BinaryOp]) -> Rule:
     pattern, result = operation(kind, broadcast(x), broadcast(y)), broadcast(operation(kind, x, y))
     return Rule(f"broadcasts-{kind.__name__.lower()}", pattern, result)
 
 
 BROADCAST_RULES = (
     *[
-        _lifted(kind)
+        _lift(kind)
         for kind in (Add, Sub, Mul, Div, FloorDiv, FloorMod, TruncDiv, TruncMod, Min, Max, LT, LE, EQ, NE, And, Or)
     ],
     Rule("not-broadcast", ~broadcast(x), broadcast(~x)),

@@ -16,18 +16,18 @@ from collections.abc import Iterator
 from ...analysis.guarded import guarded_loads
 from ...arith.analyzer import Analyzer
 from ...expr import Broadcast, BufferLoad, Expr, ProducerLoad, Ramp, Range
-from ...ops import TRUE, all_of, if_then_else, logical_and, logical_not
+from ...ops import TRUE, conjunction, if_then_else, logical_and, logical_not
 from ...stmt import Assert, BufferStore, Evaluate, For, Function, If, LetStmt, Stmt
 from ...structural import structural_key
 from ...visit import Rewriter, seq
-from .simplify import analyzer_for
+from .simplify import build_analyzer
 
 __all__ = ["bound_checks"]
 
 
 def bound_checks(function: Function) -> Function:
     """`function` with an Assert before every statement whose accesses may be out of range."""
-    return function.with_body(_Checker(analyzer_for(function)).visit(function.body))
+    return function.with_body(_Checker(build_analyzer(function)).visit(function.body))
 
 
 class _Checker(Rewriter):
@@ -74,7 +74,7 @@ class _Checker(Rewriter):
         places = ((at, end) for at, index in enumerate(access.indices) for end in _ends(index))
         for dimension, index in places:
             extent = buffer.shape[dimension]
-            with self.analyzer.constraint(all_of(*path)):
+            with self.analyzer.constraint(conjunction(*path)):
                 low, high = self.analyzer.can_prove(index >= 0), self.analyzer.can_prove(index < extent)
             if low and high:
                 continue

@@ -22,9 +22,9 @@ from typing import Any
 from ...expr import BufferLoad, Expr, IfThenElse, Let, Var
 from ...stmt import BufferStore, Function, LetStmt, Stmt
 from ...visit import post_order, rebuild, rewrite
-from .large_values import WRITTEN_OUT, with_names
-from .let_names import with_own_lets
-from .numbering import MIN_COST, Numbering, Value, as_dtype, cost_of, name_of
+from .large_values import WRITTEN_OUT, name_shared
+from .let_names import rename_lets
+from .numbering import MIN_COST, Numbering, Value, name_value, operation_cost, reinterpret_bits
 
 __all__ = ["share_subexpressions"]
 
@@ -36,7 +36,7 @@ def share_subexpressions(function: Function) -> Function:
         return _shared_store(node) if isinstance(node, BufferStore) else None
 
     return function.with_body(
-        with_own_lets(rewrite(function.body, rule))
+        rename_lets(rewrite(function.body, rule))
     )  # branches that share a choice share it each for itself
 
 
@@ -44,7 +44,7 @@ def _shared_store(store: BufferStore) -> Stmt | None:
     numbering = Numbering()
     top = numbering.number(store.value)
     if numbering.values[top].size > WRITTEN_OUT:
-        shorter = with_names(store)
+        shorter = name_shared(store)
         return None if shorter is store else shorter
     bindings, value = _share(numbering, top, {})
     if value is store.value:
@@ -68,9 +68,9 @@ def _share(numbering: Numbering, top: int, outer: Mapping[int, Expr]) -> tuple[l
             and not isinstance(value.expr, BufferLoad)
             and not _mentions(value.expr, within.lets)
         ):
-            bound[number], names[number] = name_of(value.expr)
+            bound[number], names[number] = name_value(value.expr)
     build = _Builder(numbering, names)
-    bindings = [(var, as_dtype(build.definition(number), var.dtype)) for number, var in bound.items()]
+    bindings = [(var, reinterpret_bits(build.definition(number), var.dtype)) for number, var in bound.items()]
     return bindings, build(top)
 
 
@@ -98,7 +98,9 @@ class _Within:
         for number in sorted(reached):
             value = values[number]
             self.costs[number] = (
-                0 if number in names else cost_of(value.expr, [self.costs.get(part, 0) for part in value.operands])
+                0
+                if number in names
+                else operation_cost(value.expr, [self.costs.get(part, 0) for part in value.operands])
             )
         self.sure: set[int] = set()
         stack = [top]

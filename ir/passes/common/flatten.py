@@ -24,7 +24,7 @@ from ...stmt import Allocate, Attr, BufferStore, For, Function, LetStmt, Stmt
 from ...structural import structural_key
 from ...visit import SharingRewriter, post_order
 
-__all__ = ["flat_buffer", "flatten", "strides_of"]
+__all__ = ["flat_buffer", "flatten", "buffer_strides"]
 
 
 def flatten(function: Function) -> Function:
@@ -35,7 +35,7 @@ def flatten(function: Function) -> Function:
     return replace(function, params=params, outputs=outputs, body=flattener.visit(function.body))
 
 
-def strides_of(buffer: Buffer) -> tuple[Expr, ...]:
+def buffer_strides(buffer: Buffer) -> tuple[Expr, ...]:
     """The int64 strides in elements: the buffer's own, or those of compact row-major order."""
     if buffer.strides:
         return tuple(cast(stride, INT64) for stride in buffer.strides)
@@ -59,7 +59,7 @@ def _size(buffer: Buffer) -> Expr:
         if any(isinstance(extent, IntImm) and extent.value == 0 for extent in buffer.shape):
             return const(0, INT64)
         last: Expr = const(1, INT64)
-        for extent, stride in zip(buffer.shape, strides_of(buffer), strict=True):
+        for extent, stride in zip(buffer.shape, buffer_strides(buffer), strict=True):
             last = last + (cast(extent, INT64) - 1) * stride
         return last if buffer.elem_offset is None else last + cast(buffer.elem_offset, INT64)
     size: Expr = cast(buffer.shape[0], INT64)
@@ -81,7 +81,7 @@ class _Flattener(SharingRewriter):
         flattened = self.buffers.get(buffer)
         if flattened is None:
             flattened = self.buffers[buffer] = flat_buffer(buffer)
-            self.strides[buffer] = strides_of(buffer)
+            self.strides[buffer] = buffer_strides(buffer)
         return flattened
 
     def _bound(self, var: Var) -> None:
@@ -140,7 +140,7 @@ class _Flattener(SharingRewriter):
         rest = expression(form, INT64, self._rank)
         return rest if value is None else value + rest
 
-    def _along(self, buffer: Buffer, indices: list[Expr], ramp: Ramp, lanes: int) -> Expr | None:
+    def _join_ramp(self, buffer: Buffer, indices: list[Expr], ramp: Ramp, lanes: int) -> Expr | None:
         """The offsets as one ramp, where they are evenly spaced: a vector that goes on in the next row of a compact part."""
         lane = Var("lane", ramp.base.dtype)
         scalars: list[Expr] = []
@@ -167,7 +167,7 @@ class _Flattener(SharingRewriter):
         }
         if len(ramps) == 1:
             (ramp,) = ramps.values()
-            offset = self._along(buffer, indices, ramp, lanes)
+            offset = self._join_ramp(buffer, indices, ramp, lanes)
             if offset is not None:
                 return offset
         total: Expr = const(0, INT64) if buffer.elem_offset is None else cast(buffer.elem_offset, INT64)

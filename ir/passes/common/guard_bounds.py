@@ -15,7 +15,7 @@ from ...stmt import For
 from ...visit import walk
 from .fresh_copy import fold
 
-__all__ = ["GuardBound", "guard_bound", "parts_of"]
+__all__ = ["GuardBound", "guard_bound", "split_comparisons"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class GuardBound:
         )
 
 
-def parts_of(condition: Expr) -> Iterator[tuple[Expr, bool]]:
+def split_comparisons(condition: Expr) -> Iterator[tuple[Expr, bool]]:
     """The comparisons all of which must hold for `condition` to hold, and whether each is likely."""
     stack = [(condition, False)]
     while stack:
@@ -66,19 +66,19 @@ def guard_bound(condition: Expr, var: Var, inner: tuple[For, ...], every: bool =
     if not upward:
         form = form.scaled(-1)
     if isinstance(condition, (LE, GE)):
-        form = form.shifted(-1)
+        form = form.shift(-1)
     for loop in reversed(inner):
         coefficient = form.coefficient(loop.var)
         if coefficient:
             form = form.replaced(loop.var, linear(loop.begin))
             if (coefficient > 0) == every:
-                form = form.plus(linear(loop.extent).shifted(-1), coefficient)
+                form = form.plus(linear(loop.extent).shift(-1), coefficient)
     step = form.coefficient(var)
     rest = form.without(var)
     if step == 0 or _mentions(rest, {var, *(loop.var for loop in inner)}):
         return None
     if step > 0:  # var < ceil(-rest / step)
-        return GuardBound(_number(rest.scaled(-1).shifted(step - 1)), True, step)
+        return GuardBound(_number(rest.scaled(-1).shift(step - 1)), True, step)
     return GuardBound(_number(rest), False, -step)
 
 

@@ -37,19 +37,19 @@ class _Hoister(Rewriter):
             isinstance(statement, (If, LetStmt)) for statement in _statements(loop.body)
         ):
             return loop
-        bound = _bound_in(loop)
+        bound = _find_bound_variables(loop)
         if isinstance(loop.body, LetStmt) and _movable(loop.body.value, bound - {loop.body.var}):
             binding = loop.body
             return LetStmt(binding.var, binding.value, self.For(rebuild(loop, [loop.begin, loop.extent, binding.body])))
         guard = _invariant_guard(loop, bound)
-        return loop if guard is None else _unswitched(loop, guard)
+        return loop if guard is None else _unswitch(loop, guard)
 
 
 def _statements(body: Stmt) -> tuple[Stmt, ...]:
     return body.body if isinstance(body, Seq) else (body,)
 
 
-def _bound_in(loop: For) -> set[Var]:
+def _find_bound_variables(loop: For) -> set[Var]:
     return {loop.var} | {node.var for node in walk(loop.body) if isinstance(node, (For, LetStmt))}
 
 
@@ -74,16 +74,16 @@ def _invariant_guard(loop: For, bound: set[Var]) -> If | None:
     return None
 
 
-def _unswitched(loop: For, guard: If) -> Stmt:
+def _unswitch(loop: For, guard: If) -> Stmt:
     """The loop with the guard's branch, if its condition holds; else the loop without."""
-    with_branch = rebuild(loop, [loop.begin, loop.extent, _replaced(loop.body, guard, guard.then_body)])
-    rest = _replaced(loop.body, guard, guard.else_body)
+    with_branch = rebuild(loop, [loop.begin, loop.extent, _replace(loop.body, guard, guard.then_body)])
+    rest = _replace(loop.body, guard, guard.else_body)
     if isinstance(rest, Seq) and not rest.body:
         return If(guard.condition, with_branch)
     otherwise = fresh_copy(rebuild(loop, [loop.begin, loop.extent, rest]), {})
     return If(guard.condition, with_branch, otherwise)
 
 
-def _replaced(body: Stmt, guard: If, by: Stmt | None) -> Stmt:
+def _replace(body: Stmt, guard: If, by: Stmt | None) -> Stmt:
     statements = body.body if isinstance(body, Seq) else (body,)
     return seq(*[by if statement is guard else statement for statement in statements])

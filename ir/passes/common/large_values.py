@@ -21,12 +21,12 @@ from typing import Any
 from ...analysis.guarded import possible
 from ...dtype import BOOL
 from ...expr import BufferLoad, Call, Expr, IfThenElse, Let, Var
-from ...ops import all_of, any_of, const, if_then_else, is_const
+from ...ops import conjunction, const, disjunction, if_then_else, is_const
 from ...stmt import BufferStore, LetStmt, Stmt
 from ...visit import post_order, rebuild, rewrite
-from .numbering import MIN_COST, Numbering, as_dtype, cost_of, name_of
+from .numbering import MIN_COST, Numbering, name_value, operation_cost, reinterpret_bits
 
-__all__ = ["WRITTEN_OUT", "name_large_values", "with_names"]
+__all__ = ["WRITTEN_OUT", "name_large_values", "name_shared"]
 
 WRITTEN_OUT = 2000
 """Nodes up to which a value is written out, whatever it shares."""
@@ -46,12 +46,12 @@ def name_large_values(body: Stmt) -> Stmt:
     """`body` without values that are huge written out, as far as that is because they share parts."""
 
     def rule(node: Any) -> Stmt | None:
-        return with_names(node) if isinstance(node, BufferStore) else None
+        return name_shared(node) if isinstance(node, BufferStore) else None
 
     return rewrite(body, rule)
 
 
-def with_names(store: BufferStore) -> Stmt:
+def name_shared(store: BufferStore) -> Stmt:
     """A store, after the names of what its value shares, where it is too large to be written out."""
     numbering = Numbering()
     top = numbering.number(store.value)
@@ -88,14 +88,16 @@ class _Naming:
         wanted = self._ways()
         variables: dict[int, Var] = {}
         for number in self.chosen:
-            variables[number], self.names[number] = name_of(self.numbering.values[number].expr)
+            variables[number], self.names[number] = name_value(self.numbering.values[number].expr)
         reads = self._reads()
         indices, data = list[tuple[Var, Expr]](), list[tuple[Var, Expr]]()
         for number, var in variables.items():
             value = self._definition(number)
             if number in reads and wanted[number] != _ALWAYS:
                 value = if_then_else(self._condition(wanted[number]), value, const(0, value.dtype))
-            (data if self.numbering.values[number].on_data else indices).append((var, as_dtype(value, var.dtype)))
+            (data if self.numbering.values[number].on_data else indices).append(
+                (var, reinterpret_bits(value, var.dtype))
+            )
         conditions = [(var, self._condition(ways)) for var, ways in self.conditions]
         return [*indices, *conditions, *data], self._definition(self.top)
 
@@ -121,7 +123,7 @@ class _Naming:
         uses = Counter(part for value in values for part in value.operands)
         costs, sizes, chosen = list[int](), list[int](), dict[int, None]()
         for number, value in enumerate(values):
-            costs.append(cost_of(value.expr, [costs[part] for part in value.operands]))
+            costs.append(operation_cost(value.expr, [costs[part] for part in value.operands]))
             sizes.append(1 + sum(sizes[part] for part in value.operands))
             free = value.nameable and not self.stays[number] and value.expr.dtype.kind != "handle"
             worth = costs[number] >= MIN_COST and not isinstance(value.expr, BufferLoad) or sizes[number] >= _LONG_INDEX
@@ -158,7 +160,7 @@ class _Naming:
     def _condition_ways(self, number: int, truth: bool) -> Ways:
         if number not in self.possible:
             condition = self.numbering.values[number].expr
-            sides = [possible(condition, self._on_data, side) for side in (False, True)]
+            sides = [possible(condition, self._depends_on_data, side) for side in (False, True)]
             places = [self.numbering.number(side) for side in sides]
             if not any(is_const(side, 1) for side in sides):
                 self.opposite[min(places)] = max(places)
@@ -168,7 +170,7 @@ class _Naming:
             ]
         return self.possible[number][truth]
 
-    def _on_data(self, condition: Expr) -> bool:
+    def _depends_on_data(self, condition: Expr) -> bool:
         number = self.numbering.number(condition)
         return self.numbering.values[number].on_data or (number < self.count and self.stays[number])
 
@@ -203,11 +205,13 @@ class _Naming:
         return frozenset((frozenset((self.numbering.number(var),)),))
 
     def _condition(self, ways: Ways) -> Expr:
-        return any_of(*(all_of(*map(self._over_names, sorted(way))) for way in sorted(ways, key=sorted)))
+        return disjunction(
+            *(conjunction(*map(self._substitute_names, sorted(way))) for way in sorted(ways, key=sorted))
+        )
 
     # Over names
 
-    def _over_names(self, number: int) -> Expr:
+    def _substitute_names(self, number: int) -> Expr:
         return self.names[number] if number in self.names else self._definition(number)
 
     def _definition(self, number: int) -> Expr:
@@ -220,7 +224,7 @@ class _Naming:
                     self.names[part] if part in self.names else self.built[part] for part in values[at].operands
                 ]
                 made = rebuild(values[at].expr, parts)
-                self.built[at] = self._inside(made) if isinstance(made, BufferLoad) else made
+                self.built[at] = self._clamp_read(made) if isinstance(made, BufferLoad) else made
         return self.built[number]
 
     def _unbuilt(self, node: Expr) -> list[Expr]:
@@ -232,7 +236,7 @@ class _Naming:
             if part not in self.built and part not in self.names
         ]
 
-    def _inside(self, load: BufferLoad) -> Expr:
+    def _clamp_read(self, load: BufferLoad) -> Expr:
         """A read, in range where data say where it goes, since what data say of that is left out of account."""
         doubtful = [
             (index, extent)
@@ -241,5 +245,5 @@ class _Naming:
         ]
         if not doubtful:
             return load
-        inside = all_of(*(part for index, extent in doubtful for part in (index >= 0, index < extent)))
+        inside = conjunction(*(part for index, extent in doubtful for part in (index >= 0, index < extent)))
         return if_then_else(inside, load, const(0, load.dtype))

@@ -37,7 +37,7 @@ def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
         evaluated, it may say anything."""
         for node in post_order(side, done=known):
             loaded = isinstance(node, (BufferLoad, ProducerLoad)) and not (
-                numbering.number(node) in done or _in_range(analyzer, node)
+                numbering.number(node) in done or _is_in_range(analyzer, node)
             )
             known[id(node)] = not loaded and all(known[id(child)] for child in children(node))
         return known[id(side)]
@@ -55,7 +55,7 @@ def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
     return rewrite(value, rule)
 
 
-def _in_range(analyzer: Analyzer, load: BufferLoad | ProducerLoad) -> bool:
+def _is_in_range(analyzer: Analyzer, load: BufferLoad | ProducerLoad) -> bool:
     shape = load.buffer.shape if isinstance(load, BufferLoad) else load.producer.shape
     return all(
         analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from ...accesses import written_buffers
 from ...buffer import Buffer
 from ...expr import And, BufferLoad, Expr, Var
-from ...ops import all_of, const, is_const
+from ...ops import conjunction, const, is_const
 from ...stmt import Allocate, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt, While
 from ...visit import Rewriter, loads, post_order, rebuild, seq
 
@@ -41,11 +41,11 @@ class _Leaver(Rewriter):
         if not any(_is_flag(load.buffer) and load.buffer in written for part in own for load in loads(part)):
             return rebuild(node, [node.begin, node.extent, body])
         rest = [part for part in _conjunction(body.condition) if _mentions(part, node.var)]
-        inner = If(all_of(*rest), body.then_body) if rest else body.then_body
+        inner = If(conjunction(*rest), body.then_body) if rest else body.then_body
         counter = Buffer(f"{node.var.name}_next", (const(1),), node.var.dtype, scope="local")
         count, first = BufferLoad(counter, (const(0),)), (const(0),)
         step = LetStmt(node.var, count, seq(inner, BufferStore(counter, node.var + 1, first)))
-        loop = While(all_of(count < node.begin + node.extent, *own), step)
+        loop = While(conjunction(count < node.begin + node.extent, *own), step)
         return Allocate(counter, seq(BufferStore(counter, node.begin, first), loop))
 
 

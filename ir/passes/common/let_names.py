@@ -10,10 +10,10 @@ from ...stmt import Stmt
 from ...visit import distinct, rewrite
 from .fresh_copy import Copier
 
-__all__ = ["with_own_lets"]
+__all__ = ["rename_lets"]
 
 
-def with_own_lets(body: Stmt) -> Stmt:
+def rename_lets(body: Stmt) -> Stmt:
     """`body` with a name of its own for each let."""
     bound = [node.var for node in distinct(body) if isinstance(node, Let)]
     if len(set(bound)) == len(bound):

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...analysis.linear import Atom, atom_of, expression, is_index, linear, terms
+from ...analysis.linear import Atom, atom_key, expression, is_index, linear, terms
 from ...arith.linear import LinearForm
 from ...expr import (
     GE,
@@ -43,11 +43,11 @@ from ...expr import (
     Select,
     Var,
 )
-from ...ops import TRUE, const, constant_of, is_const, maximum, minimum
+from ...ops import TRUE, const, integer_value, is_const, maximum, minimum
 from ...stmt import For, Function, If, LoopKind, Stmt
 from ...visit import Rewriter, children, seq, walk
 from .fresh_copy import Copier, fold, fresh_copy
-from .guard_bounds import GuardBound, guard_bound, parts_of
+from .guard_bounds import GuardBound, guard_bound, split_comparisons
 
 __all__ = ["HINT", "MAX_COPIES", "Cut", "find_cut", "loop_partition"]
 
@@ -193,10 +193,10 @@ def _guards(loop: For) -> Iterator[_Guard]:
         met.add((id(node), in_index))
         if isinstance(node, If):
             around = any(isinstance(below, For) for below in walk(node))
-            for part, likely in parts_of(node.condition):
+            for part, likely in split_comparisons(node.condition):
                 yield _Guard(part, part, likely, inner, _differs_in_lanes(part, (loop, *inner)), around=around)
         elif isinstance(node, IfThenElse) or (isinstance(node, Select) and in_index):
-            for part, likely in parts_of(node.condition):
+            for part, likely in split_comparisons(node.condition):
                 lanes = _differs_in_lanes(part, (loop, *inner))
                 if likely or lanes or hinted:
                     yield _Guard(part, part, likely or hinted, inner, lanes, in_index)
@@ -215,16 +215,16 @@ def _differs_in_lanes(condition: Expr, loops: tuple[For, ...]) -> bool:
     return bool(lanes) and any(isinstance(node, Var) and node in lanes for node in walk(condition))
 
 
-def _clamped(node: Min | Max) -> tuple[Expr, Expr]:
+def _find_clamp(node: Min | Max) -> tuple[Expr, Expr]:
     """Return the value that a clamp clamps, and its bound."""
     return (node.b, node.a) if isinstance(node.a, IntImm) else (node.a, node.b)
 
 
 def _clamps_nothing(node: Min | Max) -> Expr:
     """The comparison under which a clamped index is the index itself, clamps within having done nothing either."""
-    value, bound = _clamped(node)
+    value, bound = _find_clamp(node)
     while isinstance(value, (Min, Max)):
-        value = _clamped(value)[0]
+        value = _find_clamp(value)[0]
     return LE(value, bound) if isinstance(node, Min) else GE(value, bound)
 
 
@@ -243,7 +243,7 @@ class _Partitioner(Rewriter):
             return self.generic(node)
         cut = find_cut(node, self.masked_lanes)
         if cut is None:
-            pieces = None if self.masked_lanes else self._by_digit(node)
+            pieces = None if self.masked_lanes else self._partition_by_digit(node)
         else:
             pieces = self._branches(node, cut) if node.kind is LoopKind.PARALLEL else self._sequence(node, cut)
         return self.generic(node) if pieces is None else pieces
@@ -302,7 +302,7 @@ class _Partitioner(Rewriter):
         rest = self._body(fresh_copy(loop.body, _only_other(loop, cut)), self.copies // 2)
         return replace(loop, body=If(inside, main, rest))
 
-    def _by_digit(self, loop: For) -> Stmt | None:
+    def _partition_by_digit(self, loop: For) -> Stmt | None:
         """A loop that several were fused into, by where it is in one of them: in its last panel of columns, or in another. Not for
         machines that mask lanes at no cost."""
         for digit, extent in _digits(loop):
@@ -326,7 +326,7 @@ class _Partitioner(Rewriter):
 def _only_other(loop: For, cut: Cut) -> dict[Var, Expr]:
     """The loop's variable and its value, where a cut leaves out a single one."""
     bounds = loop.begin, loop.begin if cut.low is None else cut.low, cut.high, fold(Add, loop.begin, loop.extent)
-    begin, low, high, end = (constant_of(bound) for bound in bounds)
+    begin, low, high, end = (integer_value(bound) for bound in bounds)
     if begin is None or low is None or high is None or end is None or low - begin + end - high != 1:
         return {}
     return {loop.var: const(begin if low > begin else high, loop.var.dtype)}
@@ -345,10 +345,10 @@ def _digits(loop: For) -> Iterator[tuple[Expr, int]]:
                     isinstance(atom, FloorMod)
                     and isinstance(atom.b, IntImm)
                     and atom.b.value > 1
-                    and atom_of(atom) not in met
+                    and atom_key(atom) not in met
                     and all(node is loop.var for node in walk(atom.a) if isinstance(node, Var))
                 ):
-                    met.add(atom_of(atom))
+                    met.add(atom_key(atom))
                     yield atom, atom.b.value
 
 
@@ -356,10 +356,10 @@ class _InPlaceOf(Rewriter):
     """An expression's occurrences, by its structure, replaced by a variable."""
 
     def __init__(self, expr: Expr, var: Var) -> None:
-        self.expr, self.var, self.key = expr, var, atom_of(expr)
+        self.expr, self.var, self.key = expr, var, atom_key(expr)
 
     def visit(self, node: Any) -> Any:
-        if type(node) is type(self.expr) and node.dtype == self.var.dtype and atom_of(node) == self.key:
+        if type(node) is type(self.expr) and node.dtype == self.var.dtype and atom_key(node) == self.key:
             return self.var
         return super().visit(node)
 
@@ -392,6 +392,6 @@ class _Prover(Copier):
             return super().visit(node)
         if not isinstance(node, (Min, Max)):
             return TRUE
-        value = _clamped(node)[0]  # that it is within this bound says nothing of the bound of a clamp inside
+        value = _find_clamp(node)[0]  # that it is within this bound says nothing of the bound of a clamp inside
         undone = not isinstance(value, (Min, Max)) or id(value) in self.proved
         return self.visit(value) if undone else super().visit(node)

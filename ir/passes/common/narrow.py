@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ...arith.analyzer import Analyzer
-from ...arith.bounds import interval_of
+from ...arith.bounds import bound_node
 from ...dtype import INT32, INT64
 from ...expr import (
     Add,
@@ -35,7 +35,7 @@ from ...expr import (
 from ...ops import const
 from ...stmt import BufferStore, For, Function, Stmt
 from ...visit import SharingRewriter, distinct, rebuild
-from .simplify import analyzer_for
+from .simplify import build_analyzer
 
 __all__ = ["Narrower", "narrow_offsets"]
 
@@ -46,7 +46,7 @@ def narrow_offsets(function: Function) -> Function:
         isinstance(node, (BufferLoad, BufferStore)) and _gathers(node.indices[0]) for node in distinct(function.body)
     ):
         return function
-    return function.with_body(Narrower(analyzer_for(function)).visit(function.body))
+    return function.with_body(Narrower(build_analyzer(function)).visit(function.body))
 
 
 def _gathers(index: Expr) -> bool:
@@ -77,7 +77,7 @@ class Narrower(SharingRewriter):
         index = new.indices[0]
         if not self.wants(index):
             return new
-        narrow = self._narrowed(index)
+        narrow = self._narrow(index)
         return (
             new
             if narrow is None
@@ -95,7 +95,7 @@ class Narrower(SharingRewriter):
         """Return whether this offset is worth narrowing."""
         return _gathers(index)
 
-    def _narrowed(self, expr: Expr) -> Expr | None:
+    def _narrow(self, expr: Expr) -> Expr | None:
         """The same value in int32, or None where it, or a step towards it, is not known to fit."""
         dtype = INT32.with_lanes(expr.dtype.lanes)
         if isinstance(expr, Cast) and expr.value.dtype.element == INT32:
@@ -105,13 +105,13 @@ class Narrower(SharingRewriter):
         if not self._fits(expr):
             return None
         if isinstance(expr, self.operators):
-            a, b = self._narrowed(expr.a), self._narrowed(expr.b)
+            a, b = self._narrow(expr.a), self._narrow(expr.b)
             return None if a is None or b is None else type(expr)(a, b)
         if isinstance(expr, Broadcast):
-            value = self._narrowed(expr.value)
+            value = self._narrow(expr.value)
             return None if value is None else Broadcast(value, expr.lanes)
         if isinstance(expr, Ramp):
-            base, stride = self._narrowed(expr.base), self._narrowed(expr.stride)
+            base, stride = self._narrow(expr.base), self._narrow(expr.stride)
             return None if base is None or stride is None else Ramp(base, stride, expr.lanes)
         return Cast(expr, dtype) if isinstance(expr, Var) else None
 
@@ -120,4 +120,4 @@ class Narrower(SharingRewriter):
             INT32.least,
             INT32.greatest,
         )  # as it is written, most often: simplifying every part of a sum takes its square
-        return interval_of(self.analyzer.scope, expr).within(*within) or self.analyzer.interval(expr).within(*within)
+        return bound_node(self.analyzer.scope, expr).within(*within) or self.analyzer.interval(expr).within(*within)

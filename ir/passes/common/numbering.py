@@ -32,7 +32,7 @@ from ...intrinsics import is_pure
 from ...structural import own_key
 from ...visit import children, post_order
 
-__all__ = ["MIN_COST", "Numbering", "Value", "as_dtype", "cost_of", "name_of"]
+__all__ = ["MIN_COST", "Numbering", "Value", "reinterpret_bits", "operation_cost", "name_value"]
 
 MIN_COST = 3
 """What a value must cost, in simple operations, to be worth a name."""
@@ -96,12 +96,12 @@ class Numbering:
             )
             size = min(1 + sum(part.size for part in parts), _MOST)
             self.values.append(
-                Value(node, operands, cost_of(node, [part.cost for part in parts]), size, nameable, on_data)
+                Value(node, operands, operation_cost(node, [part.cost for part in parts]), size, nameable, on_data)
             )
         return place
 
 
-def cost_of(node: Expr, below: Sequence[int]) -> int:
+def operation_cost(node: Expr, below: Sequence[int]) -> int:
     """Simple operations on data of a value whose operands cost `below`."""
     if isinstance(node, BufferLoad):
         return 1
@@ -115,7 +115,7 @@ def cost_of(node: Expr, below: Sequence[int]) -> int:
     return min(own + sum(below), _MOST)
 
 
-def name_of(value: Expr) -> tuple[Var, Expr]:
+def name_value(value: Expr) -> tuple[Var, Expr]:
     """(a name, the value by it). A variable of int32 or int64 counts as index arithmetic, which does not overflow; data does,
     so it goes by a name of its bits."""
     dtype = value.dtype
@@ -123,9 +123,9 @@ def name_of(value: Expr) -> tuple[Var, Expr]:
         var = Var("cse", dtype)
         return var, var
     var = Var("cse", DType(f"u{dtype}"))
-    return var, as_dtype(var, dtype)
+    return var, reinterpret_bits(var, dtype)
 
 
-def as_dtype(value: Expr, dtype: DType) -> Expr:
+def reinterpret_bits(value: Expr, dtype: DType) -> Expr:
     """The bits of a value as one of `dtype`."""
     return value if value.dtype == dtype else Call("reinterpret", (value,), dtype)

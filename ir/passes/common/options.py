@@ -10,7 +10,7 @@ from ...ops import const
 from ...stmt import For, Function, LoopKind, Stmt
 from ...visit import children, rebuild, rewrite
 
-__all__ = ["AS_USUAL", "PassOptions", "with_options"]
+__all__ = ["AS_USUAL", "PassOptions", "apply_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class PassOptions:
 AS_USUAL = PassOptions()
 
 
-def with_options(function: Function, options: PassOptions) -> Function:
+def apply_options(function: Function, options: PassOptions) -> Function:
     """`function` with its loops as the options want them."""
     if options == AS_USUAL:
         return function

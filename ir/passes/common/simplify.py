@@ -35,14 +35,14 @@ from ...stmt import (
 )
 from ...visit import Rewriter, free_vars, rebuild, seq, walk
 from .fresh_copy import Copier
-from .let_names import with_own_lets
+from .let_names import rename_lets
 
-__all__ = ["analyzer_for", "is_empty", "simplify", "simplify_stmt", "symbol_range"]
+__all__ = ["build_analyzer", "is_empty", "simplify", "simplify_stmt", "symbol_range"]
 
 
 def simplify(function: Function) -> Function:
     """`function` with every expression simplified and what follows from it."""
-    return function.with_body(with_own_lets(_Simplifier(analyzer_for(function)).visit(function.body)))
+    return function.with_body(rename_lets(_Simplifier(build_analyzer(function)).visit(function.body)))
 
 
 def simplify_stmt(stmt: Stmt, analyzer: Analyzer) -> Stmt:
@@ -50,7 +50,7 @@ def simplify_stmt(stmt: Stmt, analyzer: Analyzer) -> Stmt:
     return _Simplifier(analyzer).visit(stmt)
 
 
-def analyzer_for(function: Function) -> Analyzer:
+def build_analyzer(function: Function) -> Analyzer:
     """An Analyzer that knows the shape symbols of `function`."""
     analyzer = Analyzer()
     seen: set[Var] = set()

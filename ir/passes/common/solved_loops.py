@@ -85,7 +85,7 @@ class _Solver(Rewriter):
         for at, part in enumerate(parts):
             value = _solution(part, loop.var)
             if value is not None and _may_move(value, guard.then_body):
-                return _solved(loop, value, parts[:at], parts[at + 1 :], guard.then_body)
+                return _solve(loop, value, parts[:at], parts[at + 1 :], guard.then_body)
             if loop.var in free_vars(part):  # it may guard what follows it
                 return loop
         return loop
@@ -144,7 +144,7 @@ def _may_move(value: Expr, body: Stmt) -> bool:
     return calls and all(load.buffer not in written for load in loads(value))
 
 
-def _solved(loop: For, value: Expr, before: list[Expr], after: list[Expr], body: Stmt) -> Stmt:
+def _solve(loop: For, value: Expr, before: list[Expr], after: list[Expr], body: Stmt) -> Stmt:
     inside = ops.logical_and(loop.var >= loop.begin, loop.var < loop.begin + loop.extent)
     for part in reversed([inside, *after]):
         body = If(part, body)

@@ -116,7 +116,7 @@ def _place(body: Stmt, share: bool) -> Stmt:
     inside = mover.visit(body)
     homes = _share(mover.moved, body) if share else {}
     if homes:
-        inside = _renamed(inside, homes)
+        inside = _rename(inside, homes)
     for buffer in reversed(mover.moved):
         if buffer not in homes:
             inside = Allocate(buffer, inside)
@@ -136,7 +136,7 @@ def _share(moved: list[Buffer], body: Stmt) -> dict[Buffer, Buffer]:
     for buffer in sorted(sharing, key=lambda buffer: -(_bytes(buffer) or 0)):  # the largest make the homes
         placed = found[buffer]
         for home, tenants in residents.items():
-            if _fits(buffer, home) and all(_apart(placed, tenant) for tenant in tenants):
+            if _fits(buffer, home) and all(_are_disjoint(placed, tenant) for tenant in tenants):
                 homes[buffer] = home
                 tenants.append(placed)
                 break
@@ -150,7 +150,7 @@ def _is_less(buffer: Buffer, least: int) -> bool:
     return size is not None and size < least
 
 
-def _apart(a: _Placed, b: _Placed) -> bool:
+def _are_disjoint(a: _Placed, b: _Placed) -> bool:
     return a.first < 0 or b.first < 0 or a.last < b.first or b.last < a.first
 
 
@@ -180,15 +180,15 @@ class _Mover(Rewriter):
     def For(self, node: For) -> Stmt:
         if node.kind is LoopKind.PARALLEL:
             return rebuild(node, [node.begin, node.extent, _place(node.body, self.share)])
-        return self._nested(node)
+        return self._nest(node)
 
-    def _nested(self, node: For | While | If | LetStmt) -> Stmt:
+    def _nest(self, node: For | While | If | LetStmt) -> Stmt:
         self.nested += 1
         rewritten = self.generic(node)
         self.nested -= 1
         return rewritten
 
-    While = If = LetStmt = _nested
+    While = If = LetStmt = _nest
 
     def Allocate(self, node: Allocate) -> Stmt:
         # a size that varies may be known, or not be negative, only where the allocation stands
@@ -198,7 +198,7 @@ class _Mover(Rewriter):
         return rebuild(node, [self.visit(node.body)])
 
 
-def _renamed(body: Stmt, homes: dict[Buffer, Buffer]) -> Stmt:
+def _rename(body: Stmt, homes: dict[Buffer, Buffer]) -> Stmt:
     def rule(node: Node) -> Node | None:
         if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in homes:
             return replace(node, buffer=homes[node.buffer])

@@ -37,12 +37,12 @@ def resolve_target(node: NodeT, decide: Callable[[str], bool | None]) -> NodeT:
             assert isinstance(name, StringImm)
             answer = decide(name.value)
             return None if answer is None else TRUE if answer else FALSE
-        return _folded(inner)
+        return _fold(inner)
 
     return rewrite(node, rule)
 
 
-def _folded(node: Node) -> Node | None:
+def _fold(node: Node) -> Node | None:
     """Fold a node with a decided condition."""
     if isinstance(node, If) and isinstance(node.condition, IntImm):
         chosen: Stmt | None = node.then_body if node.condition.value else node.else_body

@@ -20,7 +20,7 @@ from ...ops import TRUE, const, maximum, minimum
 from ...stmt import Allocate, Attr, For, Function, If, LoopKind, Stmt
 from ...visit import Rewriter, free_vars, rebuild, rewrite
 from .fresh_copy import fold
-from .guard_bounds import guard_bound, parts_of
+from .guard_bounds import guard_bound, split_comparisons
 
 __all__ = ["trim_loops"]
 
@@ -32,10 +32,10 @@ def trim_loops(function: Function) -> Function:
 
 class _Trimmer(Rewriter):
     def For(self, node: For) -> Stmt:
-        return self.generic(_trimmed(node))  # loops outside first: within them a guard may go
+        return self.generic(_trim(node))  # loops outside first: within them a guard may go
 
 
-def _trimmed(loop: For) -> For:
+def _trim(loop: For) -> For:
     if loop.kind is not LoopKind.SERIAL:
         return loop
     begin, end, body = loop.begin, fold(Add, loop.begin, loop.extent), loop.body
@@ -60,7 +60,7 @@ def _guards_around_all(body: Stmt) -> Iterator[tuple[Expr, tuple[For, ...]]]:
     inner: tuple[For, ...] = ()
     while True:
         if isinstance(body, If) and body.else_body is None:
-            yield from ((part, inner) for part, likely in parts_of(body.condition) if not likely)
+            yield from ((part, inner) for part, likely in split_comparisons(body.condition) if not likely)
             body = body.then_body
         elif isinstance(body, For):
             inner, body = (*inner, body), body.body

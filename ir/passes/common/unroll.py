@@ -17,7 +17,7 @@ from ...stmt import Assert, BufferStore, Evaluate, For, Function, If, LoopKind, 
 from ...visit import Rewriter, distinct, rebuild, seq, statements
 from .errors import UnrollNotConstant, UnrollTooLarge
 from .fresh_copy import fresh_copy
-from .simplify import analyzer_for
+from .simplify import build_analyzer
 
 __all__ = ["MAX_STATEMENTS", "unroll"]
 
@@ -54,31 +54,31 @@ class _Unroller(Rewriter):
         steps, explicit = self.auto_steps, self.explicit
         self.auto_steps, self.explicit = before
         if node.kind is LoopKind.UNROLLED:
-            return self._unrolled(node, body, made_before)
+            return self._unroll(node, body, made_before)
         if node.kind is LoopKind.SERIAL and steps and explicit and self._small(node, body, steps):
-            return self._unrolled(node, body, made_before)
+            return self._unroll(node, body, made_before)
         return rebuild(node, [node.begin, node.extent, body])
 
     def _read_pragmas(self, node: For) -> None:
         for key, value in node.pragmas:
             if key == "auto_unroll_max_step":
-                self.auto_steps = _as_int(value)
+                self.auto_steps = _convert_to_int(value)
             elif key == "unroll_explicit":
-                self.explicit = bool(_as_int(value))
+                self.explicit = bool(_convert_to_int(value))
 
     def _small(self, node: For, body: Stmt, steps: int) -> bool:
         if not isinstance(node.extent, IntImm):
             return False
         return not _has_loop(body) and node.extent.value * _steps(body) <= steps
 
-    def _unrolled(self, node: For, body: Stmt, made_before: int) -> Stmt:
+    def _unroll(self, node: For, body: Stmt, made_before: int) -> Stmt:
         extent = self._most(node)
         if extent is None:
             raise UnrollNotConstant(
                 f"cannot unroll '{node.var.name}'",
                 reason=f"its extent {node.extent} is not known when the kernel is built",
                 called=user_source(),
-                loops=_marked(node),
+                loops=_mark(node),
                 fix="unroll a loop of constant extent: split this one by a constant factor and unroll the inner loop",
             )
         steps, made_inside = _steps(body), self.made - made_before
@@ -88,7 +88,7 @@ class _Unroller(Rewriter):
                 reason=f"{extent} copies of {steps} statements are more than {self.max_statements}, which "
                 "would take minutes to compile",
                 called=user_source(),
-                loops=_marked(node),
+                loops=_mark(node),
                 fix="split the loop and unroll an inner part of it",
             )
         self.made += extent * steps - made_inside
@@ -98,10 +98,10 @@ class _Unroller(Rewriter):
                 reason=f"the function's unrolled loops would amount to {self.made} statements, more than "
                 f"{self.max_statements}, which would take minutes to compile",
                 called=user_source(),
-                loops=_marked(node),
+                loops=_mark(node),
                 fix="unroll fewer loops, or inner parts of them",
             )
-        copies = [fresh_copy(body, {node.var: _at(node.begin, step)}) for step in range(extent)]
+        copies = [fresh_copy(body, {node.var: _substitute(node.begin, step)}) for step in range(extent)]
         if isinstance(node.extent, IntImm):
             return seq(*copies)
         return seq(*[If(const(step, node.extent.dtype) < node.extent, copy) for step, copy in enumerate(copies)])
@@ -110,23 +110,23 @@ class _Unroller(Rewriter):
         """Return the number of iterations, or of those that may be where loops outside decide; None where that is not known."""
         if isinstance(node.extent, IntImm):
             return node.extent.value
-        analyzer = analyzer_for(self.function)
+        analyzer = build_analyzer(self.function)
         for loop in self.around:
             analyzer.bind(loop.var, Range(loop.begin, loop.extent))
         most = analyzer.interval(node.extent).hi
         return most if most is not None and most <= MOST_GUARDED else None
 
 
-def _marked(node: For) -> str:
+def _mark(node: For) -> str:
     """The loop's first line, with a caret under its name."""
     return f"for {node.var.name} in {node.extent}:  # unrolled\n    {'^' * len(node.var.name)}"
 
 
-def _at(begin: Expr, step: int) -> Expr:
+def _substitute(begin: Expr, step: int) -> Expr:
     return begin + const(step, begin.dtype)
 
 
-def _as_int(value: Expr) -> int:
+def _convert_to_int(value: Expr) -> int:
     if isinstance(value, IntImm):
         return value.value
     return int(value.value not in ("", "0", "False")) if isinstance(value, StringImm) else 0

@@ -20,9 +20,9 @@ from ...ops import logical_not
 from ...stmt import BufferStore, For, Function, If, Stmt
 from ...visit import Rewriter, children, post_order, rewrite, walk
 from .numbering import Numbering
-from .simplify import analyzer_for
+from .simplify import build_analyzer
 
-__all__ = ["MAX_SPECULATED_NODES", "in_range", "unsafe_select"]
+__all__ = ["MAX_SPECULATED_NODES", "is_in_range", "unsafe_select"]
 
 MAX_SPECULATED_NODES = 24
 """The largest branch that is evaluated although it may not be chosen."""
@@ -57,14 +57,14 @@ def unsafe_select(function: Function) -> Function:
     """`function` with Select for IfThenElse where that is safe."""
     if not any(isinstance(node, IfThenElse) for node in post_order(function.body)):
         return function
-    return function.with_body(_Selector(analyzer_for(function)).visit(function.body))
+    return function.with_body(_Selector(build_analyzer(function)).visit(function.body))
 
 
 def _is_likely(condition: Expr) -> bool:
     return any(isinstance(node, Call) and node.name == "likely" for node in walk(condition))
 
 
-def in_range(analyzer: Analyzer, load: BufferLoad | BufferStore) -> bool:
+def is_in_range(analyzer: Analyzer, load: BufferLoad | BufferStore) -> bool:
     """Return whether every index of the access is proved to be within its buffer."""
     return all(
         index.dtype.lanes == 1 and analyzer.can_prove(index >= 0) and analyzer.can_prove(index < extent)
@@ -121,7 +121,7 @@ class _Selector(Rewriter):
             if (
                 isinstance(node, BufferLoad)
                 and numbering.number(node) not in done
-                and not in_range(self.analyzer, node)
+                and not is_in_range(self.analyzer, node)
             ):
                 return False
         return True

@@ -62,10 +62,10 @@ class _Streams(Rewriter):
         loop: For = rebuild(node, [node.begin, node.extent, body])
         if not wanted or node.kind is not LoopKind.VECTORIZED or not isinstance(body, BufferStore):
             return loop
-        return _streamed(loop, body, choose_lanes(body, self.vector_bits))
+        return _stream(loop, body, choose_lanes(body, self.vector_bits))
 
 
-def _streamed(loop: For, store: BufferStore, widths: Lanes) -> Stmt:
+def _stream(loop: For, store: BufferStore, widths: Lanes) -> Stmt:
     lanes = widths.chunk
     index, extent = store.indices[0], loop.extent
     if lanes == 1 or store.predicate is not None or not _counts(index, loop.var):
@@ -75,10 +75,10 @@ def _streamed(loop: For, store: BufferStore, widths: Lanes) -> Stmt:
     before = Call(UNALIGNED, (start, const(LINE_BYTES)), INT32)
     if not isinstance(extent, IntImm) or extent.value > SHORT_CHUNKS * lanes:
         long = isinstance(extent, IntImm) and extent.value >= LONG_CHUNKS * widths.whole
-        return _peeled(loop, store, widths.whole if long else lanes, before)
+        return _peel(loop, store, widths.whole if long else lanes, before)
     if extent.value == 0 or extent.value % lanes:
         return loop
-    return If(EQ(before, const(0)), _marked(store.buffer, loop), _piece(loop, loop.begin, extent))
+    return If(EQ(before, const(0)), _mark(store.buffer, loop), _piece(loop, loop.begin, extent))
 
 
 def _counts(index: Expr, var: Var) -> bool:
@@ -87,7 +87,7 @@ def _counts(index: Expr, var: Var) -> bool:
     return is_index(index) and form.coefficient(var) == 1 and not occurs(var, form)
 
 
-def _peeled(loop: For, store: BufferStore, lanes: int, before: Expr) -> Stmt:
+def _peel(loop: For, store: BufferStore, lanes: int, before: Expr) -> Stmt:
     kind = loop.var.dtype
     head, width = Var("head", kind), const(lanes, kind)
     rest = Sub(loop.extent, head)
@@ -105,13 +105,13 @@ def _peeled(loop: For, store: BufferStore, lanes: int, before: Expr) -> Stmt:
     done = Mul(count, width)
     pieces = seq(
         _piece(loop, loop.begin, head),
-        _marked(store.buffer, main),
+        _mark(store.buffer, main),
         _piece(loop, Add(main_begin, done), Sub(rest, done)),
     )
     return LetStmt(head, Min(cast(before, kind), loop.extent), pieces)
 
 
-def _marked(buffer: Buffer, body: Stmt) -> Stmt:
+def _mark(buffer: Buffer, body: Stmt) -> Stmt:
     return Attr(NONTEMPORAL, buffer, const(LINE_BYTES), body)
 
 

@@ -33,7 +33,7 @@ def launch_once(function: Function) -> Function:
     """`function` with parallel loops outside of the loops that are their launch points."""
 
     def rule(node: Any) -> Stmt | None:
-        return _launched(node) if isinstance(node, For) and _has(node, LAUNCH_POINT) else None
+        return _launch(node) if isinstance(node, For) and _has(node, LAUNCH_POINT) else None
 
     return function.with_body(rewrite(function.body, rule))
 
@@ -42,7 +42,7 @@ def _has(loop: For, key: str) -> bool:
     return any(name == key and not is_const(value, 0) for name, value in loop.pragmas)
 
 
-def _launched(loop: For) -> Stmt | None:
+def _launch(loop: For) -> Stmt | None:
     """The parallel loop within `loop`, around it; None where that would not be the same."""
     if loop.kind is not LoopKind.SERIAL:
         return None
@@ -54,7 +54,7 @@ def _launched(loop: For) -> Stmt | None:
     if not isinstance(inner, For) or inner.kind is not LoopKind.PARALLEL or _has(inner, BARRIER):
         return None
     variables = {outer.var for outer in around}
-    if variables & {*free_vars(inner.begin), *free_vars(inner.extent)} or not _apart(inner, around):
+    if variables & {*free_vars(inner.begin), *free_vars(inner.extent)} or not _are_disjoint(inner, around):
         return None
     body = inner.body
     for outer in reversed(around):
@@ -63,7 +63,7 @@ def _launched(loop: For) -> Stmt | None:
     return replace(inner, body=body)
 
 
-def _apart(parallel: For, around: list[For]) -> bool:
+def _are_disjoint(parallel: For, around: list[For]) -> bool:
     """Return whether different iterations of the parallel loop never touch one element that either stores, whatever the loops
     around it are at."""
     accesses = accesses_of(parallel.body)

@@ -50,7 +50,7 @@ def shared_windows(function: Function) -> Function:
     """`function` with its interleaving strided loads through vectors that they share."""
     if not any(2 <= stride <= WIDEST_STRIDE for stride in load_strides(function.body)):
         return function
-    return function.with_body(StoreRuns(_shared).visit(function.body))
+    return function.with_body(StoreRuns(_share_loads).visit(function.body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Strided:
         return [self.at + lane * self.stride for lane in lanes]
 
 
-def _shared(run: list[Stmt]) -> list[Stmt]:
+def _share_loads(run: list[Stmt]) -> list[Stmt]:
     """Consecutive stores, with the loads in them grouped."""
     stores = [store for store in run if isinstance(store, BufferStore)]
     stored = {store.buffer for store in stores} if len(stores) > 1 else set[Buffer]()
@@ -150,7 +150,7 @@ def _windows(cluster: list[_Strided]) -> dict[int, Expr]:
         lanes, elements = member.lanes, member.elements()
         if not all(any(start <= element < start + lanes for start in windows) for element in elements):
             windows = _own_windows(elements, lanes, last)
-        replacements[id(member.load)] = _picked(member, windows, first, last)
+        replacements[id(member.load)] = _pick_lanes(member, windows, first, last)
     return replacements
 
 
@@ -166,7 +166,7 @@ def _own_windows(elements: list[int], lanes: int, last: int) -> list[int]:
     return starts
 
 
-def _picked(member: _Strided, windows: list[int], first: int, last: int) -> Expr:
+def _pick_lanes(member: _Strided, windows: list[int], first: int, last: int) -> Expr:
     lanes = member.lanes
     used: list[int] = []
     places: list[int] = []

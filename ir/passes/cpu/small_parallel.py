@@ -11,7 +11,7 @@ when vectors and what is unrolled are seen.
 from __future__ import annotations
 
 from ...analysis.operations import Kind
-from ...analysis.work import Statement, executions, work_of
+from ...analysis.work import Statement, executions, measure_work
 from ...dtype import DType
 from ...intrinsics import INTRINSICS, is_pure
 from ...stmt import BufferStore, For, Function, If, LetStmt, LoopKind, Stmt
@@ -46,12 +46,12 @@ class _Small(Rewriter):
     def _is_small(self, loop: For) -> bool:
         """Return whether a loop certainly does less than SMALL operations."""
         total = 0
-        for work, times in executions(work_of(loop, bounds=False), unknown=0):
+        for work, times in executions(measure_work(loop, bounds=False), unknown=0):
             if work.trips.value is None:
                 return False
             total += times if work.loop is not None else 0
             for statement in work.statements:
-                once = self._registers_of(statement)
+                once = self._count_register_operations(statement)
                 if once is None:  # outside code
                     return False
                 total += once * times
@@ -59,7 +59,7 @@ class _Small(Rewriter):
                 return False
         return True
 
-    def _registers_of(self, statement: Statement) -> int | None:
+    def _count_register_operations(self, statement: Statement) -> int | None:
         """The operations on whole registers of one execution; None where that is not known."""
         if not isinstance(statement.node, (BufferStore, LetStmt, If)):
             return None

@@ -8,7 +8,7 @@ from ...expr import BufferLoad, IntImm, Node, Ramp
 from ...stmt import BufferStore, If, Seq, Stmt
 from ...visit import Rewriter, distinct, rebuild, seq
 
-__all__ = ["StoreRuns", "load_strides", "store_in"]
+__all__ = ["StoreRuns", "load_strides", "find_store"]
 
 
 class StoreRuns(Rewriter):
@@ -38,10 +38,10 @@ class StoreRuns(Rewriter):
         return rebuild(node, rewritten)
 
     def _belongs(self, statement: Stmt) -> bool:
-        return isinstance(statement, BufferStore) or self.guarded and store_in(statement) is not None
+        return isinstance(statement, BufferStore) or self.guarded and find_store(statement) is not None
 
 
-def store_in(statement: Stmt) -> BufferStore | None:
+def find_store(statement: Stmt) -> BufferStore | None:
     """A store, or the one that alone stands under guards; None of any other statement."""
     while isinstance(statement, If) and statement.else_body is None:
         statement = statement.then_body

@@ -29,7 +29,7 @@ from ...stmt import Function, LetStmt, Seq, Stmt
 from ...structural import Key
 from ...visit import distinct, rewrite
 from .shared_windows import WIDEST_STRIDE, active_lanes, sure_loads
-from .store_runs import StoreRuns, load_strides, store_in
+from .store_runs import StoreRuns, find_store, load_strides
 
 __all__ = ["transposed_loads"]
 
@@ -41,7 +41,7 @@ FEWEST = 3
 
 def transposed_loads(function: Function) -> Function:
     """`function` with columns that are loaded together through their rows."""
-    return function.with_body(StoreRuns(_in_parts, guarded=True).visit(function.body))
+    return function.with_body(StoreRuns(_split_runs, guarded=True).visit(function.body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +55,23 @@ class _Column:
     active: frozenset[int]
 
 
-def _in_parts(run: list[Stmt]) -> list[Stmt]:
+def _split_runs(run: list[Stmt]) -> list[Stmt]:
     """Consecutive stores, those together of which none reads what one before it stores."""
     if not any(stride > WIDEST_STRIDE for stride in load_strides(*run)):
         return run
     parts: list[list[Stmt]] = [[]]
     stored: set[Buffer] = set()
     for statement in run:
-        store = store_in(statement)
+        store = find_store(statement)
         if stored and any(type(node) is BufferLoad and node.buffer in stored for node in distinct(statement)):
             parts.append([])
             stored = set()
         parts[-1].append(statement)
         stored |= {store.buffer} if store is not None else set()
-    return [statement for part in parts for statement in _transposed(part)]
+    return [statement for part in parts for statement in _transpose(part)]
 
 
-def _transposed(run: list[Stmt]) -> list[Stmt]:
+def _transpose(run: list[Stmt]) -> list[Stmt]:
     """Consecutive stores, with the columns in them loaded before, those that are needed together just before
     the first that needs them."""
     squares = list(_squares(run)) if len(run) > 1 else []
@@ -93,10 +93,10 @@ def _transposed(run: list[Stmt]) -> list[Stmt]:
             bound, columns = _columns(squares[square])
             lets.setdefault(place, []).extend(bound)
             replacements.update(columns)
-    return _nested([rewrite(store, lambda node: replacements.get(id(node))) for store in run], lets)
+    return _nest([rewrite(store, lambda node: replacements.get(id(node))) for store in run], lets)
 
 
-def _nested(run: Sequence[Stmt], lets: dict[int, list[tuple[Var, Expr]]]) -> list[Stmt]:
+def _nest(run: Sequence[Stmt], lets: dict[int, list[tuple[Var, Expr]]]) -> list[Stmt]:
     """The statements, those from a place on within what is bound there."""
     after: list[Stmt] = []
     for place in reversed(range(len(run))):
@@ -111,7 +111,7 @@ def _loads(statement: Stmt) -> Iterator[BufferLoad]:
 
     what it loads whatever is chosen, and where it is guarded, what anybody may load.
     """
-    store = store_in(statement)
+    store = find_store(statement)
     loads = sure_loads(store.value) if store is not None else iter(())
     return loads if statement is store else filter(_is_free, loads)
 
@@ -198,22 +198,22 @@ class _Transposition:
     def of(self, rows: list[Expr]) -> list[Expr]:
         """The columns of a square of vectors: within chunks, then of chunks."""
         lanes, chunk = len(rows), CHUNK // self.bits
-        within = [self._within(rows[at : at + chunk], chunk) for at in range(0, lanes, chunk)]
+        within = [self._arrange_vectors(rows[at : at + chunk], chunk) for at in range(0, lanes, chunk)]
         columns: list[Expr | None] = [None] * lanes
         for place in range(chunk):
             for quarter, column in enumerate(self._chunks([group[place] for group in within], chunk)):
                 columns[quarter * chunk + place] = column
         return [each for each in columns if each is not None]
 
-    def _within(self, rows: list[Expr], chunk: int) -> list[Expr]:
+    def _arrange_vectors(self, rows: list[Expr], chunk: int) -> list[Expr]:
         """Vector p: element p of every chunk of the first row, of the second ..., chunk by chunk."""
         half = len(rows) // 2
         if not half:
             return rows
-        pairs = zip(self._within(rows[:half], chunk), self._within(rows[half:], chunk), strict=True)
-        return [self._interleaved(a, b, half, chunk, part) for a, b in pairs for part in (0, 1)]
+        pairs = zip(self._arrange_vectors(rows[:half], chunk), self._arrange_vectors(rows[half:], chunk), strict=True)
+        return [self._interleave(a, b, half, chunk, part) for a, b in pairs for part in (0, 1)]
 
-    def _interleaved(self, a: Expr, b: Expr, size: int, chunk: int, part: int) -> Expr:
+    def _interleave(self, a: Expr, b: Expr, size: int, chunk: int, part: int) -> Expr:
         """Pieces of `size` elements from the low (part 0) or high half of each chunk of a and b, in turn."""
         lanes = a.dtype.lanes
         picked: list[int] = []

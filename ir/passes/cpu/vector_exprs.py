@@ -265,9 +265,9 @@ class LaneExprs:
         if condition.dtype.lanes == 1:  # one branch for all lanes; a mask in force stays in force within it
             return self._select(expr, condition, self.visit(expr.true_value), self.visit(expr.false_value))
         outer = self.mask
-        chosen = self.narrowed(outer, expr.condition, condition)
+        chosen = self.narrow(outer, expr.condition, condition)
         a = self.under(chosen, expr.true_value)
-        b = self.under(self.narrowed(outer, logical_not(expr.condition), Not(condition)), expr.false_value)
+        b = self.under(self.narrow(outer, logical_not(expr.condition), Not(condition)), expr.false_value)
         if _is_zero(b) and (
             isinstance(a, BufferLoad)
             and a.predicate is chosen.vector
@@ -283,7 +283,7 @@ class LaneExprs:
         self.mask = outer
         return value
 
-    def narrowed(self, outer: Mask | None, scalar: Expr, vector: Expr) -> Mask:
+    def narrow(self, outer: Mask | None, scalar: Expr, vector: Expr) -> Mask:
         """The lanes of `outer` in which the condition holds too."""
         if outer is None:
             return Mask(scalar, vector)
@@ -305,7 +305,7 @@ class LaneExprs:
         indices = [self.index(index) for index in expr.indices]
         if indices[0].dtype.lanes > 1:
             for digit in sorted(self._digits) if not isinstance(indices[0], Ramp) else ():
-                in_turn = self._in_turn(expr, digit)
+                in_turn = self._interleave_lanes(expr, digit)
                 if in_turn is not None:
                     return in_turn
             return BufferLoad(expr.buffer, tuple(indices), None if self.mask is None else self.mask.vector)
@@ -319,7 +319,7 @@ class LaneExprs:
             return BufferLoad(expr.buffer, (Broadcast(indices[0], self.lanes),), self.mask.vector)
         return shared if is_const(wanted, 1) else IfThenElse(wanted, shared, const(0, expr.dtype))
 
-    def _in_turn(self, expr: BufferLoad, count: int) -> Expr | None:
+    def _interleave_lanes(self, expr: BufferLoad, count: int) -> Expr | None:
         """Lanes that are taken in turn from vectors of what lies side by side, one for each remainder; None where they are not.
 
             A[lane % 2 * 64 + lane // 2]      →      shuffle((A[Ramp(0, 1, 4)], A[Ramp(64, 1, 4)]), (0, 4, 1, 5, 2, 6, 3, 7))

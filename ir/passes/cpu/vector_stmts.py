@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from ...accesses import reads_memory
 from ...expr import LT, Add, BufferLoad, Call, Cast, Expr, Mul, Not, Var
-from ...ops import all_of, any_of, cast, const, is_const
+from ...ops import cast, conjunction, const, disjunction, is_const
 from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt, While
 from ...visit import free_vars, loads, seq, substitute
 from ..common.fresh_copy import Copier, fold, fresh_copy
@@ -54,7 +54,7 @@ class LaneStmts:
         if self.exprs.rows or not 0 < len(rows) <= MOST_ROWS or not self.stores:
             return vectors
         within = LaneStmts(self.var, self.lanes, rows).run(body, first, active)
-        return If(all_of(*(row.holds(self.lanes) for row in rows)), within, vectors)
+        return If(conjunction(*(row.holds(self.lanes) for row in rows)), within, vectors)
 
     def visit(self, stmt: Stmt) -> Stmt:
         mask, bindings = self.exprs.mask, self._vector_bindings
@@ -112,7 +112,7 @@ class LaneStmts:
         if self.exprs.visit(stmt.condition).dtype.lanes == 1:
             return While(self._scalar(stmt.condition), self.visit(stmt.body))
         running = (substitute(stmt.condition, {self.lane: const(at, self.lane.dtype)}) for at in range(self.lanes))
-        return While(any_of(*running), self.visit(If(stmt.condition, stmt.body)))
+        return While(disjunction(*running), self.visit(If(stmt.condition, stmt.body)))
 
     def _some_runs(self, loop: For) -> Expr | None:
         """Of a loop that each lane leaves when a flag of its own is set: whether some lane is in it still, so that the loop is over
@@ -128,7 +128,7 @@ class LaneStmts:
         (index,) = flag.indices
         if (index.value if isinstance(index, Cast) else index) is not self.lane:
             return None
-        return any_of(*(Not(replace(flag, indices=(const(at, index.dtype),))) for at in range(self.lanes)))
+        return disjunction(*(Not(replace(flag, indices=(const(at, index.dtype),))) for at in range(self.lanes)))
 
     def LetStmt(self, stmt: LetStmt) -> Stmt:
         value = self.exprs.visit(stmt.value)
@@ -157,13 +157,13 @@ class LaneStmts:
 
     def _branches(self, stmt: If, condition: Expr) -> Stmt:
         outer = self.exprs.mask
-        then_body = self._masked(self.exprs.narrowed(outer, stmt.condition, condition), stmt.then_body)
+        then_body = self._mask(self.exprs.narrow(outer, stmt.condition, condition), stmt.then_body)
         if stmt.else_body is None:
             return then_body
-        otherwise = self.exprs.narrowed(outer, negation(stmt.condition), Not(condition))
-        return seq(then_body, self._masked(otherwise, stmt.else_body))
+        otherwise = self.exprs.narrow(outer, negation(stmt.condition), Not(condition))
+        return seq(then_body, self._mask(otherwise, stmt.else_body))
 
-    def _masked(self, mask: Mask, body: Stmt) -> Stmt:
+    def _mask(self, mask: Mask, body: Stmt) -> Stmt:
         some = some_active(mask.scalar, self.lane, self.lanes)
         outer, self.exprs.mask = self.exprs.mask, mask if some is None else replace(mask, some_active=True)
         masked = self.visit(body)

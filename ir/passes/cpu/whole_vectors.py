@@ -51,16 +51,16 @@ from ...expr import (
     Sub,
     Var,
 )
-from ...ops import all_of, conjuncts, const, is_const
+from ...ops import conjunction, conjuncts, const, is_const
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt, While
 from ...structural import Key, structural_key
 from ...visit import SharingRewriter, post_order, rewrite, seq, substitute
 from .vectorize import DEFAULT_VECTOR_BITS
 
-__all__ = ["cut_short", "whole_vectors"]
+__all__ = ["cut_short", "widen_rows"]
 
 
-def whole_vectors(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS, masks: bool = True) -> Function:
+def widen_rows(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS, masks: bool = True) -> Function:
     """`function` with its private rows, and the loops that fill them, as long as vectors of `vector_bits` are. masks: whether the
     machine masks what they read at no cost."""
     rows = _Rows(vector_bits)
@@ -110,7 +110,7 @@ class _Active:
 
     def loop(self, loop: For) -> For:
         """The loop with a constant bound of its lanes as its extent."""
-        body = self.body if not self.guards else If(all_of(*self.guards), self.body)
+        body = self.body if not self.guards else If(conjunction(*self.guards), self.body)
         return replace(loop, extent=const(self.extent, loop.extent.dtype), body=body)
 
     @property
@@ -126,7 +126,7 @@ class _Active:
             apart = linear(guard.a).plus(linear(guard.b), -1)
             if apart.coefficient(var) < 0 or occurs(var, apart):
                 return None
-        return all_of(*(substitute(guard, first) for guard in self.guards))
+        return conjunction(*(substitute(guard, first) for guard in self.guards))
 
 
 def _mentions(expr: Expr, var: Var) -> bool:
@@ -164,7 +164,7 @@ class _Rows:
     def walk(self, body: Stmt) -> None:
         for node in reversed(list(post_order(body))):  # loops and allocations are met before what they enclose
             if isinstance(node, Allocate):
-                self._allocated(node.buffer)
+                self._note_allocation(node.buffer)
             elif isinstance(node, For):
                 active = _Active.of(node)
                 if active is not None:
@@ -174,7 +174,7 @@ class _Rows:
             elif isinstance(node, Attr) and isinstance(node.subject, Buffer) and node.subject in self.found:
                 self.found[node.subject].otherwise = True
 
-    def _allocated(self, buffer: Buffer) -> None:
+    def _note_allocation(self, buffer: Buffer) -> None:
         if buffer.data is None and not buffer.strides and buffer.shape and buffer not in self.found:
             self.found[buffer] = _Row(otherwise=not isinstance(buffer.shape[-1], IntImm))
 
@@ -229,14 +229,14 @@ class _Rows:
                 continue
             analyzer.bind(loop.var, (0, max(wider[each] for each in into) - 1))
             whole = active.any_lane(loop.var) is not None
-            reads = self._read_whole(loop.var, active.body, wider, analyzer) if whole else None
+            reads = self._find_full_reads(loop.var, active.body, wider, analyzer) if whole else None
             for buffer in into if reads is None else ():
                 del wider[buffer]
             for buffer, extent in (reads or {}).items():
                 needed[buffer] = max(needed.get(buffer, 0), extent)
         return needed if wider else {}
 
-    def _read_whole(
+    def _find_full_reads(
         self, var: Var, body: Stmt, wider: dict[Buffer, int], analyzer: Analyzer
     ) -> dict[Buffer, int] | None:
         """The buffers that a loop reads along its lanes, and how long their rows have to be for it; None where it reads what is not
@@ -306,7 +306,7 @@ class _Widener(SharingRewriter):
         if active is None:
             return self.generic(node)
         extent = self._extent(node.var, active.body)
-        made = self._made_whole(node, active) if extent is None and not self.masks and not active.guards else None
+        made = self._widen(node, active) if extent is None and not self.masks and not active.guards else None
         if made is not None:
             return made
         if extent is None:
@@ -314,7 +314,7 @@ class _Widener(SharingRewriter):
             return replace(short, body=self.visit(short.body))
         body = self.visit(active.body)
         if self.masks:
-            body = _guarded(body, node.var, extent, active, frozenset(self.buffers.values()))
+            body = _guard(body, node.var, extent, active, frozenset(self.buffers.values()))
         whole = replace(node, extent=const(extent, node.extent.dtype), body=body)
         condition = active.any_lane(node.var) if active.guards and not self.masks else None
         return whole if condition is None else If(condition, whole)
@@ -331,7 +331,7 @@ class _Widener(SharingRewriter):
                 return None
         return extents.pop() if len(extents) == 1 else None
 
-    def _made_whole(self, node: For, active: _Active) -> Stmt | None:
+    def _widen(self, node: For, active: _Active) -> Stmt | None:
         """A loop that stores elsewhere what it makes of widened rows, as two: one that makes it, whole, and one that stores it."""
         lets: list[LetStmt] = []
         store = active.body
@@ -420,12 +420,12 @@ def _zeros(buffer: Buffer, begin: int, extent: int) -> Stmt:
     return loop
 
 
-def _guarded(body: Stmt, var: Var, extent: int, active: _Active, own: frozenset[Buffer]) -> Stmt:
+def _guard(body: Stmt, var: Var, extent: int, active: _Active, own: frozenset[Buffer]) -> Stmt:
     """The body of a loop of `extent`, reading what is not `own` only in active lanes."""
     guards = [*([LT(var, const(active.extent, var.dtype))] if active.extent < extent else []), *active.guards]
     if not guards:
         return body
-    inside = all_of(*guards)
+    inside = conjunction(*guards)
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, BufferLoad) and node.buffer not in own and _mentions(node, var):

@@ -33,7 +33,7 @@ from ...dtype import INT32
 from ...expr import EQ, LE, LT, BufferLoad, Call, Cast, Expr, FloorMod, IntImm, Let, Node, Range, StringImm, Var
 from ...fragments import WARP_LANES, is_warp_call, lanes_together
 from ...ops import conjuncts, const
-from ...pointers import READS, WRITES, pointed_to
+from ...pointers import READS, WRITES, pointed_buffer
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...structural import Key, structural_key
 from ...visit import rebuild, seq, walk
@@ -138,13 +138,13 @@ class _Planner:
             if self.varies(stmt.value):
                 self.varying[stmt.var] = None
             self.own[stmt.var] = None
-            return self._after(
+            return self._extend_part(
                 self.accesses(stmt.value), self.part(stmt.body), lambda body: rebuild(stmt, [stmt.value, body])
             )
         if isinstance(stmt, Allocate):
-            return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [body]))
+            return self._surround(self.part(stmt.body), lambda body: rebuild(stmt, [body]))
         if isinstance(stmt, Attr):
-            return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [stmt.value, body]))
+            return self._surround(self.part(stmt.body), lambda body: rebuild(stmt, [stmt.value, body]))
         if is_wait(stmt) or is_bulk_wait(
             stmt
         ):  # each thread waits for its own copies, and then for those of the others; or all
@@ -172,20 +172,20 @@ class _Planner:
             crossed = crossed or part.crossed
         return _Part(seq(*done), entry, pending, crossed)
 
-    def _after(self, first: Accesses, part: _Part, rebuilt: Callable[[Stmt], Stmt]) -> _Part:
+    def _extend_part(self, first: Accesses, part: _Part, rebuilt: Callable[[Stmt], Stmt]) -> _Part:
         """`part` within a statement that first touches `first`."""
         if self._conflict(first, part.entry) is None:
             entry = {**first, **part.entry}
             return _Part(rebuilt(part.stmt), entry, part.exit if part.crossed else {**first, **part.exit}, part.crossed)
         return _Part(rebuilt(seq(barrier(), part.stmt)), first, part.exit, True)
 
-    def _around(self, part: _Part, rebuilt: Callable[[Stmt], Stmt]) -> _Part:
+    def _surround(self, part: _Part, rebuilt: Callable[[Stmt], Stmt]) -> _Part:
         return replace(part, stmt=rebuilt(part.stmt))
 
     def _loop(self, stmt: For) -> _Part:
         self.analyzer.bind(stmt.var, Range(stmt.begin, stmt.extent))
         if stmt.kind is LoopKind.THREAD:
-            return self._around(self.part(stmt.body), lambda body: rebuild(stmt, [stmt.begin, stmt.extent, body]))
+            return self._surround(self.part(stmt.body), lambda body: rebuild(stmt, [stmt.begin, stmt.extent, body]))
         self.own[stmt.var] = Range(stmt.begin, stmt.extent)
         if self.varies(stmt.begin) or self.varies(stmt.extent):
             self.varying[stmt.var] = self.own[stmt.var]
@@ -197,7 +197,7 @@ class _Planner:
         return _Part(rebuild(stmt, [stmt.begin, stmt.extent, body.stmt]), body.entry, body.exit, body.crossed and ran)
 
     def _if(self, stmt: If) -> _Part:
-        if called_for(stmt.condition) == COMPUTES:  # the others wait for what they need in memory
+        if called_function(stmt.condition) == COMPUTES:  # the others wait for what they need in memory
             then = self.part(stmt.then_body)
             return replace(then, stmt=If(stmt.condition, then.stmt, stmt.else_body))
         if self.varies(stmt.condition):
@@ -211,38 +211,44 @@ class _Planner:
 
     def _divergent(self, stmt: Stmt) -> _Part:
         """A statement that not every thread runs alike: no barrier inside."""
-        touched = self._inside(stmt, {}, stmt)
+        touched = self._collect_divergent(stmt, {}, stmt)
         return _Part(stmt, touched, touched)
 
-    def _inside(self, stmt: Stmt, pending: Accesses, whole: Stmt) -> Accesses:
+    def _collect_divergent(self, stmt: Stmt, pending: Accesses, whole: Stmt) -> Accesses:
         """The accesses of a divergent statement, which must not conflict among themselves."""
         if isinstance(stmt, Seq):
             for part in stmt.body:
-                pending = self._inside(part, pending, whole)
+                pending = self._collect_divergent(part, pending, whole)
             return pending
         if isinstance(stmt, For):
             self.own[stmt.var] = Range(stmt.begin, stmt.extent)
             if self.varies(stmt.begin) or self.varies(stmt.extent):
                 self.varying[stmt.var] = self.own[stmt.var]
-            with self._under(stmt.begin, stmt.extent):
-                return self._inside(stmt.body, self._inside(stmt.body, pending, whole), whole)
+            with self._diverge(stmt.begin, stmt.extent):
+                return self._collect_divergent(stmt.body, self._collect_divergent(stmt.body, pending, whole), whole)
         if isinstance(stmt, If):
             before = dict(self.fixed)
-            pending = self._checked(self._alone(stmt.condition, whole), pending, whole)
-            self.fixed.update(self._pinned(stmt.condition))
-            with self._under(stmt.condition):
-                after = self._inside(stmt.then_body, pending, whole)
+            pending = self._check(self._collect_lone(stmt.condition, whole), pending, whole)
+            self.fixed.update(self._find_pinned(stmt.condition))
+            with self._diverge(stmt.condition):
+                after = self._collect_divergent(stmt.then_body, pending, whole)
                 self.fixed = before
-                return after if stmt.else_body is None else {**after, **self._inside(stmt.else_body, pending, whole)}
+                return (
+                    after
+                    if stmt.else_body is None
+                    else {**after, **self._collect_divergent(stmt.else_body, pending, whole)}
+                )
         if isinstance(stmt, LetStmt):
             self.varying[stmt.var] = self.own[stmt.var] = None
-            return self._inside(stmt.body, self._checked(self._alone(stmt.value, whole), pending, whole), whole)
+            return self._collect_divergent(
+                stmt.body, self._check(self._collect_lone(stmt.value, whole), pending, whole), whole
+            )
         if isinstance(stmt, (Allocate, Attr)):
-            return self._inside(stmt.body, pending, whole)
-        return self._checked(self._alone(stmt, whole), pending, whole)
+            return self._collect_divergent(stmt.body, pending, whole)
+        return self._check(self._collect_lone(stmt, whole), pending, whole)
 
     @contextmanager
-    def _under(self, *values: Expr) -> Generator[None]:
+    def _diverge(self, *values: Expr) -> Generator[None]:
         """Return the threads by which `values` decide, which may divide the lanes of a warp, or of four."""
         before, rows = self.split_warps, {var for tag, var in self.tags.items() if tag not in self.lane_tags}
         self.split_warps = before or any(
@@ -253,7 +259,7 @@ class _Planner:
         yield
         self.split_warps = before
 
-    def _alone(self, node: Node, whole: Stmt) -> Accesses:
+    def _collect_lone(self, node: Node, whole: Stmt) -> Accesses:
         """The accesses of what threads do each by itself, or the lanes of a warp together where all of them come by."""
         if any(
             _is_collective(inner, *_COLLECTIVES) or (self.split_warps and is_warp_call(inner)) for inner in walk(node)
@@ -261,7 +267,7 @@ class _Planner:
             raise _divergent_error(whole, "it has the threads of a warp or a block work together")
         return self.accesses(node)
 
-    def _checked(self, touched: Accesses, pending: Accesses, whole: Stmt) -> Accesses:
+    def _check(self, touched: Accesses, pending: Accesses, whole: Stmt) -> Accesses:
         conflict = self._conflict(pending, touched)
         if conflict is not None:
             raise _divergent_error(whole, f"it both stores to {conflict.name}, which threads share, and reads it")
@@ -275,10 +281,10 @@ class _Planner:
         pointed_at: set[int] = set()
         of_tiles = called(node).startswith(BULK_CALLS) or any(is_warp_call(inner) for inner in walk(node))
         for inner in walk(node):
-            pointed = pointed_to(inner)
+            pointed = pointed_buffer(inner)
             if pointed is not None and isinstance(inner, Call):
                 pointed_at.add(id(inner.args[0]))
-                touched.update(dict.fromkeys(self._through_pointer(inner.args[0], pointed[1], of_tiles)))
+                touched.update(dict.fromkeys(self._resolve_pointer(inner.args[0], pointed[1], of_tiles)))
             elif id(inner) in pointed_at:
                 continue
             elif isinstance(inner, (BufferLoad, BufferStore)) and self._is_shared(inner.buffer):
@@ -287,7 +293,7 @@ class _Planner:
                 self.own[inner.var] = None
         return touched
 
-    def _through_pointer(self, element: Expr, mode: int, of_tiles: bool) -> Iterator[_Access]:
+    def _resolve_pointer(self, element: Expr, mode: int, of_tiles: bool) -> Iterator[_Access]:
         """Return the elements that a call may touch:
 
         any element, whichever thread makes it; one for a tile, any of the last two dimensions.
@@ -317,7 +323,7 @@ class _Planner:
                 if (
                     old.buffer is new.buffer
                     and old.stored != new.stored
-                    and not _apart(old, new)
+                    and not _are_disjoint(old, new)
                     and not (self._same_thread(old, new))
                     and not (together and self._elsewhere(old, new))
                 ):
@@ -349,7 +355,7 @@ class _Planner:
             if x is not None and y is not None and isinstance(_bare(x), FloorMod) and isinstance(_bare(y), FloorMod)
         )
 
-    def _pinned(self, condition: Expr) -> dict[str, int]:
+    def _find_pinned(self, condition: Expr) -> dict[str, int]:
         """The thread indices that a condition sets to a constant: also those that it lets be the least alone."""
         pinned: dict[str, int] = {}
         for part in conjuncts(condition):
@@ -360,7 +366,7 @@ class _Planner:
         return pinned
 
 
-def _apart(a: _Access, b: _Access) -> bool:
+def _are_disjoint(a: _Access, b: _Access) -> bool:
     """Return whether the two are told apart by a dimension in which both have a number."""
     return any(
         isinstance(x, IntImm) and isinstance(y, IntImm) and x.value != y.value
@@ -379,7 +385,7 @@ def _is_collective(node: Node, *names: str) -> bool:
     return isinstance(first, StringImm) and first.value in names
 
 
-def called_for(value: Expr) -> str:
+def called_function(value: Expr) -> str:
     """The device function whose answer a value is; empty for others."""
     name = value.args[0] if isinstance(value, Call) and value.name == "call_extern" else None
     return name.value if isinstance(name, StringImm) else ""

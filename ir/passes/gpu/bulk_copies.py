@@ -38,7 +38,7 @@ from .barriers import barrier
 from .clusters import Alike
 from .errors import CannotCopyInBulk
 from .hardware import Hardware
-from .roles import by_roles, check_roles, has_roles
+from .roles import check_producer, has_producer, specialize_warps
 from .swizzled import ROWS as PANEL_ROWS
 from .swizzled import SCOPE, row_bytes
 
@@ -143,19 +143,19 @@ def place_bulk_copies(
     pipelines = [node for node in statements(body) if isinstance(node, Attr) and node.key == BULK_PIPELINE]
     if not pipelines:
         return body, ()
-    with_roles = has_roles(body)
+    with_roles = has_producer(body)
     own = {node: _Barriers.of(node.value, f"_{at}" if at else "") for at, node in enumerate(pipelines)}
     alike = Alike.of(body, hardware, analyzer)
     placer = _Placer(own, analyzer, tensors - stored, "consumer" if with_roles else "", alike)
     done = placer.visit(body)
-    made = [_made(each.full, each.waited, 1, 0) for each in own.values()]
+    made = [_build_barriers(each.full, each.waited, 1, 0) for each in own.values()]
     allocated = [buffer for each in own.values() for buffer in (each.full, each.waited)]
     if with_roles:
-        check_roles(hardware, [node.subject for node in pipelines])
+        check_producer(hardware, [node.subject for node in pipelines])
         placer.role = "producer"
-        done, places = by_roles(hardware, done, placer.visit(body))
+        done, places = specialize_warps(hardware, done, placer.visit(body))
         arrivals = hardware.threads // WARP_LANES * alike.blocks
-        made += [_made(each.empty, each.freed, arrivals, UINT32.greatest) for each in own.values()]
+        made += [_build_barriers(each.empty, each.freed, arrivals, UINT32.greatest) for each in own.values()]
         allocated += [*places, *(buffer for each in own.values() for buffer in (each.empty, each.freed))]
     together = (
         [_call("tw_cluster_barrier")] if alike.blocks > 1 else []
@@ -166,7 +166,7 @@ def place_bulk_copies(
     return begun, tuple(placer.maps.values())
 
 
-def _made(barriers: Buffer, phases: Buffer, arrivals: int, waited: int) -> Stmt:
+def _build_barriers(barriers: Buffer, phases: Buffer, arrivals: int, waited: int) -> Stmt:
     """Barriers of so many arrivals each, and what of them a thread has waited for."""
     place = Var("place", INT32)
     init = _call("tw_bulk_init", pointer(barriers, (place,), const(0), MEETS), const(arrivals))
@@ -306,10 +306,10 @@ def _nests(stmt: Stmt) -> Iterator[_Nest]:
         elif isinstance(node, BufferStore):
             yield _Nest(loops, node)
         else:
-            raise _refused("something", "it is no copy, element by element, of a tensor", "")
+            raise _refusal("something", "it is no copy, element by element, of a tensor", "")
 
 
-def _refused(name: str, reason: str, fix: str) -> CannotCopyInBulk:
+def _refusal(name: str, reason: str, fix: str) -> CannotCopyInBulk:
     return CannotCopyInBulk(
         f"cannot build: {name} is to be filled by the copy engine",
         reason=reason,
@@ -326,7 +326,7 @@ def _boxes(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Itera
     name, extents = target.name, nest.extents
     for loop in nest.loops:
         if loop.kind.value != "for" or loop.var not in extents or not analyzer.can_prove_equal(loop.begin, 0):
-            raise _refused(
+            raise _refusal(
                 name,
                 f"its loop over {loop.var.name} is bound, vectorized or of no known extent",
                 f"leave the loops of {name} as they are declared: one thread asks for whole boxes",
@@ -338,7 +338,7 @@ def _boxes(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Itera
     spanned = [dim for dim, var in enumerate(over) if var is not None]
     reached = [dim for dim, var in enumerate(own) if var is not None]
     if len(spanned) != len(extents) or [id(over[dim]) for dim in spanned] != [id(own[dim]) for dim in reached]:
-        raise _refused(name, f"its dimensions are not those of {load.buffer.name} in their order", "")
+        raise _refusal(name, f"its dimensions are not those of {load.buffer.name} in their order", "")
     _check_source(load.buffer, analyzer, name)
     size = target.dtype.bytes
     counts = [1 if var is None else extents[var] for var in over]
@@ -367,7 +367,7 @@ def _load(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Buffer
     conditions: list[Expr] = []
     while isinstance(value, (IfThenElse, Select)):
         if not (isinstance(value.false_value, (IntImm, FloatImm)) and value.false_value.value == 0):
-            raise _refused(name, f"what lies outside is {value.false_value}, no 0", "")
+            raise _refusal(name, f"what lies outside is {value.false_value}, no 0", "")
         conditions += conjuncts(value.condition)
         value = value.true_value
     if (
@@ -375,7 +375,7 @@ def _load(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Buffer
         or value.buffer not in tensors
         or value.buffer.dtype != nest.store.buffer.dtype
     ):
-        raise _refused(
+        raise _refusal(
             name, "it is no copy, element by element, of a tensor in global memory that the kernel only reads", ""
         )
     known = analyzer.copy()
@@ -384,7 +384,7 @@ def _load(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Buffer
         known.learn(index < extent)
     for condition in conditions:
         if not known.can_prove(condition):
-            raise _refused(
+            raise _refusal(
                 name, f"it leaves out elements that {value.buffer.name} has, where `{condition}` does not hold", ""
             )
     return value
@@ -397,7 +397,7 @@ def _variable(index: Expr, extents: dict[Var, int], analyzer: Analyzer, name: st
         return None
     rest = analyzer.simplify(index - used[0])
     if len(used) > 1 or any(node is used[0] for node in walk(rest)):
-        raise _refused(
+        raise _refusal(
             name,
             f"the index {index} is no place and one of its loops",
             f"leave the loops of {name} as they are declared: not split, fused or bound",
@@ -408,14 +408,14 @@ def _variable(index: Expr, extents: dict[Var, int], analyzer: Analyzer, name: st
 def _check_source(source: Buffer, analyzer: Analyzer, name: str) -> None:
     """Check that a tensor lies as the engine knows it: rows one behind the other, at multiples of 16 bytes."""
     if source.ndim > MOST_DIMENSIONS or not source.ndim:
-        raise _refused(name, f"{source.name} has {source.ndim} dimensions", "")
+        raise _refusal(name, f"{source.name} has {source.ndim} dimensions", "")
     strides = tensor_strides(source)
     if source.elem_offset is not None or not analyzer.can_prove_equal(strides[-1], 1):
-        raise _refused(name, f"{source.name} does not lie row by row", "")
+        raise _refusal(name, f"{source.name} does not lie row by row", "")
     for stride in strides[:-1]:
         modular = analyzer.modular(stride * source.dtype.bytes)
         if modular.coeff % UNIT_BYTES or modular.base % UNIT_BYTES:
-            raise _refused(
+            raise _refusal(
                 name,
                 f"rows of {source.name} are {stride} elements of {source.dtype.bytes} bytes apart, which is no "
                 f"multiple of {UNIT_BYTES} bytes",
@@ -445,7 +445,7 @@ def _steps(target: Buffer, counts: Sequence[int], own: Sequence[Var | None], siz
     )
     whole = [extent.value for extent in target.shape[target.ndim - len(inner) :] if isinstance(extent, IntImm)]
     if not loops or loops[-1] != target.ndim - 1 or target.strides or whole != inner:
-        raise _refused(
+        raise _refusal(
             name, "the elements of a box do not lie one behind the other in it", f"do not align or transpose {name}"
         )
     covered = [at for at, count in enumerate(counts) if count > 1 or at == len(counts) - 1]
@@ -454,9 +454,9 @@ def _steps(target: Buffer, counts: Sequence[int], own: Sequence[Var | None], siz
         for at in covered[:-2]:
             steps[at] = 1
     elif target.scope != "shared":
-        raise _refused(name, f"it lies in {target.scope} memory", f's[{name}].set_scope("shared")')
+        raise _refusal(name, f"it lies in {target.scope} memory", f's[{name}].set_scope("shared")')
     elif steps[-1] * size % UNIT_BYTES or prod(steps) * size % PLACE_BYTES:
-        raise _refused(
+        raise _refusal(
             name,
             f"a box has rows of {steps[-1] * size} bytes and {prod(steps) * size} in all, no multiples of "
             f"{UNIT_BYTES} and {PLACE_BYTES}",
@@ -466,7 +466,7 @@ def _steps(target: Buffer, counts: Sequence[int], own: Sequence[Var | None], siz
     if steps[first] > MOST_ELEMENTS and first != len(steps) - 1:
         steps[first] = max(part for part in range(1, MOST_ELEMENTS + 1) if steps[first] % part == 0)
     if max(steps) > MOST_ELEMENTS:
-        raise _refused(
+        raise _refusal(
             name,
             f"a box has {max(steps)} elements along one dimension",
             f"split the loops that {name} is computed at by at most {MOST_ELEMENTS}",

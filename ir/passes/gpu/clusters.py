@@ -60,7 +60,7 @@ class Alike:
         known = analyzer.copy()
         extent = hardware.extents.get(ALONG, const(1))
         if not known.can_prove_equal(floormod(extent, blocks), 0):
-            raise _refused(f"there are {extent} blocks along {ALONG}, no whole clusters of {blocks}")
+            raise _refusal(f"there are {extent} blocks along {ALONG}, no whole clusters of {blocks}")
         known.bind(rank, Range(const(0), const(blocks)))
         known.bind(number, Range(const(0), known.simplify(floordiv(extent, blocks))))
         loops = [node for node in statements(body) if isinstance(node, For)]
@@ -87,21 +87,21 @@ class Alike:
         """Check that all blocks of a cluster ask for copies equally often."""
         for loop in loops:
             if loop.thread == ALONG and not self.analyzer.can_prove_equal(loop.extent, hardware.extents[ALONG]):
-                raise _refused(
+                raise _refusal(
                     f"some of its loops over {ALONG} have {loop.extent} iterations, others {hardware.extents[ALONG]}"
                 )
             if loop.kind is not LoopKind.THREAD and _copies(loop.body) and not self.are((loop.begin, loop.extent)):
-                raise _refused(f"the loop over {loop.var.name} is longer in one block than in another")
+                raise _refusal(f"the loop over {loop.var.name} is longer in one block than in another")
         for node in conditions:
             if _copies(node) and not is_const(node.condition, 1) and not self.are((node.condition,)):
-                raise _refused(f"`{node.condition}` may hold in one block and not in another")
+                raise _refusal(f"`{node.condition}` may hold in one block and not in another")
 
 
 def _copies(body: Stmt) -> bool:
     return any(isinstance(node, Attr) and node.key == BULK_COPY for node in statements(body))
 
 
-def _refused(reason: str) -> CannotCopyInBulk:
+def _refusal(reason: str) -> CannotCopyInBulk:
     return CannotCopyInBulk(
         "cannot build: blocks of a cluster are to copy together",
         reason=reason,

@@ -26,14 +26,14 @@ from ...fragments import (
     FRAGMENT_SCOPES,
     LANES,
     WARP_LANES,
-    element_of,
     fragment_registers,
     fragment_tile,
     is_warp_call,
     lanes_together,
+    locate_element,
 )
 from ...ops import cast, const, floordiv, floormod, is_const
-from ...pointers import pointed_to, pointer
+from ...pointers import pointed_buffer, pointer
 from ...stmt import Allocate, BufferStore, For, LoopKind, Stmt
 from ...visit import Rewriter, rebuild, walk
 from .errors import FragmentMisused
@@ -100,14 +100,14 @@ class _Placer(Rewriter):
     def Call(self, node: Call) -> Expr:
         if is_warp_call(node):
             self._check_lanes(lanes_together(node))
-        pointed = pointed_to(node)
+        pointed = pointed_buffer(node)
         if pointed is None or pointed[0] not in self.placed:
             return self.generic(node)
         load, offset, mode = node.args
         assert isinstance(load, BufferLoad) and isinstance(mode, IntImm)
-        return pointer(self.placed[load.buffer], self._tile_of(load), offset, mode.value)
+        return pointer(self.placed[load.buffer], self._find_tile(load), offset, mode.value)
 
-    def _tile_of(self, load: BufferLoad) -> tuple[Expr, ...]:
+    def _find_tile(self, load: BufferLoad) -> tuple[Expr, ...]:
         """The registers of the tile that begins at an element."""
         tile: list[Expr] = []
         for index, size in zip(load.indices[-2:], fragment_tile(load.buffer.scope, load.buffer.dtype), strict=True):
@@ -149,7 +149,7 @@ class _Placer(Rewriter):
     def _own_element(self, node: BufferLoad | BufferStore) -> tuple[Expr, ...]:
         """The register of an element that the thread has itself."""
         *outer, row, column = node.indices
-        group, place, register = element_of(node.buffer, row, column)
+        group, place, register = locate_element(node.buffer, row, column)
         lanes = [self.lane_loops[tag].var for tag in self.tags if tag in self.lane_loops]
         held = (place, group) if len(self.tags) > 1 else (group * LANES[0] + place,)
         if len(lanes) < len(self.tags) or not all(

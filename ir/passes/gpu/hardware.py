@@ -10,7 +10,7 @@ from ...arith.analyzer import Analyzer
 from ...dtype import INT32
 from ...expr import Expr, IntImm, Node, Var
 from ...fragments import lanes_together
-from ...ops import cast, const, constant_of, is_const
+from ...ops import cast, const, integer_value, is_const
 from ...stmt import For, LoopKind, Stmt
 from ...visit import walk
 from .errors import BlockExtentNotConstant, ThreadExtentsDisagree, TooManyThreads, UnknownThreadTag
@@ -102,7 +102,7 @@ class Hardware:
 
     def extent(self, tag: str) -> int:
         """The number of threads of a tag; 1 where no loop is bound to it."""
-        return constant_of(self.extents.get(tag), 1)
+        return integer_value(self.extents.get(tag), 1)
 
     def lane_tags(self, lanes: int) -> tuple[str, ...]:
         """The tags in which threads of one group differ: of a warp (32 lanes) or of four (128), which are numbered one after the
@@ -150,7 +150,7 @@ def _check_size(extents: dict[str, Expr], name: str) -> None:
     total = 1
     for tag in THREAD_TAGS:
         extent = extents.get(tag)
-        count = constant_of(extent, 1)
+        count = integer_value(extent, 1)
         total *= count
         if count > _MAX_EXTENT[tag]:
             raise TooManyThreads(

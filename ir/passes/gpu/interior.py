@@ -29,10 +29,10 @@ from ...stmt import Allocate, For, Function, If, LoopKind, Stmt
 from ...structural import structural_key
 from ...visit import Rewriter, rebuild, rewrite, statements, walk
 from ..common.fresh_copy import fresh_copy
-from ..common.simplify import analyzer_for
+from ..common.simplify import build_analyzer
 from .hardware import BLOCK_TAGS
 
-__all__ = ["MAX_COPIED_NODES", "free_interiors", "freed", "is_guard"]
+__all__ = ["MAX_COPIED_NODES", "free_interiors", "remove_guards", "is_guard"]
 
 MAX_COPIED_NODES = 4000
 """The largest kernel body that is copied."""
@@ -47,12 +47,12 @@ def free_interiors(function: Function, whole: Function) -> Function:
         body = body.body
     if sum(1 for _ in walk(body)) > MAX_COPIED_NODES:
         return function
-    analyzer = analyzer_for(whole)
+    analyzer = build_analyzer(whole)
     for loop in (*hardware, *(node for node in statements(body) if isinstance(node, For))):
         analyzer.bind(loop.var, Range(loop.begin, loop.extent))
     threads = {loop.var for loop in hardware if loop.thread not in BLOCK_TAGS}
     blocks = {loop.var for loop in hardware if loop.thread in BLOCK_TAGS}
-    bare, shared = _without_shared(body)
+    bare, shared = _extract_shared(body)
     apart = _Interior(analyzer, threads).apart(bare, blocks, then=True)
     if apart is bare:
         return function
@@ -63,7 +63,7 @@ def free_interiors(function: Function, whole: Function) -> Function:
     return function.with_body(apart)
 
 
-def _without_shared(body: Stmt) -> tuple[Stmt, list[Buffer]]:
+def _extract_shared(body: Stmt) -> tuple[Stmt, list[Buffer]]:
     """`body` without its allocations of shared memory, and what they allocate, the innermost first."""
     buffers: list[Buffer] = []
 
@@ -96,7 +96,7 @@ class _Interior:
                     always[structural_key(condition)] = condition
         if any(isinstance(condition, IntImm) for condition in always.values()):
             return self._outer_loops(body) if then else body  # some guard fails in every block
-        copy = freed(body, without)
+        copy = remove_guards(body, without)
         if then:
             copy = self._outer_loops(copy)
         if not always:
@@ -161,7 +161,7 @@ def is_guard(node: Node) -> TypeGuard[If]:
     )
 
 
-def freed(body: Stmt, guards: Iterable[If]) -> Stmt:
+def remove_guards(body: Stmt, guards: Iterable[If]) -> Stmt:
     """`body` with the guards replaced by what they guard."""
     return _Freeing(set(guards)).visit(body)
 

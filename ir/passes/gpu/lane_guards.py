@@ -17,18 +17,18 @@ from __future__ import annotations
 from ...arith.analyzer import Analyzer
 from ...arith.linear import LinearForm
 from ...expr import GE, GT, LE, LT, BufferLoad, Call, Expr, FloatImm, IfThenElse, IntImm, Node, Range, Var
-from ...ops import all_of, conjuncts, const
+from ...ops import conjunction, conjuncts, const
 from ...stmt import For, Function, LoopKind
 from ...structural import structural_key
 from ...visit import free_vars, rewrite, substitute, walk
-from ..common.simplify import analyzer_for
+from ..common.simplify import build_analyzer
 
 __all__ = ["share_lane_guards"]
 
 
 def share_lane_guards(function: Function, whole: Function) -> Function:
     """`function`, a kernel of `whole`, with conditions of vectorized loops that all lanes share."""
-    analyzer = analyzer_for(whole)
+    analyzer = build_analyzer(whole)
     for node in walk(function.body):
         if isinstance(node, For):
             analyzer.bind(node.var, Range(node.begin, node.extent))
@@ -40,13 +40,13 @@ def share_lane_guards(function: Function, whole: Function) -> Function:
         begins = isinstance(node.begin, IntImm) and node.begin.value == 0
         if not begins:
             return None
-        plain = rewrite(node, lambda inner: _merged(inner, analyzer))
-        return rewrite(plain, lambda inner: _shared(inner, lane, lanes, analyzer))
+        plain = rewrite(node, lambda inner: _merge(inner, analyzer))
+        return rewrite(plain, lambda inner: _share_comparison(inner, lane, lanes, analyzer))
 
     return function.with_body(rewrite(function.body, loops))
 
 
-def _merged(node: Node, analyzer: Analyzer) -> Expr | None:
+def _merge(node: Node, analyzer: Analyzer) -> Expr | None:
     """A choice within choices as one, of conditions that the others do not imply."""
     if not isinstance(node, IfThenElse) or not isinstance(node.false_value, (IntImm, FloatImm)):
         return None
@@ -58,14 +58,14 @@ def _merged(node: Node, analyzer: Analyzer) -> Expr | None:
     read = (each for condition in conditions for each in walk(condition) if isinstance(each, (BufferLoad, Call)))
     if value is node.true_value or any(True for _ in read):
         return None
-    return IfThenElse(all_of(*_strictest(conditions, analyzer)), value, node.false_value)
+    return IfThenElse(conjunction(*_strictest(conditions, analyzer)), value, node.false_value)
 
 
 def _strictest(conditions: list[Expr], analyzer: Analyzer) -> list[Expr]:
     """The conditions, without those that another implies: of limits of one sum the strictest, of what is said twice once."""
     kept: dict[object, tuple[int, Expr]] = {}
     for condition in conditions:
-        form = _at_least_zero(condition, analyzer)
+        form = _bound_by_zero(condition, analyzer)
         key, slack = (structural_key(condition), 0) if form is None else (form.key, form.const)
         if key not in kept or slack < kept[key][0]:
             kept.pop(key, None)
@@ -73,20 +73,18 @@ def _strictest(conditions: list[Expr], analyzer: Analyzer) -> list[Expr]:
     return [condition for _, condition in kept.values()]
 
 
-def _at_least_zero(condition: Expr, analyzer: Analyzer) -> LinearForm | None:
+def _bound_by_zero(condition: Expr, analyzer: Analyzer) -> LinearForm | None:
     """Return the expression that is 0 or more where a comparison of integers holds; None of anything else, and of sums that may wrap."""
     if not isinstance(condition, (LT, LE, GT, GE)):
         return None
     less, more = (condition.a, condition.b) if isinstance(condition, (LT, LE)) else (condition.b, condition.a)
     low, high = analyzer.linear(less), analyzer.linear(more)
     return (
-        None
-        if low is None or high is None
-        else high.plus(low, -1).shifted(-1 if isinstance(condition, (LT, GT)) else 0)
+        None if low is None or high is None else high.plus(low, -1).shift(-1 if isinstance(condition, (LT, GT)) else 0)
     )
 
 
-def _shared(node: Node, lane: Var, lanes: int, analyzer: Analyzer) -> Expr | None:
+def _share_comparison(node: Node, lane: Var, lanes: int, analyzer: Analyzer) -> Expr | None:
     """A comparison by its first lane, where the others say the same."""
     if (
         not isinstance(node, (LT, LE, GT, GE))

@@ -13,14 +13,14 @@ from ...dtype import INT64
 from ...expr import Expr, Max, Min, TruncDiv, TruncMod
 from ...stmt import Function
 from ..common.narrow import Narrower
-from ..common.simplify import analyzer_for
+from ..common.simplify import build_analyzer
 
 __all__ = ["narrow_arithmetic"]
 
 
 def narrow_arithmetic(function: Function, whole: Function) -> Function:
     """`function`, a kernel of `whole`, with int32 offsets where they are proved to be in range."""
-    return function.with_body(_EveryOffset(analyzer_for(whole)).visit(function.body))
+    return function.with_body(_EveryOffset(build_analyzer(whole)).visit(function.body))
 
 
 class _EveryOffset(Narrower):

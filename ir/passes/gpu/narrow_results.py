@@ -14,7 +14,7 @@ from dataclasses import replace
 from ...buffer import Buffer
 from ...dtype import FLOAT32, DType
 from ...expr import BufferLoad, Call, Cast, Expr, Node, StringImm
-from ...pointers import pointed_to
+from ...pointers import pointed_buffer
 from ...stmt import Allocate, BufferStore, Function
 from ...visit import children, rewrite, walk
 
@@ -46,8 +46,8 @@ def _note(node: Node, kinds: dict[Buffer, set[str]]) -> None:
     if isinstance(node, BufferStore) and node.buffer in kinds:
         kinds[node.buffer].add("")
     for child in children(node):
-        pointed = pointed_to(child)
-        if isinstance(child, BufferLoad) and child.buffer in kinds and pointed_to(node) is None:
+        pointed = pointed_buffer(child)
+        if isinstance(child, BufferLoad) and child.buffer in kinds and pointed_buffer(node) is None:
             kinds[child.buffer].add(str(node.dtype) if isinstance(node, Cast) else "")
         elif pointed is not None and pointed[0] in kinds and not _is_stored(node, child):
             kinds[pointed[0]].add("")
@@ -70,7 +70,7 @@ def _narrow(node: Node, narrow: dict[Buffer, Buffer]) -> Node | None:
     if isinstance(node, Cast) and isinstance(node.value, BufferLoad) and node.value.buffer in narrow:
         return BufferLoad(narrow[node.value.buffer], node.value.indices, node.value.predicate)
     if isinstance(node, Call) and node.name == "call_extern":
-        pointed = pointed_to(node.args[1]) if len(node.args) > 1 else None
+        pointed = pointed_buffer(node.args[1]) if len(node.args) > 1 else None
         if pointed is not None and pointed[0] in narrow:
             return _store(node, narrow[pointed[0]])
     return None

@@ -8,7 +8,7 @@
 What a block does is looked at as straight lines of statements, one for each way through conditions that all threads share; a loop
 is one statement. Two buffers lie in one place where on every line the last statement that touches the one comes before a barrier,
 and that before the first that touches the other. `separate` puts barriers where larger buffers are without; it stands before
-insert_barriers, which then needs none there. `shared_places` decides when every barrier is there.
+insert_barriers, which then needs none there. `allocate_shared` decides when every barrier is there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...visit import rewrite, seq, statements, walk
 from .barriers import BARRIER, is_barrier
 from .hardware import THREAD_TAGS
 
-__all__ = ["separate", "shared_places"]
+__all__ = ["separate", "allocate_shared"]
 
 _LARGE = 2048
 """Bytes from which on a buffer is worth a barrier."""
@@ -54,7 +54,7 @@ def separate(function: Function) -> Function:
     )
 
 
-def shared_places(function: Function, least: int = _GRANULE) -> tuple[Mapping[Buffer, int], int]:
+def allocate_shared(function: Function, least: int = _GRANULE) -> tuple[Mapping[Buffer, int], int]:
     """Return the offset of each buffer of a kernel's shared memory, in bytes, and how many there are: in each other's place as far as they
     are needed one after the other. least: what each begins at a multiple of."""
     buffers = [
@@ -66,19 +66,19 @@ def shared_places(function: Function, least: int = _GRANULE) -> tuple[Mapping[Bu
     large = [
         buffer for buffer in buffers if _bytes(buffer) >= _LARGE
     ]  # what is small may be no data: barriers in memory, say
-    apart = {pair for pair in permutations(large, 2) if all(_are_apart(*line, *pair) for line in lines)}
+    apart = {pair for pair in permutations(large, 2) if all(_are_disjoint(*line, *pair) for line in lines)}
     places: dict[Buffer, int] = {}
     for buffer in buffers:
         taken = sorted(
-            (place, place + _whole(other)) for other, place in places.items() if (buffer, other) not in apart
+            (place, place + _round_up(other)) for other, place in places.items() if (buffer, other) not in apart
         )
         place = 0
         for begin, end in taken:
-            if place + _whole(buffer) <= begin:
+            if place + _round_up(buffer) <= begin:
                 break
             place = max(place, end + -end % max(buffer.alignment, least))
         places[buffer] = place
-    return places, max((place + _whole(buffer) for buffer, place in places.items()), default=0)
+    return places, max((place + _round_up(buffer) for buffer, place in places.items()), default=0)
 
 
 def _bytes(buffer: Buffer) -> int:
@@ -92,7 +92,7 @@ def _bytes(buffer: Buffer) -> int:
     return total
 
 
-def _whole(buffer: Buffer) -> int:
+def _round_up(buffer: Buffer) -> int:
     return -(-max(_bytes(buffer), 1) // _GRANULE) * _GRANULE
 
 
@@ -126,7 +126,7 @@ def _lines(stmt: Stmt, known: set[Var]) -> list[list[Stmt]]:
         return lines
     if isinstance(stmt, Allocate) or (isinstance(stmt, For) and stmt.kind is LoopKind.THREAD):
         return _lines(stmt.body, known)
-    if isinstance(stmt, Attr) and not _touched(stmt.value):
+    if isinstance(stmt, Attr) and not _collect_accessed(stmt.value):
         return _lines(stmt.body, known)
     if isinstance(stmt, If) and _is_uniform(stmt.condition, known):
         return [
@@ -136,7 +136,7 @@ def _lines(stmt: Stmt, known: set[Var]) -> list[list[Stmt]]:
     return [[stmt]]
 
 
-def _touched(node: Stmt | Expr) -> set[Buffer]:
+def _collect_accessed(node: Stmt | Expr) -> set[Buffer]:
     return {
         each.buffer
         for each in walk(node)
@@ -148,12 +148,12 @@ def _spans(line: Sequence[Stmt]) -> dict[Buffer, tuple[int, int]]:
     """The first and the last statement that touches each buffer."""
     spans: dict[Buffer, tuple[int, int]] = {}
     for at, stmt in enumerate(line):
-        for buffer in _touched(stmt):
+        for buffer in _collect_accessed(stmt):
             spans[buffer] = spans.get(buffer, (at, at))[0], at
     return spans
 
 
-def _are_apart(line: Sequence[Stmt], spans: Mapping[Buffer, tuple[int, int]], a: Buffer, b: Buffer) -> bool:
+def _are_disjoint(line: Sequence[Stmt], spans: Mapping[Buffer, tuple[int, int]], a: Buffer, b: Buffer) -> bool:
     """Return whether a barrier stands between the last use of the one and the first of the other. spans: of the line."""
     if a not in spans or b not in spans:
         return True

@@ -25,7 +25,7 @@ from ...buffer import Buffer
 from ...expr import GE, LT, BufferLoad, Call, Expr, IntImm, Node, Var
 from ...intrinsics import is_pure
 from ...ops import cast, const, floordiv, index_ceildiv, logical_and
-from ...pointers import pointed_to
+from ...pointers import pointed_buffer
 from ...stmt import Allocate, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
 from ...structural import Key, structural_key
 from ...visit import rewrite, statements, substitute, walk
@@ -79,7 +79,7 @@ class OwnPart:
         self.analyzer = analyzer
         self.hardware = frozenset(hardware.variables.values())
         inner, buffer = list(walk(node.body)), node.buffer
-        pointed = (pointed_to(each) for each in inner)
+        pointed = (pointed_buffer(each) for each in inner)
         self.hidden = bool(buffer.strides) or any(each is not None and each[0] is buffer for each in pointed)
         """Whether somebody reads the memory by other means than its indices."""
         touched = [each for each in inner if _touches(each, buffer)]

@@ -28,7 +28,7 @@ from ...visit import Rewriter, children, rebuild, rewrite, seq, statements, subs
 from .errors import LocalNotConstant, ReductionNotRecognised
 from .hardware import THREAD_TAGS, Hardware, is_hardware
 
-__all__ = ["OF_WARPS", "SHUFFLE", "SHUFFLE_DOWN", "WARP", "join_thread_reductions", "with_their_inits"]
+__all__ = ["OF_WARPS", "SHUFFLE", "SHUFFLE_DOWN", "WARP", "join_thread_reductions", "pair_inits"]
 
 WARP = 32
 SHUFFLE, SHUFFLE_DOWN = "tw_shuffle", "tw_shuffle_down"
@@ -45,7 +45,7 @@ def join_thread_reductions(body: Stmt, hardware: Hardware) -> Stmt:
     return _Joiner(hardware).visit(body)
 
 
-def with_their_inits(statements: Sequence[Stmt]) -> list[tuple[Stmt, ...]]:
+def pair_inits(statements: Sequence[Stmt]) -> list[tuple[Stmt, ...]]:
     """Statements in order, each alone, but that a reduction stands with its init where both must be one kernel: it is
     joined across threads, or its init is the work of a single thread."""
     groups: list[tuple[Stmt, ...]] = []
@@ -141,7 +141,7 @@ class _Joiner(Rewriter):
             first = _take_init(done, nest)
             init = None if first is None else _nest(first)
             if first is None or init is None:
-                if not _begins_within(statement, nest):
+                if not _has_inner_init(statement, nest):
                     raise _not_recognised(nest)
                 done.append(self.visit(statement))
                 continue
@@ -162,7 +162,7 @@ class _Joiner(Rewriter):
         return self.generic(node)
 
 
-def _begins_within(statement: Stmt, nest: _Nest) -> bool:
+def _has_inner_init(statement: Stmt, nest: _Nest) -> bool:
     """Return whether a reduction's init lies further inside, beside the update."""
     wanted = {store.buffer for store in nest.stores}
     return any(
@@ -366,28 +366,28 @@ class _Threads:
         if self.size == 1:
             return seq()
         if self.contiguous and self.size <= WARP and self.size & (self.size - 1) == 0:
-            return seq(*self._shuffled(self.size, self.size // 2))
+            return seq(*self._shuffle_lanes(self.size, self.size // 2))
         if self.contiguous and self.size % WARP == 0:
-            return self._by_warps(self.size // WARP)
-        return self._in_shared()
+            return self._join_warps(self.size // WARP)
+        return self._join_in_shared()
 
     def _own(self) -> list[Expr]:
         return [BufferLoad(partial, self.place) for partial in self.partials]
 
-    def _stored(self, values: Sequence[Expr]) -> list[Stmt]:
+    def _store(self, values: Sequence[Expr]) -> list[Stmt]:
         return [BufferStore(partial, value, self.place) for partial, value in zip(self.partials, values, strict=True)]
 
-    def _kept(self, place: tuple[Expr, ...]) -> Stmt:
+    def _keep(self, place: tuple[Expr, ...]) -> Stmt:
         """The own results put where other threads see them."""
         return seq(*(BufferStore(s, own, place) for s, own in zip(self.staging, self._own(), strict=True)))
 
-    def _staged(self, *shape: int) -> None:
+    def _stage(self, *shape: int) -> None:
         extents = tuple(map(const, shape))
         self.staging = [
             Buffer(f"{partial.name}.staging", extents, partial.dtype, scope="shared") for partial in self.partials
         ]
 
-    def _combined_with(self, values: Sequence[Expr]) -> Stmt:
+    def _combine(self, values: Sequence[Expr]) -> Stmt:
         """Named first: every value is read before any partial changes."""
         named = [
             Var(f"{partial.name}.other", value.dtype) for partial, value in zip(self.partials, values, strict=True)
@@ -397,15 +397,13 @@ class _Threads:
             body = LetStmt(var, value, body)
         return body
 
-    def _shuffled(self, width: int, distance: int) -> list[Stmt]:
+    def _shuffle_lanes(self, width: int, distance: int) -> list[Stmt]:
         """Lanes joined with those at half the distance each time; then the first lane's result goes to all."""
         steps: list[Stmt] = []
         while distance:
-            steps.append(
-                self._combined_with([self._shuffle(SHUFFLE_DOWN, own, distance, width) for own in self._own()])
-            )
+            steps.append(self._combine([self._shuffle(SHUFFLE_DOWN, own, distance, width) for own in self._own()]))
             distance //= 2
-        steps += self._stored([self._shuffle(SHUFFLE, own, 0, width) for own in self._own()])
+        steps += self._store([self._shuffle(SHUFFLE, own, 0, width) for own in self._own()])
         return steps
 
     def _shuffle(self, name: str, value: Expr, lane: int, width: int) -> Expr:
@@ -413,14 +411,14 @@ class _Threads:
         called = OF_WARPS[name] if self.in_warps and width < WARP else name
         return Call("call_extern", (StringImm(called), value, const(lane, INT32), const(width, INT32)), value.dtype)
 
-    def _by_warps(self, warps: int) -> Stmt:
-        steps = self._shuffled(WARP, WARP // 2)
+    def _join_warps(self, warps: int) -> Stmt:
+        steps = self._shuffle_lanes(WARP, WARP // 2)
         if warps == 1:
             return seq(*steps)
-        self._staged(self.groups, warps)
+        self._stage(self.groups, warps)
         lane, warp = floormod(self.index, WARP), floordiv(self.index, WARP)
-        steps.append(If(lane.equal(0), self._kept((self.group, warp))))
-        steps += self._stored(
+        steps.append(If(lane.equal(0), self._keep((self.group, warp))))
+        steps += self._store(
             [
                 if_then_else(lane < warps, BufferLoad(s, (self.group, lane)), identity)
                 for s, identity in zip(self.staging, self.identities, strict=True)
@@ -429,26 +427,26 @@ class _Threads:
         distance = 1
         while distance * 2 < warps:
             distance *= 2
-        return seq(*steps, *self._shuffled(WARP, distance))
+        return seq(*steps, *self._shuffle_lanes(WARP, distance))
 
-    def _in_shared(self) -> Stmt:
+    def _join_in_shared(self) -> Stmt:
         """Neighbours stand side by side, whether they share a result or not: so no two threads of a warp meet in a bank."""
-        self._staged(*((self.groups, self.size) if self.contiguous else (self.size, self.groups)))
+        self._stage(*((self.groups, self.size) if self.contiguous else (self.size, self.groups)))
 
         def place(index: Expr) -> tuple[Expr, Expr]:
             return (self.group, index) if self.contiguous else (index, self.group)
 
-        steps: list[Stmt] = [self._kept(place(self.index))]
+        steps: list[Stmt] = [self._keep(place(self.index))]
         distance = 1
         while distance * 2 < self.size:
             distance *= 2
         while distance:
             further = self.index + distance
             active = logical_and(self.index < distance, further < self.size)
-            joined = self._combined_with([BufferLoad(s, place(further)) for s in self.staging])
-            steps += [If(active, joined), If(active, self._kept(place(self.index)))]  # a barrier may stand between
+            joined = self._combine([BufferLoad(s, place(further)) for s in self.staging])
+            steps += [If(active, joined), If(active, self._keep(place(self.index)))]  # a barrier may stand between
             distance //= 2
-        steps += self._stored([BufferLoad(s, place(const(0))) for s in self.staging])
+        steps += self._store([BufferLoad(s, place(const(0))) for s in self.staging])
         return seq(*steps)
 
 

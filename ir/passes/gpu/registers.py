@@ -26,8 +26,8 @@ from ...ops import const, logical_and
 from ...stmt import Allocate, BufferStore, For, Function, If, Seq, Stmt
 from ...structural import structural_key
 from ...visit import statements, substitute, walk
-from ..common.simplify import analyzer_for
-from .interior import freed, is_guard
+from ..common.simplify import build_analyzer
+from .interior import is_guard, remove_guards
 
 __all__ = ["free_registers"]
 
@@ -36,7 +36,7 @@ _HARMLESS = (Add, Sub, Mul, Min, Max, Select, IntImm, FloatImm, Var, BufferLoad)
 
 def free_registers(function: Function, whole: Function) -> Function:
     """`function`, a kernel of `whole` with its thread loops outermost, without guards of what stays in registers."""
-    analyzer = analyzer_for(whole)
+    analyzer = build_analyzer(whole)
     for node in walk(function.body):
         if isinstance(node, For):
             analyzer.bind(node.var, Range(node.begin, node.extent))
@@ -46,7 +46,7 @@ def free_registers(function: Function, whole: Function) -> Function:
         if isinstance(node, Allocate) and node.buffer.scope == "local"
         for guard in _needless(node, analyzer)
     }
-    return function.with_body(freed(function.body, guards)) if guards else function
+    return function.with_body(remove_guards(function.body, guards)) if guards else function
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ def _stores(
     elif is_guard(body):
         yield from _stores(body.then_body, buffer, places, loops, (*guards, body))
     elif isinstance(body, BufferStore) and body.buffer is buffer and body.predicate is None:
-        yield _Store(body, dict(_said(body, places, loops, guards)))
+        yield _Store(body, dict(_find_guards(body, places, loops, guards)))
 
 
-def _said(
+def _find_guards(
     store: BufferStore,
     places: tuple[Var, ...],
     loops: tuple[Var, ...],
@@ -119,9 +119,9 @@ def _is_harmless(store: BufferStore, analyzer: Analyzer) -> bool:
     """Return whether it can be computed whatever a guard says."""
     nodes = list(walk(store.value))
     within = all(
-        _is_within(store.buffer, store.indices, analyzer)
+        _is_inside(store.buffer, store.indices, analyzer)
         if node is store
-        else node.buffer.scope in ("local", "shared") and _is_within(node.buffer, node.indices, analyzer)
+        else node.buffer.scope in ("local", "shared") and _is_inside(node.buffer, node.indices, analyzer)
         for node in (store, *nodes)
         if isinstance(node, (BufferLoad, BufferStore))
     )
@@ -135,7 +135,7 @@ def _is_harmless(store: BufferStore, analyzer: Analyzer) -> bool:
     )
 
 
-def _is_within(buffer: Buffer, indices: tuple[Expr, ...], analyzer: Analyzer) -> bool:
+def _is_inside(buffer: Buffer, indices: tuple[Expr, ...], analyzer: Analyzer) -> bool:
     return all(
         analyzer.can_prove(logical_and(index >= const(0, index.dtype), index < extent))
         for index, extent in zip(indices, buffer.shape, strict=True)

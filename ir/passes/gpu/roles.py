@@ -25,7 +25,7 @@ from ...dtype import BOOL, INT32
 from ...expr import Call, Expr, StringImm
 from ...fragments import WARPGROUP_LANES
 from ...ops import const
-from ...pointers import WRITES, pointed_to
+from ...pointers import WRITES, pointed_buffer
 from ...stmt import Allocate, Attr, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...visit import rebuild, rewrite, seq, statements, walk
 from ..common.fresh_copy import fresh_copy
@@ -33,7 +33,15 @@ from .barriers import COMPUTES, is_barrier
 from .errors import CannotCopyInBulk
 from .hardware import MAX_THREADS, THREAD_TAGS, Hardware
 
-__all__ = ["ALONE", "MORE_REGISTERS", "by_roles", "check_roles", "has_roles", "name_barriers", "with_producer"]
+__all__ = [
+    "ALONE",
+    "MORE_REGISTERS",
+    "specialize_warps",
+    "check_producer",
+    "has_producer",
+    "name_barriers",
+    "add_producer",
+]
 
 ALONE = "alone"
 """The key of an Attr whose statements one thread runs, which conditions around tell."""
@@ -42,14 +50,14 @@ REGISTERS, PRODUCER_REGISTERS, MOST_REGISTERS = 65536, 40, 240
 """Of a multiprocessor; of a thread that only asks for copies; that a thread may ask for."""
 
 
-def has_roles(body: Stmt) -> bool:
+def has_producer(body: Stmt) -> bool:
     """Return whether a kernel's copies are those of warps of their own."""
     return any(
         isinstance(node, Attr) and node.key == BULK_PIPELINE and node.subject == ROLES for node in statements(body)
     )
 
 
-def check_roles(hardware: Hardware, subjects: Sequence[object]) -> None:
+def check_producer(hardware: Hardware, subjects: Sequence[object]) -> None:
     """Check that all pipelines of a kernel are filled alike, by four warps beside whole groups of four. Raises CannotCopyInBulk."""
     reason = ""
     if any(subject != ROLES for subject in subjects):
@@ -79,7 +87,7 @@ def _extra(hardware: Hardware) -> tuple[str, int] | None:
     return None
 
 
-def with_producer(hardware: Hardware, body: Stmt) -> Hardware:
+def add_producer(hardware: Hardware, body: Stmt) -> Hardware:
     """The threads of a kernel's launch: four warps more than those that compute, where these have roles."""
     if not any(isinstance(node, If) and is_role(node.condition) for node in statements(body)):
         return hardware
@@ -89,10 +97,12 @@ def with_producer(hardware: Hardware, body: Stmt) -> Hardware:
     return replace(hardware, extents={**hardware.extents, tag: const(hardware.extent(tag) + more)})
 
 
-def by_roles(hardware: Hardware, consumer: Stmt, producer: Stmt) -> tuple[Stmt, list[Buffer]]:
+def specialize_warps(hardware: Hardware, consumer: Stmt, producer: Stmt) -> tuple[Stmt, list[Buffer]]:
     """(the program of both, memory that copies go to). producer: with all that the others do, which is left out."""
     threads = hardware.threads
-    targets = [pointed_to(each) for node in walk(producer) if called(node).startswith(BULK_BOX) for each in walk(node)]
+    targets = [
+        pointed_buffer(each) for node in walk(producer) if called(node).startswith(BULK_BOX) for each in walk(node)
+    ]
     places = list(dict.fromkeys(target[0] for target in targets if target is not None and target[1] & WRITES))
     alone = fresh_copy(_only_copies(producer, places) or Seq(()), {})
     served = If(_asks("tw_leads", threads), alone)
@@ -108,7 +118,7 @@ def by_roles(hardware: Hardware, consumer: Stmt, producer: Stmt) -> tuple[Stmt, 
         asked.append(_evaluate("tw_fewer_registers", PRODUCER_REGISTERS))
     return If(
         _asks(COMPUTES, threads),
-        seq(*computed, _without(consumer, places)),
+        seq(*computed, _extract_allocations(consumer, places)),
         Attr(ALONE, "", const(1), seq(*asked, served)),
     ), places
 
@@ -128,7 +138,7 @@ def is_role(condition: Expr) -> bool:
     )
 
 
-def _without(body: Stmt, places: Sequence[Buffer]) -> Stmt:
+def _extract_allocations(body: Stmt, places: Sequence[Buffer]) -> Stmt:
     """`body` with the memory of copies allocated outside."""
     return rewrite(body, lambda node: node.body if isinstance(node, Allocate) and node.buffer in places else None)
 

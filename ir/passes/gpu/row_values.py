@@ -14,7 +14,7 @@ from __future__ import annotations
 from ...buffer import Buffer
 from ...expr import BufferLoad, Call, Expr, IfThenElse, IntImm, Let, Node, Var
 from ...intrinsics import INTRINSICS, is_pure
-from ...pointers import WRITES, pointed_to
+from ...pointers import WRITES, pointed_buffer
 from ...stmt import Allocate, BufferStore, For, Function, LetStmt, LoopKind, Seq, Stmt
 from ...structural import Key, structural_key
 from ...visit import Rewriter, children, rebuild, walk
@@ -52,7 +52,7 @@ class _Loop:
         self.inside = {loop.var}
         self.stored: set[Buffer] = set()
         for node in walk(loop.body):
-            pointed = pointed_to(node)
+            pointed = pointed_buffer(node)
             if isinstance(node, (BufferStore, Allocate)):
                 self.stored.add(node.buffer)
             elif isinstance(node, For):

@@ -18,8 +18,8 @@ from ...buffer import Buffer
 from ...dtype import INT32
 from ...expr import BufferLoad, Call, Expr, IntImm, Range, StringImm
 from ...fragments import WARPGROUP_CALLS
-from ...ops import bitwise, const, constant_of, floordiv, floormod, is_const
-from ...pointers import pointed_to, pointer
+from ...ops import bitwise, const, floordiv, floormod, integer_value, is_const
+from ...pointers import pointed_buffer, pointer
 from ...stmt import Allocate, BufferStore, Evaluate, For, Function, Stmt
 from ...visit import Rewriter, rewrite, seq, statements, walk
 from .barriers import is_barrier
@@ -38,7 +38,7 @@ FENCE = "tw_proxy_fence"
 def row_bytes(buffer: Buffer) -> int:
     """Of a row of a panel of swizzled memory."""
     columns = buffer.shape[-1] if buffer.shape else None
-    whole = constant_of(columns, 0) * buffer.dtype.bytes
+    whole = integer_value(columns, 0) * buffer.dtype.bytes
     return whole if whole in NARROW else PANEL_BYTES
 
 
@@ -96,7 +96,7 @@ class _Placer(Rewriter):
         return *outer, row, bitwise("bitwise_xor", simple(number), simple(turn)) * part + simple(place)
 
     def Call(self, node: Call) -> Expr:
-        pointed = pointed_to(node)
+        pointed = pointed_buffer(node)
         if pointed is not None and pointed[0] in self.placed:
             load, offset, mode = node.args
             assert isinstance(load, BufferLoad) and isinstance(mode, IntImm)
@@ -105,7 +105,7 @@ class _Placer(Rewriter):
         if not _is_product(node):
             return self.generic(node)
         sides = [
-            self.placed[target[0]] for arg in node.args if (target := pointed_to(arg)) and target[0] in self.placed
+            self.placed[target[0]] for arg in node.args if (target := pointed_buffer(arg)) and target[0] in self.placed
         ]
         done = self.generic(node)
         assert isinstance(done, Call)
@@ -155,7 +155,7 @@ def fence_stores(function: Function) -> Function:
         for node in walk(function.body)
         if isinstance(node, Call) and _is_product(node)
         for arg in node.args
-        if (target := pointed_to(arg)) and target[0].scope == "shared"
+        if (target := pointed_buffer(arg)) and target[0].scope == "shared"
     }
     if not any(isinstance(node, BufferStore) and node.buffer in read for node in statements(function.body)):
         return function

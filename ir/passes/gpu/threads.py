@@ -23,7 +23,7 @@ from ...buffer import Buffer
 from ...expr import GE, LT, BufferLoad, Call, Expr, IntImm, Node, Range, Var
 from ...fragments import lanes_together
 from ...ops import TRUE, cast, const, likely, logical_and, logical_not
-from ...pointers import WRITES, pointed_to
+from ...pointers import WRITES, pointed_buffer
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, If, LoopKind, Stmt
 from ...structural import Key, structural_key
 from ...visit import rewrite, substitute, walk
@@ -44,12 +44,14 @@ def map_threads(
 
     params: the buffers that other blocks see. Raises LocalAcrossThreads, CrossBlock, DivergentBarrier.
     """
-    mapper = _Mapper(hardware, analyzer, params, _loaded(body))
+    mapper = _Mapper(hardware, analyzer, params, _collect_loaded(body))
     done = mapper.visit(body)
-    return _with_places(done, mapper.moved), [buffer for buffer, _ in mapper.moved.values() if buffer.scope == "global"]
+    return _replace_places(done, mapper.moved), [
+        buffer for buffer, _ in mapper.moved.values() if buffer.scope == "global"
+    ]
 
 
-def _loaded(body: Stmt) -> frozenset[Buffer]:
+def _collect_loaded(body: Stmt) -> frozenset[Buffer]:
     return frozenset(node.buffer for node in walk(body) if isinstance(node, BufferLoad))
 
 
@@ -141,9 +143,9 @@ class _Mapper(Copier):
             if self.hardware.extent(tag) > 1
         }
         for inner in walk(node.body) if node.key == ONE_THREAD else ():
-            pointed = pointed_to(inner)
+            pointed = pointed_buffer(inner)
             if pointed is not None and pointed[1] & WRITES:
-                self._check_first_comes_by(pointed[0], first)
+                self._check_first_thread(pointed[0], first)
         whole, self.alone = self.alone, True
         body = self.visit(node.body)
         self.alone = whole
@@ -159,19 +161,19 @@ class _Mapper(Copier):
     def BufferStore(self, node: BufferStore) -> Stmt:
         self._note(node, stored=True)
         done = super().BufferStore(node)
-        return done if node.buffer.scope == "local" else self._once(done, node)
+        return done if node.buffer.scope == "local" else self._run_once(done, node)
 
     def Evaluate(self, node: Evaluate) -> Stmt:
         """A call that writes memory which others see. All lanes of a warp make one that is theirs together."""
         done: Stmt = self.generic(node)
         for inner in walk(node) if not self.alone else ():
-            pointed = pointed_to(inner)
+            pointed = pointed_buffer(inner)
             if pointed is not None and pointed[1] & WRITES and pointed[0].scope != "local":
                 assert isinstance(inner, Call) and isinstance(inner.args[0], BufferLoad)
-                done = self._once(done, inner.args[0], together=lanes_together(node.value))
+                done = self._run_once(done, inner.args[0], together=lanes_together(node.value))
         return done
 
-    def _once(self, stmt: Stmt, store: BufferStore | BufferLoad, together: int = 0) -> Stmt:
+    def _run_once(self, stmt: Stmt, store: BufferStore | BufferLoad, together: int = 0) -> Stmt:
         """`stmt`, which writes memory that others see, done once: a thread that has no element of its own leaves it.
         together: how many lanes, of a warp or of four, do it together."""
         buffer = store.buffer
@@ -202,12 +204,12 @@ class _Mapper(Copier):
         for tag in missing:
             first = self.hardware.variables[tag].equal(0)
             condition = first if condition is None else logical_and(condition, first)
-        self._check_first_comes_by(
+        self._check_first_thread(
             buffer, {self.hardware.variables[tag]: const(0, self.hardware.variables[tag].dtype) for tag in missing}
         )
         return stmt if condition is None else If(condition, stmt)
 
-    def _check_first_comes_by(self, buffer: Buffer, first: dict[Var, Expr]) -> None:
+    def _check_first_thread(self, buffer: Buffer, first: dict[Var, Expr]) -> None:
         """Check that the first thread runs the current statement where any of them does."""
         for condition in self.around:
             if not any(node in first for node in walk(condition) if isinstance(node, Var)):
@@ -260,7 +262,7 @@ class _Mapper(Copier):
             )
 
 
-def _with_places(body: Stmt, moved: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]]) -> Stmt:
+def _replace_places(body: Stmt, moved: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]]) -> Stmt:
     """Accesses of memory that has a place for each block, or each warp, at the own place."""
     if not moved:
         return body

@@ -21,12 +21,12 @@ def begin_products_first(function: Function) -> Function:
     """`function`, the body of a kernel, with copies between the beginning of products and the wait for them."""
 
     def rule(node: Stmt) -> Stmt | None:
-        return _reordered(node) if isinstance(node, Seq) else None
+        return _reorder(node) if isinstance(node, Seq) else None
 
     return function.with_body(rewrite(function.body, rule))
 
 
-def _reordered(sequence: Seq) -> Seq | None:
+def _reorder(sequence: Seq) -> Seq | None:
     parts = list(sequence.body)
     ends = [at for at, part in enumerate(parts) if called(part) == PRODUCTS_WAIT]
     if len(ends) != 1:

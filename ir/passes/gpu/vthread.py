@@ -88,7 +88,7 @@ class _Threads:
                 return True
         return False
 
-    def _updates_outside(self, node: BufferStore, inside: set[Buffer]) -> bool:
+    def _has_outside_update(self, node: BufferStore, inside: set[Buffer]) -> bool:
         return node.buffer not in inside and any(load.buffer is node.buffer for load in loads(node.value))
 
     def spread(self, stmt: Stmt, inside: frozenset[Buffer] = frozenset()) -> Stmt:
@@ -104,7 +104,7 @@ class _Threads:
             return If(stmt.condition, self.spread(stmt.then_body, inside), otherwise)
         if isinstance(stmt, LetStmt) and not self.depends(stmt.value) and not self.depends(stmt.body):
             return LetStmt(stmt.var, stmt.value, self.spread(stmt.body, inside))
-        if self.depends(stmt) or (isinstance(stmt, BufferStore) and self._updates_outside(stmt, set(inside))):
+        if self.depends(stmt) or (isinstance(stmt, BufferStore) and self._has_outside_update(stmt, set(inside))):
             var = Var(self.loop.var.name, self.loop.var.dtype)
             return For(var, const(0, var.dtype), self.loop.extent, LoopKind.UNROLLED, self._copy(stmt, var))
         return stmt

@@ -16,7 +16,7 @@ from tilewright.autoschedule.cpu.rules import RULES, fusion_on
 from tilewright.autoschedule.forms.window import is_window
 from tilewright.autoschedule.groups import cut
 from tilewright.autoschedule.pieces import CHAIN, Piece
-from tilewright.codegen.machine import MACHINES, machine_of
+from tilewright.codegen.machine import MACHINES, find_machine
 
 BOUNDARIES = {
     "clamped": te.clamped,
@@ -29,7 +29,7 @@ BOUNDARIES = {
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Caches in which a few rows of small images fit, so that those are cut into tiles."""
-    monkeypatch.setattr(scheduler, "machine_of", lambda target: replace(machine_of(target), l1=1 << 10, l2=1 << 12))
+    monkeypatch.setattr(scheduler, "find_machine", lambda target: replace(find_machine(target), l1=1 << 10, l2=1 << 12))
 
 
 def of_chains(*outputs: Any) -> list[Piece]:

@@ -11,7 +11,7 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule.cpu.conv_plan import Layer, channel_tile, column_tile, plan
-from tilewright.codegen.machine import machine_of
+from tilewright.codegen.machine import find_machine
 from tilewright.codegen.target import Target
 
 CONTROL = re.compile(r"(add|inc|dec|sub|cmp|lea|mov|b\.|j)")
@@ -62,7 +62,7 @@ def build(layer, target):
 @pytest.mark.parametrize("name", drawn.part(LAYERS, 2))
 def test_the_tile_stays_in_registers(name, target, adds):
     (c, o, size, k, stride, pad), out = LAYERS[name]
-    machine = machine_of(Target.parse(target))
+    machine = find_machine(Target.parse(target))
     lanes = machine.lanes(32)
     tile = channel_tile(Layer(1, 1, o, c, out, out, (k, k), (stride, stride), lanes, 32, padded=pad > 0), machine)
     loops = [
@@ -83,7 +83,7 @@ def test_the_tile_stays_in_registers(name, target, adds):
 
 def test_tiles_fill_the_registers_they_have():
     for target in ("llvm -mcpu=znver4", "llvm -mcpu=haswell", "llvm -mcpu=nehalem", "llvm -mtriple=aarch64-linux-gnu"):
-        machine = machine_of(Target.parse(target))
+        machine = find_machine(Target.parse(target))
         for height, width, outputs in [(56, 56, 64), (7, 7, 512), (14, 14, 20), (1, 1, 3), (13, 17, 96), (0, 0, 64)]:
             layer = Layer(1, 1, outputs, 16, height, width, (3, 3), (1, 1), machine.lanes(32), 32)
             tile = channel_tile(layer, machine)
@@ -94,7 +94,7 @@ def test_tiles_fill_the_registers_they_have():
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 4, 8, 16, 64])
 def test_tasks_divide_among_threads(cores):
-    machine = replace(machine_of(Target.parse("llvm -mcpu=znver4")), cores=cores)
+    machine = replace(find_machine(Target.parse("llvm -mcpu=znver4")), cores=cores)
     for size, inputs, outputs, k in [
         (56, 64, 64, 3),
         (56, 256, 64, 1),
@@ -140,6 +140,6 @@ def test_whole_tiles_are_stored_from_registers(size: int) -> None:
     layer = Layer(1, 1, 64, 32, size, size, (1, 1), (1, 1), 8, 32, block=16)
     assert (
         bool(unrolled)
-        == plan(layer, machine_of(Target.parse("llvm -mcpu=haswell"))).cuts_nothing(layer)
+        == plan(layer, find_machine(Target.parse("llvm -mcpu=haswell"))).cuts_nothing(layer)
         == (size == 12)
     )

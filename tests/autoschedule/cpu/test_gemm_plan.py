@@ -11,7 +11,7 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule.cpu.gemm_plan import Product, grid, plan
-from tilewright.codegen.machine import MACHINES, machine_of, register_tiles
+from tilewright.codegen.machine import MACHINES, find_machine, register_tiles
 from tilewright.codegen.target import Target
 
 AVX512 = "llvm -mcpu=skylake-avx512"
@@ -47,7 +47,7 @@ def kernel(m, k, n, target):
 @pytest.mark.parametrize("m", [480, 96])
 def test_the_innermost_loop_loads_and_multiplies(target, m):
     """Of packed and of direct panels: as many multiply-adds as the tile has, every operand loaded once, nothing spilled."""
-    machine = machine_of(Target.parse(target))
+    machine = find_machine(Target.parse(target))
     chosen = plan(Product(m, 960, 1500, stride=960), machine)
     assert chosen.packed == (m == 480)
     loop = max(
@@ -82,7 +82,7 @@ def test_tiles_fit_the_registers(machine, bits):
 @pytest.mark.parametrize("threads", [2, 3, 4, 6, 7, 8, 12, 16, 24, 31, 32, 48, 64])
 def test_threads_have_about_the_same_to_do(threads):
     """For sizes that are bad multiples of the tile, of the threads, or of both. Tasks are taken in order by who is free."""
-    machine = replace(machine_of(Target.parse(AVX512)), cores=threads)
+    machine = replace(find_machine(Target.parse(AVX512)), cores=threads)
     tile = register_tiles(machine, 32)[0]
     sizes = [
         (tile.rows * (threads + 1), 1000),
@@ -121,7 +121,7 @@ def allowed(m, n, threads):
 
 
 def test_every_tile_is_in_a_task():
-    machine = machine_of(Target.parse(AVX512))
+    machine = find_machine(Target.parse(AVX512))
     for case in range(drawn.count(50, 2000)):
         m, n, batch, threads = (int(one) for one in drawn.rng("tasks", case).integers(1, [3000, 3000, 40, 65]))
         for tile in register_tiles(machine, 32):
@@ -131,7 +131,7 @@ def test_every_tile_is_in_a_task():
 
 
 def test_what_is_small_runs_on_one_thread_and_what_is_deep_in_blocks():
-    machine = replace(machine_of(Target.parse(AVX512)), cores=8)
+    machine = replace(find_machine(Target.parse(AVX512)), cores=8)
     assert not plan(Product(32, 32, 32, stride=32), machine).parallel
     assert plan(Product(512, 512, 512, stride=512), machine).parallel
     deep = plan(Product(512, 512, 100_000, stride=512), machine)
@@ -139,7 +139,7 @@ def test_what_is_small_runs_on_one_thread_and_what_is_deep_in_blocks():
 
 
 def test_a_matrix_that_no_cache_keeps_is_read_by_few_tasks():
-    machine = replace(machine_of(Target.parse(AVX2)), cores=2, l2=1 << 19, l3=1 << 25)
+    machine = replace(find_machine(Target.parse(AVX2)), cores=2, l2=1 << 19, l3=1 << 25)
     for m, k, n in (
         (64, 768, 4097),
         (64, 768, 32000),
@@ -154,7 +154,7 @@ def test_a_matrix_that_no_cache_keeps_is_read_by_few_tasks():
 
 
 def test_panels_that_share_places_in_the_cache_are_packed_sooner():
-    machine = machine_of(Target.parse(AVX512))
+    machine = find_machine(Target.parse(AVX512))
     assert plan(Product(100, 1024, 512, stride=1024), machine).packed
     assert not plan(Product(100, 1040, 512, stride=1040), machine).packed
     assert plan(Product(100, 1040, 512, stride=512, scattered=True), machine).packed

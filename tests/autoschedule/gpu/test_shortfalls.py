@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.ir.analysis.warps import block_of, kernels_of, touches
+from tilewright.ir.analysis.warps import collect_kernels, find_block, touches
 from tilewright.schedule.lowering.lower import lower
 
 
@@ -31,8 +31,8 @@ def test_a_warp_touches_what_the_emulator_counts(at: int) -> None:
         S.compute_at(s[C], block)
         S.bind(S.split(S.op.axis[0], factor=64)[1], te.thread_axis((0, 64), "threadIdx.x"))
     s[C].bind(thread, te.thread_axis((0, 64), "threadIdx.x"))
-    (kernel,) = kernels_of(lower(s, [A, C], "main"))
-    assert block_of(kernel).threads == {"threadIdx.x": 64}
+    (kernel,) = collect_kernels(lower(s, [A, C], "main"))
+    assert find_block(kernel).threads == {"threadIdx.x": 64}
     scope = "shared" if in_shared else "global"
     foreseen = {
         (touch.passes, touch.least) for touch in touches(kernel) if touch.array.scope == scope and not touch.stored

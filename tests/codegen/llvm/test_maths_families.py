@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from emulated_avx512 import Processor
 from maths_reference import FUNCTIONS, sample
-from tilewright.codegen.host import whole_processor
+from tilewright.codegen.host import full_processor
 from tilewright.codegen.llvm import maths
 from tilewright.codegen.llvm.features import maths_options
 from tilewright.codegen.llvm.maths_lanes import MathsOptions
@@ -55,7 +55,7 @@ def same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 def test_a_family_of_processors_gives_one_result(name: str, family: tuple[str, ...], dtype: str) -> None:
     machines = {maths_options(Target.parse(f"llvm {text}"), fast=False): text for text in family}
     want = results(name, dtype, next(iter(machines)), 1)
-    here = whole_processor().features
+    here = full_processor().features
     cases = [(options, lanes) for options in machines for lanes in WIDTHS]
     for options, lanes in drawn.part(cases, 8):
         if options.permutes and not here.get("avx2"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.codegen.llvm.resident import _LIBRARY, _unchanged, release_memory
+from tilewright.codegen.llvm.resident import _LIBRARY, _unmodified_ranges, release_memory
 
 MAPS = """\
 7f8eda600000-7f8eda965000 r--p 00000000 fe:00 5660973                    /a/binding/libllvmlite.so
@@ -33,7 +33,7 @@ Private_Dirty:         0 kB
 
 
 def test_what_was_changed_or_can_be_stays():
-    assert list(_unchanged(MAPS, "libllvmlite.so")) == [
+    assert list(_unmodified_ranges(MAPS, "libllvmlite.so")) == [
         (0x7F8EDA600000, 0x7F8EDA965000),
         (0x7F8EDA965000, 0x7F8EDF994000),
     ]

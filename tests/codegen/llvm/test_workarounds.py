@@ -151,7 +151,7 @@ def test_the_versions_that_read_four_floats_for_one_are_those_that_say_so() -> N
     machine = Target.parse("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell").machine(0)
     shown, avoided = (
         re.search(r"blendvps.*\(%rdi\)", machine.emit_assembly(llvm.parse_assembly(text))) is not None
-        for text in (scalar_choices.PROGRAM, scalar_choices.load_apart(scalar_choices.PROGRAM))
+        for text in (scalar_choices.PROGRAM, scalar_choices.split_loads(scalar_choices.PROGRAM))
     )
     assert not avoided
     _compare("scalar_choices", llvm.llvm_version_info[0], shown, scalar_choices.VERSIONS)
@@ -304,7 +304,7 @@ def test_conversions_are_clamped_by_whole_vectors_and_ask_for_a_nan_last(dtype: 
 @pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if not fault.avoided])
 def test_what_is_made_of_the_program_is_without_the_fault(name: str) -> None:
     fault = FAULTS[name]
-    assert not fault.shows(True, jit.assembly([fault.program()], Target.parse(AVX512)))
+    assert not fault.shows(True, jit.assembly_text([fault.program()], Target.parse(AVX512)))
 
 
 @pytest.mark.parametrize("columns", [6, 14])

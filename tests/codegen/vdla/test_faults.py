@@ -29,7 +29,7 @@ def found(threads: int, stream: Stream) -> type[Exception] | None:
     whole, values = program(threads)
     values = {**values, "C": np.zeros_like(values["C"])}
     try:
-        whole.with_stream(stream).run(values)
+        whole.replace_stream(stream).run(values)
     except tw.TilewrightError as error:
         return type(error)
     np.testing.assert_array_equal(values["C"], values["A"].T.astype("int32") @ values["B"].astype("int32"))
@@ -112,7 +112,7 @@ def test_a_copy_too_short_leaves_what_nobody_has_written() -> None:
     with pytest.raises(
         ScratchpadFault, match=r"(?s)TW0445.*`.*ex\.gemm.*` reads what nobody has written.*no value yet"
     ):
-        program(1)[0].with_stream(short).run(program(1)[1])
+        program(1)[0].replace_stream(short).run(program(1)[1])
 
 
 def test_a_race_names_both_sides_and_the_tokens_that_are_missing() -> None:
@@ -120,13 +120,13 @@ def test_a_race_names_both_sides_and_the_tokens_that_are_missing() -> None:
     with pytest.raises(
         QueueRace, match=r"(?s)ld\.dma_copy2d\(.*ex\.gemm\(.*ld\.push_dep_to\(ex\).*ex\.pop_dep_from\(ld\)"
     ):
-        program(1)[0].with_stream(stream).run(program(1)[1])
+        program(1)[0].replace_stream(stream).run(program(1)[1])
 
 
 def test_the_time_of_a_stream_that_stands_still_is_an_error() -> None:
     stream = program(2)[0].stream
     stuck = tuple(replace(each, pushes=()) for each in stream)
     with pytest.raises(QueueDeadlock, match=r"(?s)stand still.*waits for a token of ld"):
-        program(2)[0].with_stream(stuck).timed()
+        program(2)[0].replace_stream(stuck).timed()
     with pytest.raises(TokenLeft, match=r"of the tokens from ld to ex, [0-9]+ were never taken"):
-        program(2)[0].with_stream([replace(each, pops=()) for each in stream if each.unit == "ld"]).timed()
+        program(2)[0].replace_stream([replace(each, pops=()) for each in stream if each.unit == "ld"]).timed()

@@ -7,7 +7,7 @@ import numpy
 import pytest
 from arith_cases import evaluate
 from tilewright.ir import expr as E
-from tilewright.ir.analysis.choices import merged
+from tilewright.ir.analysis.choices import merge_choices
 from tilewright.ir.analysis.regions import Span, SpanEvaluator
 from tilewright.ir.arith.analyzer import Analyzer
 from tilewright.ir.ops import const, convert
@@ -35,7 +35,7 @@ def knowing() -> Analyzer:
 )
 def test_choices_by_comparison_are_extrema(choice: E.Select | E.IfThenElse, expected: E.Expr) -> None:
     analyzer = knowing()
-    whole = merged(choice, analyzer)
+    whole = merge_choices(choice, analyzer)
     assert whole is not None
     assert analyzer.can_prove_equal(whole, expected), f"{whole} is not {expected}"
 
@@ -51,7 +51,7 @@ def test_choices_by_comparison_are_extrema(choice: E.Select | E.IfThenElse, expe
     ],
 )
 def test_other_choices_are_left(choice: E.Select) -> None:
-    assert merged(choice, knowing()) is None
+    assert merge_choices(choice, knowing()) is None
 
 
 @pytest.mark.parametrize("case", range(drawn.count(150, 6000)))
@@ -79,7 +79,7 @@ def test_what_is_merged_has_the_same_values_and_its_span_holds_them(case: int) -
     analyzer = knowing()
     points = numpy.array([(a, b) for a in range(-6, 9) for b in range(1, 6)])
     env = {i: points[:, 0], n: points[:, 1]}
-    if isinstance(value, (E.Select, E.IfThenElse)) and (whole := merged(value, analyzer)) is not None:
+    if isinstance(value, (E.Select, E.IfThenElse)) and (whole := merge_choices(value, analyzer)) is not None:
         assert (evaluate(whole, env) == evaluate(value, env)).all(), f"{value} is not {whole}"
     low = E.Var("low")
     span = SpanEvaluator({i: Span(low, low + 2, 3)}, analyzer)(convert(value))

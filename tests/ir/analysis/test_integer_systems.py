@@ -10,7 +10,7 @@ import pytest
 from tilewright import te
 from tilewright.compat import tvm
 from tilewright.compat.tvm import arith, tir
-from tilewright.ir.analysis.integer_systems import Constraints, Transform, deskewed, solve_equations, solve_inequalities
+from tilewright.ir.analysis.integer_systems import Constraints, Transform, deskew, solve_equations, solve_inequalities
 from tilewright.ir.arith import Analyzer
 from tilewright.ir.expr import Expr, IntImm, Range, Var
 from tilewright.ir.visit import substitute
@@ -116,7 +116,7 @@ def test_solutions_of_equations_are_those_of_the_box(number: int) -> None:
 @pytest.mark.parametrize("number", range(drawn.count(4, 200)))
 def test_bounds_of_inequalities_hold_every_solution_of_the_box(number: int) -> None:
     system = drawn_system(drawn.rng(f"inequalities {number}"), equations=False)
-    solved, moved = solve_inequalities(system), deskewed(system)
+    solved, moved = solve_inequalities(system), deskew(system)
     same(moved, box(dict(system.ranges))[::3])
     for at in box(dict(system.ranges))[::3]:
         assert not holds(system, at) or holds(solved, at), (system, solved, at)

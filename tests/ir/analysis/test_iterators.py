@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 from tilewright import te
-from tilewright.ir.analysis.digits import IterSum, inverse, normalized
+from tilewright.ir.analysis.digits import IterSum, inverse, normalize
 from tilewright.ir.analysis.iterators import detect
 from tilewright.ir.analysis.subspaces import subspace_divide
 from tilewright.ir.expr import Range, Var
@@ -60,7 +60,7 @@ def _check(extents: dict[str, int], texts: list[str], condition: str | None, dra
     found = detect(indices, ranges, given)
     assert not found or set(product(*map(_span, found))) == set(values), program
     for each, column in zip(found, zip(*values, strict=True), strict=bool(found)):
-        assert [eval(str(normalized(each)), dict(step)) for step in runs] == list(column), program
+        assert [eval(str(normalize(each)), dict(step)) for step in runs] == list(column), program
     exact = detect(indices, ranges, given, bijective=True)
     if exact:
         assert len(set(values)) == len(runs), program
@@ -72,7 +72,7 @@ def _check(extents: dict[str, int], texts: list[str], condition: str | None, dra
     divided = subspace_divide(indices, ranges, [names[name] for name in inside], given)
     for (outer, inner), text in zip(divided, texts, strict=False):
         for step in runs:
-            high, low = (eval(str(normalized(mark.source)), dict(step)) for mark in (outer, inner))
+            high, low = (eval(str(normalize(mark.source)), dict(step)) for mark in (outer, inner))
             assert high * _value(inner.extent) + low == eval(text, dict(step)), (program, inside)
         assert _value(outer.extent) == 1 or not set(inside) & {*map(str, _variables(outer.source))}, (program, inside)
     return bool(found)
@@ -128,7 +128,7 @@ def test_extents_may_be_symbols() -> None:
     (found,) = detect([x * 4 + y], ranges, bijective=True)
     assert str(found.args[0].extent) == "n * 4"
     (outer, inner), _ = subspace_divide([x * 4 + y], ranges, [y])
-    assert (str(normalized(outer.source)), str(normalized(inner.source))) == ("x", "y")
+    assert (str(normalize(outer.source)), str(normalize(inner.source))) == ("x", "y")
 
 
 def test_a_condition_is_given_to_the_side_that_it_speaks_of() -> None:

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.ir.analysis.footprint import LINE, box_of, line_bytes
-from tilewright.ir.analysis.operations import Kind, operations_of
-from tilewright.ir.analysis.work import Statement, Work, elementary, executions, work_of
+from tilewright.ir.analysis.footprint import LINE, access_box, line_bytes
+from tilewright.ir.analysis.operations import Kind, count_operations
+from tilewright.ir.analysis.work import Statement, Work, elementary, executions, measure_work
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import INT64
 from tilewright.ir.expr import BufferLoad, Expr, IntImm, Node
 from tilewright.ir.interpret import interpreter
-from tilewright.ir.ops import all_of, const
+from tilewright.ir.ops import conjunction, const
 from tilewright.ir.stmt import BufferStore, For, Function, If, Seq, Stmt
 from tilewright.ir.text.parser import parse
 from tilewright.ir.visit import children, rebuild
@@ -35,12 +35,12 @@ def matmul(n: int, m: int, k: int) -> te.Tensor:
 
 def declared(C: te.Tensor) -> Work:
     assert isinstance(C.op, te.ComputeOp)
-    return work_of(compute_loops(C.op.axis, C.op.body, C.op.outputs))
+    return measure_work(compute_loops(C.op.axis, C.op.body, C.op.outputs))
 
 
 def test_a_declared_compute_is_as_much_work_as_its_loops_without_a_schedule() -> None:
     C = matmul(6, 7, 8)
-    lowered = work_of(tw.lower(te.create_schedule(C), [*C.op.input_tensors, C]))
+    lowered = measure_work(tw.lower(te.create_schedule(C), [*C.op.input_tensors, C]))
     for work in (declared(C), lowered):
         assert [loop.iterations.value for loop in work.nested()] == [1, 6, 42, 336]
         assert work.operations.value == 2 * 336
@@ -81,7 +81,7 @@ def test_a_value_that_occurs_often_is_computed_once_and_counted_in_linear_time()
     x: Any = te.var("x", "float32")
     for _ in range(200):  # written out: 2 ** 200 sums
         x = x + x
-    assert operations_of([x]).values.number(Kind.ARITHMETIC) == 200
+    assert count_operations([x]).values.number(Kind.ARITHMETIC) == 200
 
 
 def test_symbols_stay_symbols_or_take_values() -> None:
@@ -91,7 +91,7 @@ def test_symbols_stay_symbols_or_take_values() -> None:
     B = te.compute((n,), lambda i: te.sum(A[i, k], axis=k), name="B")
     assert str(declared(B).operations) == "m·n" and str(declared(B).bytes) == "4·m·n + 4·n"
     assert isinstance(B.op, te.ComputeOp)
-    work = work_of(compute_loops(B.op.axis, B.op.body, B.op.outputs), {n: 5, m: 7})
+    work = measure_work(compute_loops(B.op.axis, B.op.body, B.op.outputs), {n: 5, m: 7})
     assert [times for _, times in executions(work, 1000)] == [1, 5, 35]
     assert [times for _, times in executions(declared(B), 10)] == [1, 10, 100]
 
@@ -157,7 +157,7 @@ def test_what_is_read_from_memory_takes_as_many_values_as_there_are_places() -> 
         "def f(A: float32[100], n: int32[1], B: out float32[10]):\n    for i in 10:\n        n[0] = n[0] + 7\n"
         "        B[i] = A[n[0]]"
     )
-    sizes = {array.name: str(size) for array, size in work_of(counting).touched.items()}
+    sizes = {array.name: str(size) for array, size in measure_work(counting).touched.items()}
     assert sizes == {"A": "≤ 400", "n": "4", "B": "40"}  # n changes: any element of A
 
 
@@ -166,7 +166,7 @@ def test_a_loop_that_begins_elsewhere_each_time_covers_more_than_its_trips() -> 
         "def f(A: float32[40], B: out float32[10]):\n    for i in 10:\n        for j in range(i * 2, extent=5):\n"
         "            B[i] = A[j]"
     )
-    work = work_of(parse(text))
+    work = measure_work(parse(text))
     assert [str(loop.bytes) for loop in work.nested()] == ["132", "132", "24"]
 
 
@@ -175,7 +175,7 @@ def test_triangles_and_guards_are_upper_bounds() -> None:
         "def f(A: float32[10, 10], B: out float32[10, 10]):\n    for i in 10:\n        for j in i + 1:\n"
         "            if A[i, j] > 0.0:\n                B[i, j] = A[i, j] + 1.0"
     )
-    work = work_of(parse(text))
+    work = measure_work(parse(text))
     inner = work.nested()[-1]
     assert (str(inner.trips), str(inner.operations), str(inner.bytes)) == ("≤ 10", "≤ 100", "≤ 80")
     assert [statement.guards for statement in inner.statements] == [0, 1]
@@ -186,9 +186,9 @@ def test_lines_are_counted_by_rows() -> None:
     (statement,) = declared(te.compute((64, 64), lambda i, j: A[j, i])).all_statements()
     read, i, j = statement.accesses[1], *(loop.var for loop in statement.loops)
     assert read.step(i) == 1 and read.step(j) == 64
-    assert line_bytes(box_of(read, {j: 64}), read.bytes) == 64 * LINE
-    assert line_bytes(box_of(read, {i: 16, j: 64}), read.bytes) == 64 * LINE
-    assert line_bytes(box_of(read, {i: 32, j: 64}), read.bytes) == 64 * 2 * LINE
+    assert line_bytes(access_box(read, {j: 64}), read.bytes) == 64 * LINE
+    assert line_bytes(access_box(read, {i: 16, j: 64}), read.bytes) == 64 * LINE
+    assert line_bytes(access_box(read, {i: 32, j: 64}), read.bytes) == 64 * 2 * LINE
 
 
 # Against the interpreter
@@ -249,7 +249,7 @@ class Counting:
                 above = [index >= 0 for index in access.indices]
                 below = [index < extent for index, extent in zip(access.indices, access.array.shape, strict=True)]
                 mark = BufferStore(self.seen[access.array], const(1, INT64), (run, *access.indices))
-                marks.append(If(all_of(*above, *below), mark))
+                marks.append(If(conjunction(*above, *below), mark))
         return marks
 
     def run(self) -> tuple[list[int], list[int], dict[str, int]]:
@@ -305,7 +305,7 @@ def test_counts_are_those_of_the_interpreter(case: int) -> None:
     rng = drawn.rng("work", case)
     s, args = draw(rng)
     function = tw.lower(s, args)
-    work = work_of(function)
+    work = measure_work(function)
     loops = work.nested()
     watched = loops[int(rng.integers(len(loops)))]
     counting = Counting(function, work, watched)

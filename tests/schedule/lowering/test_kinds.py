@@ -19,8 +19,8 @@ from tilewright.ir.stmt import BufferStore
 from tilewright.schedule import from_json, to_json
 from tilewright.schedule.lowering.computation import Computation
 from tilewright.schedule.lowering.kind import OperationKind
-from tilewright.schedule.lowering.kind_extern import read_whole
-from tilewright.schedule.lowering.kinds import KINDS, kind_of
+from tilewright.schedule.lowering.kind_extern import read_all
+from tilewright.schedule.lowering.kinds import KINDS, find_kind
 from tilewright.schedule.lowering.nest import Nest
 from tilewright.te.hybrid.op import HybridOp
 from tilewright.te.operation import GivenOp, Operation
@@ -124,7 +124,7 @@ class ReverseOp(Operation):
 
 def _collect_reads(computation: Computation) -> None:
     for tensor in computation.op.input_tensors:
-        read_whole(computation, tensor)
+        read_all(computation, tensor)
 
 
 def _nest(nest: Nest) -> BufferStore:
@@ -166,7 +166,7 @@ def test_a_kind_is_added_by_a_class_and_a_row(n: int) -> None:
     f = tw.build(s, [A, C], target="interpret")
     values, out = np.arange(n, dtype="float32"), np.zeros(n, "float32")
     f(values, out)
-    assert (out == values[::-1] * 2 + 1).all() and kind_of(R.op).name == "reverse"
+    assert (out == values[::-1] * 2 + 1).all() and find_kind(R.op).name == "reverse"
 
 
 @pytest.mark.usefixtures("reversals")

@@ -14,7 +14,7 @@ import pytest
 from te_evaluate import evaluate
 from tilewright import lower, te
 from tilewright.schedule import Schedule, Stage
-from tilewright.schedule.model.exactness import is_exact_after
+from tilewright.schedule.model.exactness import stays_exact
 from tilewright.tools.fuzz.schedules import exact
 
 
@@ -235,10 +235,10 @@ def test_an_attempt_is_noted_as_ever_and_can_be_taken_back() -> None:
         s.rfactor(C, C.op.reduce_axis[0])
         s[B].unroll(B.op.axis[1])
         assert [record.primitive for record in s.trace] == ["split", "rfactor", "unroll"]
-        assert not is_exact_after(attempt)
+        assert not stays_exact(attempt)
         s.undo(attempt)
         assert exact(s) == before
         s.cache_read(A, "local", [B])
-        assert is_exact_after(attempt)
+        assert stays_exact(attempt)
     assert [record.primitive for record in s.trace] == ["split", "cache_read"]
     assert s.is_exact

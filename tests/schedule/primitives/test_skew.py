@@ -45,7 +45,7 @@ def scheduled(function: Any, rows: Any = 13, columns: Any = 9) -> tuple[Any, Any
     A = te.placeholder((rows, columns), "int32", name="A")
     H = function(A, rows, columns)
     s = te.create_schedule(H.op)
-    i, j = H.op.declared_loops.chain_of(H.op.axis[0])
+    i, j = H.op.declared_loops.axis_chain(H.op.axis[0])
     return s, H, i, j, [A, H]
 
 

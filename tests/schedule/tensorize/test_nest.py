@@ -13,7 +13,7 @@ from tilewright.ir.interpret.interpreter import run
 from tilewright.ir.ops import const, convert
 from tilewright.ir.stmt import If
 from tilewright.ir.visit import free_vars, walk
-from tilewright.schedule.tensorize.nest import without_inner
+from tilewright.schedule.tensorize.nest import strip_inner
 
 
 @pytest.mark.parametrize("step", [8, 12, 16, 32])
@@ -29,7 +29,7 @@ def test_what_is_left_says_the_same_at_every_inner_iteration(step: int, size: in
         analyzer = Analyzer()
         analyzer.bind(i, Range(const(-3), const(12)))
         analyzer.bind(ii, Range(const(0), const(size)))
-        found = without_inner(condition, [ii], analyzer)
+        found = strip_inner(condition, [ii], analyzer)
         alike = all(holds(a * step + b) == holds(a * step) for a in range(-3, 9) for b in range(size))
         if ii not in free_vars(found):
             assert alike, "iterations that differ were taken for one"
@@ -42,8 +42,8 @@ def test_symbols_that_are_rounded_up_are_whole_tiles() -> None:
     analyzer = Analyzer()
     analyzer.bind(ii, Range(const(0), const(16)))
     analyzer.bind(i, Range(const(0), n))
-    assert ii not in free_vars(without_inner(i * 16 + ii < te.ceildiv(n, 32) * 32, [ii], analyzer))
-    assert ii in free_vars(without_inner(i * 16 + ii < n, [ii], analyzer))
+    assert ii not in free_vars(strip_inner(i * 16 + ii < te.ceildiv(n, 32) * 32, [ii], analyzer))
+    assert ii in free_vars(strip_inner(i * 16 + ii < n, [ii], analyzer))
 
 
 def row_of_four() -> te.TensorIntrin:

@@ -151,7 +151,7 @@ def test_neighbours_trade_places_in_parallel_within_a_round() -> None:
 
     def schedule(s, outputs):
         loops = outputs[0].op.declared_loops
-        pairs = next(axis for axis in outputs[0].op.axis if axis.name == "i" and loops.chain_of(axis) != (axis,))
+        pairs = next(axis for axis in outputs[0].op.axis if axis.name == "i" and loops.axis_chain(axis) != (axis,))
         s[outputs[0]].parallel(pairs)
 
     agree(odd_even_sort, [values], np.sort(values), schedule)

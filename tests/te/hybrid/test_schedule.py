@@ -49,7 +49,7 @@ def axis(tensor, name: str):
 
 
 def state(s) -> tuple:
-    return tuple((stage.saved()[:8], str(stage.scope)) for stage in s.stages), s.records
+    return tuple((stage.save_state()[:8], str(stage.scope)) for stage in s.stages), s.records
 
 
 # Loops

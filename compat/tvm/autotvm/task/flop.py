@@ -23,7 +23,7 @@ from .....ir.expr import (
     Select,
     Sub,
 )
-from .....ir.ops import constant_of
+from .....ir.ops import integer_value
 from .....ir.visit import children, post_order
 from .....schedule import Schedule
 from .....te.operation import producers_first
@@ -56,7 +56,7 @@ def _total(sch: Schedule, count: Callable[[Expr], int]) -> float:
         if said is None:
             total += prod(map(fixed_extent, (*op.axis, *op.reduce_axis))) * sum(map(count, op.values[:1]))
         else:
-            total += int(constant_of(said, said))
+            total += int(integer_value(said, said))
     return float(total)
 
 

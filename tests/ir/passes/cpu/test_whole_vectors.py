@@ -12,7 +12,7 @@ from tilewright.ir.passes.common.loop_partition import loop_partition
 from tilewright.ir.passes.common.remove_likely import remove_likely
 from tilewright.ir.passes.common.simplify import simplify
 from tilewright.ir.passes.cpu.vectorize import vectorize
-from tilewright.ir.passes.cpu.whole_vectors import whole_vectors
+from tilewright.ir.passes.cpu.whole_vectors import widen_rows
 
 ROW = """
 def row(A: float32[{n}], w: float32[1], C: out float32[{n}]):
@@ -45,10 +45,10 @@ def row(A: float32[{n}], w: float32[1], C: out float32[{n}]):
     ],
 )
 def test_row_is_as_long_as_its_vectors(n: int, wide: int) -> None:
-    result = after(ROW.format(n=n), whole_vectors)
+    result = after(ROW.format(n=n), widen_rows)
     assert f"T: local float32[{wide}]" in str(result)
     assert ("if_then_else" in str(result)) == (wide != n)
-    after(ROW.format(n=n), whole_vectors, flatten, vectorize)
+    after(ROW.format(n=n), widen_rows, flatten, vectorize)
 
 
 @pytest.mark.parametrize("reads", ["T[x + 0 * w] + T[12 - x]", "T[12 - x]", "T[0] + T[x]"])
@@ -62,7 +62,7 @@ def row(w: int32, A: float32[13], C: out float32[13]):
     for x in vectorized(13):
         C[x] = {reads}
 """,
-        whole_vectors,
+        widen_rows,
         w=1,
     )
     assert "T: local float32[13]" in str(result)
@@ -81,11 +81,11 @@ def row(n: int32, A: float32[28], C: out float32[28]):
             if {guard}:
                 C[xo * 14 + x] = T[x] + T[x]
 """
-    short = str(after(text.format(guard="x < 14"), whole_vectors, n=1))
+    short = str(after(text.format(guard="x < 14"), widen_rows, n=1))
     assert "if_then_else(x < 14" in short and "vectorized(14)" in short and "if likely" not in short
-    symbolic = str(after(text.format(guard="xo * 14 + x < n"), whole_vectors, n=5))
+    symbolic = str(after(text.format(guard="xo * 14 + x < n"), widen_rows, n=5))
     assert "if_then_else" in symbolic and symbolic.count("if xo") == 1
-    after(text.format(guard="x < 12 + xo * 2"), whole_vectors, flatten, vectorize, remove_likely, n=5)
+    after(text.format(guard="x < 12 + xo * 2"), widen_rows, flatten, vectorize, remove_likely, n=5)
 
 
 def test_loop_that_stores_elsewhere_too_is_not_longer() -> None:
@@ -99,7 +99,7 @@ def row(A: float32[13], B: out float32[13], C: out float32[13]):
     for x in vectorized(13):
         C[x] = T[x]
 """,
-        whole_vectors,
+        widen_rows,
     )
     assert "vectorized(16)" not in str(result)
 
@@ -112,9 +112,7 @@ def row(A: float32[14], C: out float32[14]):
 """
     assert "vectorized(14)" in str(after(text, lambda function: loop_partition(function, 64), simplify))
     assert "vectorized(13" in str(after(text, loop_partition, simplify)).replace("1, extent=13", "13")
-    after(
-        text, lambda function: loop_partition(function, 64), simplify, whole_vectors, flatten, vectorize, remove_likely
-    )
+    after(text, lambda function: loop_partition(function, 64), simplify, widen_rows, flatten, vectorize, remove_likely)
 
 
 def test_ragged_sums_stay_in_registers() -> None:
@@ -155,7 +153,7 @@ def panel(A: float32[{n}], w: float32[1], C: out float32[{n}]):
 
 
 def unmasked(text: str) -> str:
-    return str(after(text, lambda function: whole_vectors(function, 256, masks=False)))
+    return str(after(text, lambda function: widen_rows(function, 256, masks=False)))
 
 
 @pytest.mark.parametrize(("n", "wide"), [(5, 8), (7, 8), (8, 8), (13, 16), (31, 32)])
