@@ -53,9 +53,9 @@ def _trees(c: Context) -> str:
     for name in ("yes", "no"):
         held[name][count:] = np.arange(count, count + len(leaves))
     members = _members(c, table["mode"], dtype)
-    place = _walked(c, held, members, roots, depth)
+    place = _walk_trees(c, held, members, roots, depth)
     place = c.emit("subtract", place, c.constant(np.asarray(count)))
-    return _gathered(c, place, leaves.astype(dtype), np.asarray(c.attribute("leaf_targetids"), np.int64))
+    return _gather_leaves(c, place, leaves.astype(dtype), np.asarray(c.attribute("leaf_targetids"), np.int64))
 
 
 @converts("ai.onnx.ml.TreeEnsembleClassifier", "ai.onnx.ml.TreeEnsembleRegressor")
@@ -72,7 +72,7 @@ def _older_trees(c: Context) -> Sequence[str]:
         raise Refused("its leaves have weights for the second class alone: runtimes differ in what the first one gets")
     wide = 1 if is_one_sided else len(labels)
     weights = _weights_of_leaves(c, "class" if is_classifier else "target", ids, wide)
-    place = _walked(c, held, None, roots, depth)
+    place = _walk_trees(c, held, None, roots, depth)
     each = c.cast(c.emit("take", c.constant(weights.astype(np.float32)), place, axis=0), "float32")
     kind = "SUM" if is_classifier else str(c.attribute("aggregate_function", "SUM"))
     if kind not in ("SUM", "AVERAGE", "MIN", "MAX"):
@@ -88,7 +88,7 @@ def _older_trees(c: Context) -> Sequence[str]:
     after = str(c.attribute("post_transform", "NONE"))
     if is_one_sided:
         return _two_classes(c, total, labels, bool((_numbers(c, "class_weights", np.float32) >= 0).all()), after)
-    scores = _transformed(c, total, after)
+    scores = _transform_scores(c, total, after)
     return [*([_label(c, total, labels)] if is_classifier else []), scores][: c.outputs]
 
 
@@ -110,7 +110,7 @@ _BRANCHES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", 
 
 
 def _nodes_by_names(c: Context) -> tuple[dict[str, NDArray[Any]], NDArray[Any], int]:
-    """The nodes of all trees, known by the numbers of tree and node, by their places: as _walked takes them, where leaves follow
+    """The nodes of all trees, known by the numbers of tree and node, by their places: as _walk_trees takes them, where leaves follow
     themselves; the roots; and the most steps to a leaf."""
     c.attribute("nodes_hitrates")
     c.attribute("nodes_hitrates_as_tensor")
@@ -186,7 +186,7 @@ def _two_classes(c: Context, total: str, labels: NDArray[Any], is_share: bool, a
     return [label, c.emit("sigmoid", both) if after == "LOGISTIC" else both][: c.outputs]
 
 
-def _transformed(c: Context, scores: str, after: str) -> str:
+def _transform_scores(c: Context, scores: str, after: str) -> str:
     if after == "NONE":
         return scores
     if after == "LOGISTIC":
@@ -231,7 +231,7 @@ def _members(c: Context, modes: NDArray[Any], dtype: str) -> NDArray[Any] | None
     return table
 
 
-def _walked(
+def _walk_trees(
     c: Context, held: Mapping[str, NDArray[Any]], members: NDArray[Any] | None, roots: NDArray[Any], depth: int
 ) -> str:
     """Return the leaf that each row of the input reaches in each tree, (rows, trees)."""
@@ -264,7 +264,7 @@ def _walked(
     return emit_loop(c.scope, inner, trips, "", [first], [after], None, c.source)[0]
 
 
-def _gathered(c: Context, place: str, weights: NDArray[Any], targets: NDArray[Any]) -> str:
+def _gather_leaves(c: Context, place: str, weights: NDArray[Any], targets: NDArray[Any]) -> str:
     """The weights of leaves, (rows, trees), gathered by their targets."""
     kind, wanted = int(c.attribute("aggregate_function", _SUM)), int(c.attribute("n_targets", 1))
     if not 0 <= kind <= _GREATEST or len(targets) != len(weights) or not ((targets >= 0) & (targets < wanted)).all():
