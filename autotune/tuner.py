@@ -207,8 +207,8 @@ def tune(
     output is a terminal. exact: only candidates that keep the declared order of sums, and so every bit; their trials are kept
     apart from others, and tw.build(..., tuned=..., exact=True) finds them. Trials of one space are no trials of another: a
     template's task is tuned beside what the rules gave for the same program, and beside the template with other knobs.
-    runner: where candidates are measured, if not on this machine: "ssh://user@board", for which `target` names the board's
-    processor, or the scheduler of a Dask fleet of equal machines ("tcp://host:port", "tls://host:port", a distributed.Client).
+    runner: where candidates are measured, if not on this machine: `ssh://user@board`, for which `target` names the board's
+    processor, or the scheduler of a Dask fleet of equal machines (`tcp://host:port`, `tls://host:port`, a distributed.Client).
     Results hold for that machine.
 
     Every candidate is built and run in another process, and compared with the unscheduled program before its time counts. The

@@ -173,6 +173,8 @@ def _read_description(path: str) -> dict[str, Any]:
     """Return what the file says, each key of the kind that it has to be. Raises BadLibraryFile."""
     try:
         described = tomllib.loads(read_regular(path, _MOST_BYTES).decode())
+    except FileNotFoundError:
+        raise _bad(path, "there is no such file", "the path of the file that lists the functions") from None
     except (OSError, ValueError, RecursionError) as error:
         raise _bad(path, str(error), "see docs/libraries.md for one that is read") from None
     _check_table(path, described, _LIBRARY, "name", "function")
@@ -219,7 +221,10 @@ def _find_declared(source: str, arguments: Mapping[str, Any] | None = None) -> A
         return call_function(made, path, arguments)
     if is_sequence(made) and not arguments:
         return made
-    _say(f"tilewright: no function {source!r}; it is given as FILE.py:FUNCTION")
+    if path and not os.path.isfile(path):
+        _say(f"tilewright: there is no file {path!r}; a function is given as FILE.py:FUNCTION")
+    else:
+        _say(f"tilewright: no function {source!r}; it is given as FILE.py:FUNCTION")
     return None
 
 

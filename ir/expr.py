@@ -28,6 +28,7 @@ through `ir.ops`, where types are matched.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -88,6 +89,9 @@ __all__ = [
     "Var",
 ]
 
+_BUILTIN = re.compile(r"(?<![\w.])(max|min)\(")
+"""A call of one of Python's own, in a line of source."""
+
 _set = object.__setattr__
 
 
@@ -129,11 +133,17 @@ class Expr(Node):
         return Expr.of_function(function)
 
     def __bool__(self) -> bool:
+        called = user_source()
+        builtin = _BUILTIN.search(called.text) if called is not None else None
         raise AmbiguousTruth(
             f"the truth of `{self}` is not known while the program is being built",
-            reason="it is a symbolic expression: `if`, `and`, `or`, `not` and chained comparisons need a value now",
-            called=user_source(),
-            fix="choose by value with te.if_then_else(condition, a, b) or te.select(condition, a, b), take te.min and "
+            reason=f"Python's {builtin[1]} compares its arguments now, and they are symbolic expressions"
+            if builtin
+            else "it is a symbolic expression: `if`, `and`, `or`, `not` and chained comparisons need a value now",
+            called=called,
+            fix=f"te.{builtin[1]}(a, b) in place of {builtin[1]}(a, b)"
+            if builtin
+            else "choose by value with te.if_then_else(condition, a, b) or te.select(condition, a, b), take te.min and "
             "te.max for min and max, and combine conditions with te.all(...), te.any(...), or &, | and ~ (each "
             "comparison in parentheses)",
         )

@@ -123,3 +123,10 @@ CallError TW0504: 'A' (argument 1 of main) has dtype float16; float32 is expecte
   allowed: main(A: float32[4, 5], B: float32[5, 6], D: out float32[4, 6])
   fix: pass x.astype("float32"), or declare the placeholder with that dtype"""
     )
+
+
+def test_the_greater_by_pythons_own_function(p: Program) -> None:
+    with pytest.raises(tw.TensorExpressionError, match="TW0102") as error:
+        te.compute((4, 6), lambda i, j: max(p.C[i, j], 0))
+    assert "Python's max compares its arguments now" in str(error.value)
+    assert error.value.fix == "te.max(a, b) in place of max(a, b)"

@@ -159,3 +159,10 @@ def test_a_file_that_lists_no_library_is_refused(
     said = capsys.readouterr().err
     assert ("TW0711" in said or reason.startswith("TW")) and reason in said
     assert not list(tmp_path.glob("*.so"))
+
+
+def test_a_file_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "misspelt.py:blur", "libblur.so"]) == 2
+    assert "there is no file 'misspelt.py'" in capsys.readouterr().err
+    assert main(["export", "misspelt.toml", "build/"]) == 1
+    assert "there is no such file" in capsys.readouterr().err

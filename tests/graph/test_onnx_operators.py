@@ -363,3 +363,42 @@ def test_weights_of_less_than_a_byte(kind: str) -> None:
     )
     with pytest.raises(tw.TilewrightError, match="QuantizeLinear reads 'z0', whose elements have less than a byte"):
         tw.graph.from_onnx(made)
+
+
+def test_maps_of_numbered_classes_are_a_matrix() -> None:
+    node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[7, 3])
+    maps = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])],
+        [helper.make_value_info("y", helper.make_sequence_type_proto(maps))],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", 3)])
+    x = drawn(5, 2).astype("float32")
+    np.testing.assert_array_equal(tw.build(tw.graph.from_onnx(made))(x), x)
+    node.attribute[0].ints.append(4)
+    graph.node[0].CopyFrom(node)
+    with pytest.raises(tw.GraphError, match="its 3 keys are not those of 2 columns"):
+        tw.graph.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", 3)]))
+
+
+def test_trees_whose_labels_are_texts_are_refused() -> None:
+    node = helper.make_node(
+        "TreeEnsembleClassifier",
+        ["x"],
+        ["y", "z"],
+        domain="ai.onnx.ml",
+        classlabels_strings=["cat", "dog"],
+        nodes_modes=["LEAF"],
+        **{f"nodes_{name}": [0] for name in ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids")},
+        nodes_values=[0.0],
+        class_treeids=[0],
+        class_nodeids=[0],
+        class_ids=[0],
+        class_weights=[1.0],
+    )
+    outs = [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)]
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])], outs)
+    with pytest.raises(tw.GraphError, match=r"TW0912.*\n.*its labels are texts"):
+        tw.graph.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", 3)]))

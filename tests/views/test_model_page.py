@@ -37,7 +37,9 @@ def test_a_page_tells_of_every_kernel_and_its_time(tmp_path: Path, monkeypatch: 
 
 def test_without_inputs_kernels_have_no_times(tmp_path: Path) -> None:
     text = tw.build(digits()).show(tmp_path / "page.html").read_text()
-    assert "GFLOP/s" not in text and "softmax" in text
+    assert "GFLOP/s" not in text and "softmax" in text and "<th>nodes</th>" in text
+    g = tw.graph.parse("graph g {\n  input x: float32[2]\n  y: float32[2] = exp(x)\n  output y\n}")
+    assert "<th>nodes</th>" not in tw.build(g).show(tmp_path / "page.html").read_text(), "there is nothing to show"
 
 
 def test_inputs_of_another_shape_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
