@@ -45,7 +45,9 @@ def programs() -> list[Schedule]:
     mean = te.compute((6, 8), lambda i, j: te.sum(te.exp(X[i, k] - peak[i]) / total[i] * A[k, j], k), name="mean")
     parts = [te.placeholder((2, 8), name=name) for name in ("real", "imaginary")]
     transform = topi.dft(*parts)
-    return [te.create_schedule(op) for op in (D, scan, packed, [B, twice], square, mean, transform)]
+    image, weights = te.placeholder((1, 2, 4, 4), name="image"), te.placeholder((2, 2, 3, 3), name="weights")
+    blurred = topi.nn.conv2d(image, weights, padding=1, algorithm="auto")
+    return [te.create_schedule(op) for op in (D, scan, packed, [B, twice], square, mean, transform, blurred)]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.owner.__name__}.{row.name}")
