@@ -168,12 +168,15 @@ def _loaded_section(library: ctypes.CDLL, metadata: Metadata) -> bytes:
         address = _base_address(library, metadata) + metadata.address
     except NotALibrary:
         return b""
-    with open("/proc/self/mem", "rb") as memory:  # reading there cannot crash where nothing is mapped
-        try:
-            memory.seek(address)
-            return memory.read(len(metadata.raw))
-        except OSError:
-            return b""
+    try:
+        with open("/proc/self/mem", "rb") as memory:  # reading there cannot crash where nothing is mapped
+            try:
+                memory.seek(address)
+                return memory.read(len(metadata.raw))
+            except OSError:
+                return b""
+    except OSError:  # a system without it: the loader has mapped what the file says
+        return ctypes.string_at(address, len(metadata.raw))
 
 
 class _SymbolInfo(ctypes.Structure):

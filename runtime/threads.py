@@ -90,7 +90,8 @@ def _make_pool() -> _Threads:
     with suppress(OSError):  # kernels before 4.14; forks by Python are seen below all the same
         page.madvise(_WIPE_ON_FORK)
     state = ThreadState.from_buffer(page)
-    os.register_at_fork(after_in_child=lambda: ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state)))
+    if hasattr(os, "register_at_fork"):  # else nothing forks
+        os.register_at_fork(after_in_child=lambda: ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state)))
     cpus, own = available_cpus(), _may_have_pool()
     openmp = _find_openmp(_loaded_libraries()) if own else _find_openmp(_all_libraries())
     if openmp is not None:
