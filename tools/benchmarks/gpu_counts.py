@@ -316,14 +316,15 @@ PUBLISHED = (
         Published(
             "H100",
             "sm_90a",
-            "attention, 8 x 16 heads of 2048 x 128, float16",
-            _attention(128, 2048, 128),
-            4.0 * 128 * 2048 * 2048 * 128,
+            f"attention, {batch} x 16 heads of {length} x 128, float16",
+            _attention(16 * batch, length, 128),
+            4.0 * 16 * batch * length * length * 128,
             by,
             rate,
             _FLASH,
         )
-        for by, rate in (("Triton", 433.7), ("FlashAttention-3", 565.5))
+        for batch, length, triton, third in ((8, 2048, 433.7, 565.5), (4, 4096, 458.4, 590.2), (1, 16384, 476.8, 620.7))
+        for by, rate in (("Triton", triton), ("FlashAttention-3", third))
     ),
 )
 """Facts of others, on machines of theirs."""
