@@ -147,11 +147,12 @@ def domain_axes(axis: IterVar) -> set[IterVar]:
 
 
 def row_steps(load: ProducerLoad) -> dict[IterVar, int]:
-    """Elements between neighbouring values of each axis that moves a load within one row of its tensor alone."""
+    """Elements between neighbouring values of each axis that moves a load within one row of its tensor alone, where no clamp holds
+    it: loops are cut where clamps begin (ir/passes/common/loop_partition.py)."""
     if not load.indices:
         return {}
     *outer, last = load.indices
-    row = dimension(last)
+    row = dimension(strip_clamps(last))
     busy = {axis for index in outer for axis in find_axes(index)}
     busy.update(axis for part, _ in row.rest for axis in find_axes(part))
     return {axis: step for axis, step in row.steps.items() if axis not in busy}
@@ -179,8 +180,9 @@ def tensor_bytes(tensor: Tensor, unknown: int = 1) -> int:
 
 
 def load_access(load: ProducerLoad) -> Access:
-    """The element that a load reads, for analyses of footprints."""
-    return Access(load.producer, tuple(load.indices), numeric_shape(load.producer))
+    """The element that a load reads, for analyses of footprints: of clamped indices the one before, since loops are cut where
+    clamps begin."""
+    return Access(load.producer, tuple(map(strip_clamps, load.indices)), numeric_shape(load.producer))
 
 
 def store_access(tensor: Tensor, axes: Sequence[Expr]) -> Access:

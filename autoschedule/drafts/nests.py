@@ -22,7 +22,7 @@ from ...schedule.model.inlining import find_inlined
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads, inline
 from ...te.tensor import Tensor
-from ..accesses import numeric_shape
+from ..accesses import numeric_shape, strip_clamps
 from ..cost.bodies import Load
 from ..cost.instructions import list_work
 from ..loop_nest import Nest
@@ -158,7 +158,9 @@ class Nests:
         )
 
         def make() -> Access:
-            indices: Sequence[Expr] = load.indices
+            indices: Sequence[Expr] = [
+                strip_clamps(index) for index in load.indices
+            ]  # loops are cut where clamps begin
             shape: Sequence[int] = (
                 box
                 if isinstance(box, tuple)

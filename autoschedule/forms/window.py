@@ -13,7 +13,7 @@ from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..accesses import dimension, dimensions, domain_axes, find_axes, load_axes, op_loads, source, strip_clamps
+from ..accesses import dimension, domain_axes, find_axes, load_axes, op_loads, source, strip_clamps
 from ..operations import fixed_extent, size_of
 from .convolution import match_convolution
 
@@ -61,7 +61,7 @@ def is_window(op: Operation) -> bool:
 def is_sliding(op: Operation, axis: IterVar) -> bool:
     """Return whether an axis is added to one of the other kind in some index. Reduce axes that are not, as channels, make an
     operation more than a window."""
-    sums = [each.steps for load in op_loads(op) for each in dimensions(load)]
+    sums = [dimension(strip_clamps(index)).steps for load in op_loads(op) for index in load.indices]
     return any(axis in steps and any(other.kind != axis.kind for other in steps) for steps in sums)
 
 

@@ -17,6 +17,7 @@ from ...ir.structural import structural_key
 from ...ir.visit import children, rebuild
 from .emitter import ExprEmitter, Place
 from .facts import split_constant
+from .picked_lanes import PickedLanes, picked_lanes
 from .types import llvm_type, mangle_type, memory_type, shuffle_mask
 from .windows import find_window, window_vectors
 
@@ -51,6 +52,9 @@ def load(em: ExprEmitter, buffer: Buffer, index: Expr, predicate: Expr | None) -
             ),
             dtype,
         )
+    picked = picked_lanes(index, predicate)
+    if picked is not None:
+        return _pick_lanes(em, buffer, picked, dtype)
     window = find_window(em, buffer, index, masked=mask is not None)
     if window is not None:
         return window_vectors(
@@ -342,6 +346,15 @@ def _strided_load(em: ExprEmitter, buffer: Buffer, base: Expr, stride: int, dtyp
         mask = [m if m < 2 * lanes else 0 for m in mask]
         result = em.f.op(f"shufflevector {kind} {result}, {kind} {piece}, {shuffle_mask(mask)}")
     return result
+
+
+def _pick_lanes(em: ExprEmitter, buffer: Buffer, picked: PickedLanes, dtype: DType) -> str:
+    """Neighbours in one piece, of which lanes are."""
+    pointer, alignment = _address(em, buffer, picked.base, 0, inbounds=True)
+    kind = f"<{picked.count} x {memory_type(dtype.element)}>"
+    read = em.f.read(f"load {kind}, ptr {pointer}, align {alignment}")
+    chosen = em.f.op(f"shufflevector {kind} {read}, {kind} zeroinitializer, {shuffle_mask(picked.lanes)}")
+    return _load_bool(em, chosen, dtype)
 
 
 def _gather(em: ExprEmitter, buffer: Buffer, index: Expr, dtype: DType, mask: str | None) -> str:

@@ -115,12 +115,15 @@ class _Bound:
 # Finding where to cut
 
 
-def find_cut(loop: For, masked_lanes: int = 0) -> Cut | None:
-    """Find the iteration at which to cut `loop`, or None. masked_lanes: as of loop_partition."""
+def find_cut(loop: For, masked_lanes: int = 0, places: bool = False) -> Cut | None:
+    """Find the iteration at which to cut `loop`, or None. masked_lanes: as of loop_partition. places: only for guards that choose
+    what lanes read."""
     one_vector = (
         loop.kind is LoopKind.VECTORIZED and isinstance(loop.extent, IntImm) and loop.extent.value <= masked_lanes
     )
-    guards = (guard for guard in _guards(loop) if guard.place or not one_vector)
+    guards = (
+        guard for guard in _guards(loop) if guard.place and (guard.lanes or not places) or not (one_vector or places)
+    )
     found = ((guard, guard_bound(guard.condition, loop.var, guard.inner)) for guard in guards)
     bounds = [_Bound(guard, where) for guard, where in found if where is not None]
     if not bounds:
@@ -243,7 +246,7 @@ class _Partitioner(Rewriter):
             return self.generic(node)
         cut = find_cut(node, self.masked_lanes)
         if cut is None:
-            pieces = None if self.masked_lanes else self._partition_by_digit(node)
+            pieces = self._partition_by_digit(node)
         else:
             pieces = self._branches(node, cut) if node.kind is LoopKind.PARALLEL else self._sequence(node, cut)
         return self.generic(node) if pieces is None else pieces
@@ -303,23 +306,27 @@ class _Partitioner(Rewriter):
         return replace(loop, body=If(inside, main, rest))
 
     def _partition_by_digit(self, loop: For) -> Stmt | None:
-        """A loop that several were fused into, by where it is in one of them: in its last panel of columns, or in another. Not for
-        machines that mask lanes at no cost."""
+        """A loop that several were fused into, by where it is in one of them: in its first or last panel of columns, or in another.
+        On machines that mask lanes at no cost only where lanes would be gathered."""
         for digit, extent in _digits(loop):
             place = Var(loop.var.name, digit.dtype)
             body = _InPlaceOf(digit, place).visit(loop.body)
             whole = For(
                 place, const(0, digit.dtype), const(extent, digit.dtype), LoopKind.UNROLLED, body
             )  # bounds are known
-            cut = find_cut(whole, self.masked_lanes)
+            cut = find_cut(whole, self.masked_lanes, places=bool(self.masked_lanes))
             if cut is None or not isinstance(cut.low, IntImm) or not isinstance(cut.high, IntImm):
                 continue
+            low, high = cut.low.value, cut.high.value
+            ends = [(0, low), (high, extent)]
+            ends = [(first, end) for first, end in ends if first < end]
             main = self._body(_Prover({place: digit}, cut.guards).visit(body), self.copies // 2)
-            rest = self._body(fresh_copy(body, {place: digit} | _only_other(whole, cut)), self.copies // 2)
-            begun = GE(digit, cut.low) if cut.low.value else TRUE
-            return replace(
-                loop, body=If(fold(And, begun, LT(digit, cut.high) if cut.high.value < extent else TRUE), main, rest)
-            )
+            for first, end in reversed(ends):
+                value = const(first, digit.dtype) if end - first == 1 else digit
+                rest = self._body(fresh_copy(body, {place: value}), self.copies // 2 // len(ends))
+                begun = GE(digit, const(end, digit.dtype)) if not first else LT(digit, const(first, digit.dtype))
+                main = If(begun, main, rest)
+            return replace(loop, body=main)
         return None
 
 
