@@ -369,7 +369,7 @@ ROWS: dict[
 """What declares it, its peers and shapes, at about these extents; and peers that have no such function."""
 
 
-def named(draw: Draw, name: str) -> Case:
+def draw_row(draw: Draw, name: str) -> Case:
     """A program of the table."""
     make, n, m, without = ROWS[name]
     declare, in_library, shapes = make(draw.near(n), draw.near(m) if m else 0)
@@ -381,5 +381,5 @@ def draw_cases(seed: int) -> Sequence[Case]:
     return [
         *(contraction(Draw(seed, text), text) for text in FURTHER_CONTRACTIONS),
         *(einsum(Draw(seed, name), name) for name in EINSUMS),
-        *(named(Draw(seed, name), name) for name in ROWS),
+        *(draw_row(Draw(seed, name), name) for name in ROWS),
     ]

@@ -74,7 +74,7 @@ def declare(case: Case, heads: int = 2) -> tuple[list[te.Tensor], te.Tensor]:
     return inputs, te.compute(y.shape, lambda h, i, e: y[h, i, e] / total[h, i], "Z")
 
 
-def expected(case: Case, arrays: list[np.ndarray]) -> np.ndarray:
+def values_of_numpy(case: Case, arrays: list[np.ndarray]) -> np.ndarray:
     q, k, v = (
         (each.swapaxes(1, 2) if turned else each).astype("float64")
         for each, turned in zip(arrays, case.turned, strict=False)
@@ -93,7 +93,7 @@ def run(case: Case, s: Any, args: list[te.Tensor], target: str) -> float:
     arrays = [rng.standard_normal([int(str(n)) for n in each.shape]).astype(case.dtype) for each in args[:-1]]
     out = np.empty([int(str(n)) for n in args[-1].shape], case.dtype)
     tw.build(s, args, target)(*arrays, out)
-    return float(abs(out - expected(case, arrays)).max())
+    return float(abs(out - values_of_numpy(case, arrays)).max())
 
 
 def test_scores_of_attention_in_te_stay_in_a_cache_unless_sums_keep_their_order() -> None:

@@ -32,7 +32,7 @@ def test_clamped_lanes_are_picked_of_neighbours() -> None:
     assert left is not None and (left.count, left.lanes) == (1, (0, 0, 0, 1, 1, 1, 1, 1)), "what is left out is 0"
 
 
-def test_lanes_that_data_places_or_that_lie_far_apart_are_gathered() -> None:
+def test_other_lanes_are_gathered() -> None:
     far = Add(all_lanes(BASE, 4), Ramp(const(0, "int32"), const(9, "int32"), 4))
     assert picked_lanes(far, None) is None
     assert picked_lanes(Max(Ramp(BASE, const(1, "int32"), 4), all_lanes(0, 4)), None) is None
@@ -41,7 +41,7 @@ def test_lanes_that_data_places_or_that_lie_far_apart_are_gathered() -> None:
 
 @pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
 @pytest.mark.parametrize("case", range(drawn.count(4, 300)))
-def test_windows_over_clamped_rows_have_the_values_of_numpy(case: int, target: str) -> None:
+def test_windows_of_clamped_rows_have_the_values_of_numpy(case: int, target: str) -> None:
     rng = drawn.rng("clamped windows", case)
     rows, columns, reach = (
         int(rng.choice([1, 3, 8])),
@@ -60,7 +60,7 @@ def test_windows_over_clamped_rows_have_the_values_of_numpy(case: int, target: s
     assert np.array_equal(b, wanted), (rows, columns, reach, dtype)
 
 
-def test_the_inside_of_a_clamped_row_is_read_as_it_lies() -> None:
+def test_clamped_rows_are_read_as_they_lie() -> None:
     data = te.placeholder((64, 1000), "uint8", "A")
     clamped, k = te.clamped(data), te.reduce_axis((0, 11), "k")
     most = te.compute((64, 1000), lambda i, j: te.max(clamped[i, j + k - 5], axis=k), "most")
