@@ -30,7 +30,7 @@ PARTICIPLES = frozenset(
     "spoken stood struck taken taught thought told torn understood won worn written".split()
 )
 # Past participles that are also verbs or nouns in their own right.
-VERBS_TOO = frozenset("bound cut put read set split".split())
+VERBS_TOO = frozenset("bound cut put read set split apply multiply reply supply".split())
 
 QUESTION = re.compile(
     r"(?:(?:Tell|Say|Show)s? )?(?:What|Whether|Where|How|Which|Who|Those|That|When|Why)\b", re.IGNORECASE
@@ -76,7 +76,9 @@ def name_faults(name: str) -> Iterator[str]:
     if parts[0] in PREPOSITIONS or parts[-1] in PREPOSITIONS:
         yield f"{name} begins or ends with a preposition"
     if len(parts) == 1 and (
-        bare in ADVERBS or bare in PARTICIPLES - VERBS_TOO or (bare.endswith(("ed", "ly")) and len(bare) > 4)
+        bare in ADVERBS
+        or bare in PARTICIPLES - VERBS_TOO
+        or (bare.endswith(("ed", "ly")) and len(bare) > 4 and bare not in VERBS_TOO)
     ):
         yield f"{name} is a bare participle or adverb"
     for word, term in BANNED.items():
