@@ -36,6 +36,7 @@ from .cost.estimate import Estimate
 from .drafts.draft import Draft, Drafts, Undrafted
 from .drafts.nests import nest_of_draft
 from .forms.rows import match_rows
+from .loop_nest import scale_bodies
 from .operations import is_expensive, is_plain, weight
 from .pieces import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile
 from .plan import Candidate, Chooser, Decision, cheapest
@@ -95,17 +96,23 @@ class Group:
         return times
 
     def draft(
-        self, apply: Callable[[Group], None], drafts: Drafts, lines: Lines, outputs: Sequence[Operation] | None = None
+        self,
+        apply: Callable[[Group], None],
+        drafts: Drafts,
+        lines: Lines,
+        outputs: Sequence[Operation] | None = None,
+        by_llvm: float = 1.0,
     ) -> Estimate:
         """The time of a candidate, which `apply` schedules, from its loop nest. drafts, lines: what the candidates of a choice
-        share. outputs: the operations that it stores, if not the group's. Of a candidate that has no draft, forever: any other
-        is taken."""
+        share. outputs: the operations that it stores, if not the group's. by_llvm: the part of its instructions that LLVM
+        leaves. Of a candidate that has no draft, forever: any other is taken."""
         draft = Draft(self.s, drafts)
         try:
             apply(replace(self, s=cast(Schedule, draft), decisions=[]))
             for op in (self.output,) if outputs is None else outputs:
                 draft[op].touched = True
-            return estimate(nest_of_draft(draft, self.machine), self.machine, lines)
+            nest = nest_of_draft(draft, self.machine)
+            return estimate(nest if by_llvm == 1.0 else scale_bodies(nest, by_llvm), self.machine, lines)
         except Undrafted:
             return Estimate((("not estimated", inf),))
 

@@ -8,12 +8,12 @@ A generator of candidates builds one for each; cost/ tells its time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir.analysis.footprint import Access
 from ..ir.expr import Var
 
-__all__ = ["Body", "Nest", "nest_loops"]
+__all__ = ["Body", "Nest", "nest_loops", "scale_bodies"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,3 +50,14 @@ def nest_loops(parts: Sequence[Nest | Body], loops: Sequence[tuple[Var, int]], p
     if len(inside) == 1 and isinstance(inside[0], Nest):
         return inside[0]
     return Nest(None, 1, inside)
+
+
+def scale_bodies(nest: Nest, factor: float) -> Nest:
+    """Multiply the instructions of all bodies."""
+    body = tuple(
+        scale_bodies(part, factor)
+        if isinstance(part, Nest)
+        else replace(part, instructions={name: factor * many for name, many in part.instructions.items()})
+        for part in nest.body
+    )
+    return replace(nest, body=body)

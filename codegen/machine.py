@@ -3,15 +3,15 @@
 A row (machines/) says what a class of processors has in common, in cycles of one core and whole vectors; what is sustained from a
 level of the caches and from memory is about two thirds of what the manuals name as the peak. A row for the cores of one design is
 taken where the name of the processor says so, or else that of the features. Sizes of caches and the number of cores are those that
-the target says (-l1=32K -l2=1M -l3=0 -cores=4), else on the machine that the code is made on the machine's own; and what
+the target says (-l1=32K -l2=1M -l3=0 -cores=4), else those of the machine that the code is made on, where that is it; and what
 `tilewright doctor --calibrate` measured takes the place of what a row only supposes (calibration.py).
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 from ..runtime.threads import available_cpus
 from .calibration import Calibration, read_calibration
@@ -32,6 +32,8 @@ __all__ = [
     "register_tiles",
 ]
 
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+"""The folder in which Linux describes the caches of a core, level by level."""
 MACHINES = (
     *x86.ROWS,
     *arm.ROWS,
@@ -75,7 +77,7 @@ def _row(target: Target) -> Machine:
         row = replace(row, name="sve" if target_has(target, "sve") else "neon")
     row = replace(row, vector_bytes=max(row.vector_bytes, target.sve_bits // 8, target.rvv_bits // 8))
     if not (target.cpu or target.triple):
-        row = replace(row, l1=_cache(1, row.l1), l2=_cache(2, row.l2), l3=_cache(3, row.l3), cores=available_cpus())
+        row = replace(row, l1=_cache(1, row.l1), l2=_cache(2, row.l2), cores=available_cpus())
     told = {f"l{level}": target.cache_bytes(level) for level in (1, 2, 3)} | {"cores": target.cores or None}
     return replace(row, **{name: value for name, value in told.items() if value is not None})
 
@@ -92,10 +94,16 @@ def _fits(row: Machine, target: Target) -> bool:
 
 
 def _cache(level: int, otherwise: int) -> int:
-    """The bytes of this machine's data cache, or of what is usual where the system does not say."""
-    name = f"SC_LEVEL{level}_{'DCACHE' if level == 1 else 'CACHE'}_SIZE"
-    size = os.sysconf(name) if name in os.sysconf_names else 0
-    return size if size > 0 else otherwise
+    """Return the bytes of a core's own data cache as the kernel tells them; `otherwise` where it does not. A cache that
+    cores share is told whole, of which a virtual machine has a part that nobody tells."""
+    for entry in sorted(CACHES.glob("index*")):
+        try:
+            kind, of, size = ((entry / name).read_text().strip() for name in ("type", "level", "size"))
+        except OSError:
+            continue
+        if of == str(level) and kind in ("Data", "Unified") and size.endswith("K") and size[:-1].isdigit():
+            return int(size[:-1]) * KIB
+    return otherwise
 
 
 # Register tiles

@@ -68,6 +68,8 @@ __all__ = [
 
 NEAR = 4
 """Elements apart up to which vectors are loaded whole."""
+ALONE = 16
+"""Bytes of the vectors whose division takes as long as a single element's (Fog's tables: Haswell 7 cycles, 14 for 32 bytes)."""
 SQUARE = 4
 """Vectors from which on lanes that lie apart are loaded as rows and turned."""
 
@@ -201,7 +203,7 @@ def count_instructions(
             if axis in own:
                 each *= trips
         for name in work.classes:
-            count[name] += each
+            count[name] += each if lanes or name not in ("div", "sqrt") else ceil(each * ALONE / machine.vector_bytes)
     return count
 
 

@@ -20,7 +20,6 @@ few for that, lanes are places of a row, and weights are broadcast. The sizes ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +28,13 @@ from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..cost.cpu import estimate
-from ..cost.estimate import pad_estimate
+from ..cost.cpu import Lines
+from ..cost.estimate import Estimate, pad_estimate
+from ..drafts.draft import Drafts
 from ..forms.convolution import Convolution, Layout, match_convolution
 from ..operations import is_known
 from ..plan import Candidate
 from .contraction import least_of
-from .conv_nest import ConvNests
 from .conv_plan import TURNS, USUAL, Layer, Plan, Tile, by_channels, column_tile, plans
 from .injective import worth_threads
 
@@ -64,45 +63,36 @@ def convolution(group: Group, otherwise: Callable[[], None]) -> bool:
     if found.groups > 1 and layer.outputs % layer.lanes > 0 and layer.outputs > layer.lanes:
         return False  # lanes end within a group
     whole = layer.as_row if found.layout.channels == 1 and found.weights is not found.image else layer
-    ways: list[Candidate] = []
+    ways: list[tuple[str, Callable[[Group], None]]] = []
     if found.layout.channels != 1 or found.groups == 1 or layer.outputs % layer.lanes == 0:
         ways += [
-            Candidate(str(way), partial(_by_channels, group, found, whole, way)) for way in plans(whole, group.machine)
+            (str(way), partial(_by_channels, found=found, layer=whole, chosen=way))
+            for way in plans(whole, group.machine)
         ]
     if found.layout.channels == 1:
-        along = Candidate("lanes along rows", partial(_by_columns, group, found, layer))
+        along = "lanes along rows", partial(_by_columns, found=found, layer=layer)
         ways = [*ways, along] if by_channels(layer) else [along, *ways]
-    other = Candidate("as any reduction", otherwise)
     ragged = not layer.block and layer.groups == 1 and layer.outputs > layer.lanes and layer.outputs % layer.lanes > 0
-    group.choose(found.layout.rule, _timed(group, found, layer, whole, [*ways, other]) if ragged else [*ways, other])
+    times = _times(group, ways) if ragged else [None] * (len(ways) + 1)
+    candidates = [
+        Candidate(text, partial(apply, group), time) for (text, apply), time in zip(ways, times[:-1], strict=True)
+    ]
+    group.choose(found.layout.rule, [*candidates, Candidate("as any reduction", otherwise, times[-1])])
     return True
 
 
-def _timed(group: Group, found: Convolution, layer: Layer, whole: Layer, ways: Sequence[Candidate]) -> list[Candidate]:
-    """Ways with their times, of channels that end within a vector: each step of their sums is masked, and others may be better."""
+def _times(group: Group, ways: Sequence[tuple[str, Callable[[Group], None]]]) -> Sequence[Estimate | None]:
+    """The times of ways, and of any reduction, where channels end within a vector: each step of their sums is masked, and others
+    may be better."""
     time = least_of(group)
     if time is None:
-        return list(ways)
-    rows, channels = _nests(group, found, layer), _nests(group, found, whole)
-    times = {
-        str(way): pad_estimate(estimate(channels.by_channels(way), group.machine), WITHIN)
-        for way in plans(whole, group.machine)
-    }
-    times["lanes along rows"] = estimate(rows.by_columns(column_tile(layer, group.machine)), group.machine)
-    times["as any reduction"] = pad_estimate(time, COPIED)
-    return [replace(way, estimate=times[way.description]) for way in ways]
-
-
-def _nests(group: Group, found: Convolution, layer: Layer) -> ConvNests:
-    anchor = group.anchor
-    return ConvNests(
-        anchor,
-        found,
-        layer,
-        group.machine,
-        found.plain and not is_known(found.weights),
-        worth_threads((*anchor.axis, *anchor.reduce_axis)),
-    )
+        return [None] * (len(ways) + 1)
+    drafts, lines = Drafts(), Lines()
+    times = [(text, group.draft(apply, drafts, lines)) for text, apply in ways]
+    return [
+        *(time if text == "lanes along rows" else pad_estimate(time, WITHIN) for text, time in times),
+        pad_estimate(time, COPIED),
+    ]
 
 
 def _inline_heads(group: Group, found: Convolution) -> None:

@@ -26,10 +26,10 @@ from ..plan import Candidate
 from .cells import into_cells
 from .contraction import contraction
 from .conv import convolution
-from .in_order import are_short, rows_in_order
+from .in_order import are_few, are_short, rows_in_order
 from .injective import worth_threads
 from .reduce import reads_once, reduce
-from .sums import sums, time_of_sums
+from .sums import keep_loops, sums, time_of_sums
 from .tuples import tuples
 from .windows import time_of_images, window_ways
 
@@ -51,7 +51,9 @@ def reduction(group: Group) -> None:
     if into_cells(group):
         return
     if reads_once(group):
-        if not (are_short(group) and rows_in_order(group)):
+        if are_few(group):
+            keep_loops(group)
+        elif not (are_short(group) and rows_in_order(group)):
             reduce(group)
     elif not _windows(group) and not convolution(group, partial(_any_sums, group)):
         _any_sums(group)

@@ -20,6 +20,7 @@ from ..cost.instructions import instruction_classes
 from ..forms.rows import full_load
 from ..loops import fused
 from ..operations import fixed_extent
+from .declaration import calls_functions
 from .injective import worth_threads
 from .lanes import power_below
 from .transposes import MAX_TILE, WORD, read_across, turned_rows
@@ -27,11 +28,15 @@ from .transposes import MAX_TILE, WORD, read_across, turned_rows
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["are_short", "rows_in_order"]
+__all__ = ["are_few", "are_short", "rows_in_order"]
 
 VECTORS = 2
 """Vectors of rows: sums that do not wait for each other, and no more streams from memory than a processor follows. Rows that lie a
 multiple of a way of the first cache apart drive each other out: of these, one."""
+
+FEW = 4
+"""Terms of a row up to which elements are read one by one, if each takes one instruction (dot products of 3: 26 us, turned 47).
+Without masks, rows that are no whole vectors end in single elements: of those, up to twice as many (6: 73 us, turned 111)."""
 
 
 def are_short(group: Group) -> bool:
@@ -52,6 +57,22 @@ def are_short(group: Group) -> bool:
     ):  # the last elements of a row cost what others do; what is left is as much again for each bit that moves
         longest = longest * WORD // bits // (1 if reduction.sources[-1].dtype.is_float else 2)
     return 0 < fixed_extent(group.anchor.reduce_axis[0]) < longest
+
+
+def are_few(group: Group) -> bool:
+    """Return whether a row has so few terms, each added by one instruction, that turning rows takes longer than reading them one
+    by one."""
+    op = group.anchor
+    reduction = op.reduction
+    return (
+        reduction is not None
+        and not group.parts
+        and op.num_outputs == 1
+        and len(op.reduce_axis) == 1
+        and 0 < fixed_extent(op.reduce_axis[0]) <= (FEW if group.machine.masks else 2 * FEW - 1)
+        and sum(len(instruction_classes(node, group.machine)) for node in post_order(*reduction.combiner.result)) == 1
+        and not any(calls_functions(value) for value in op.values)
+    )
 
 
 def _bits(group: Group) -> int:

@@ -11,7 +11,7 @@ it, so that vectors run across rows; where there are few rows, their vectors are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,9 +23,14 @@ from ...schedule.model.inlining import expand_inlined
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
-from ..accesses import find_axes
+from ..accesses import find_axes, load_access
+from ..cost.cpu import Lines
+from ..cost.instructions import classify_access
+from ..drafts.draft import Drafts
 from ..operations import inlined_into, weight
 from ..plan import Candidate
+from ..structure import structure_key
+from .declaration import calls_functions, part_left_by_llvm, unroll_short_loops
 from .digits import digits_of
 from .lanes import length
 from .streams import streams, sweep_past_caches
@@ -82,7 +87,7 @@ def _ways(group: Group, op: Operation) -> list[Candidate]:
         ways = [*(_Loops(flat, usual, shared, run) for shared in (threads, not threads)), *ways]
     if _is_of_components(axes, value):
         ways = [*(_Loops(False, usual, shared, apart=True) for shared in (threads, not threads)), *ways]
-    loops = [Candidate(str(way), partial(_in_vectors, group, stage, way)) for way in ways]
+    loops = _candidates(group, op, ways, value, threads)
     crossing = crossing_of(group, op, loads) if op.num_outputs == 1 else None
     if crossing is not None:
         return [
@@ -90,6 +95,57 @@ def _ways(group: Group, op: Operation) -> list[Candidate]:
             *loops,
         ]
     return [Candidate("past the caches", partial(sweep_past_caches, stage)), *loops] if flat and streams(op) else loops
+
+
+def _candidates(group: Group, op: Operation, ways: Sequence[_Loops], value: Expr, threads: bool) -> list[Candidate]:
+    """The ways as candidates. Where vectors cross rows that are shorter than they are, or gather, the loops as declared are
+    one of them, and each has an estimate."""
+    stage = group.s[op]
+    short = op.num_outputs == 1 and not ways[0].flat and (_is_short(group, op) or _gathers(group, op, value))
+    if not short or calls_functions(value):
+        return [Candidate(str(way), partial(_in_vectors, stage, group, way)) for way in ways]
+    drafts, lines, form = Drafts(), Lines(), structure_key(value, op.axis)
+    left = part_left_by_llvm(value, op.axis[1:])
+
+    def candidate(text: str, key: object, apply: Callable[[Stage, Group], None], part: float = 1.0) -> Candidate:
+        times = group.times(
+            ("injective", form, key),
+            lambda: [group.draft(lambda own: apply(own.s[op], own), drafts, lines, [op], part)],
+        )
+        return Candidate(text, lambda: apply(stage, group), times[0])
+
+    return [
+        *(candidate(str(way), way, partial(_in_vectors, way=way)) for way in ways),
+        *(
+            candidate(
+                "as declared" + ("" if shared else ", one thread"), shared, partial(_keep_loops, threads=shared), left
+            )
+            for shared in (threads, not threads)
+        ),
+    ]
+
+
+def _is_short(group: Group, op: Operation) -> bool:
+    """Return whether the last axis is shorter than two vectors."""
+    lanes = group.machine.lanes(op.output(0).dtype.bits)
+    return len(op.axis) > 1 and 1 < (constant_extent(op.axis[-1]) or 0) < 2 * lanes
+
+
+def _gathers(group: Group, op: Operation, value: Expr) -> bool:
+    """Return whether lanes along the last axis lie evenly apart in what is read, too far for vectors."""
+    lane = op.axis[-1]
+    lanes = {lane: group.machine.lanes(op.output(0).dtype.bits)}
+    reads = list(map(load_access, collect_loads(value)))
+    return any(read.is_even(lane) and classify_access(read, lanes, group.machine)[0] == "gather" for read in reads)
+
+
+def _keep_loops(stage: Stage, group: Group, threads: bool) -> None:
+    """Keep the declared loops, the first ones shared among threads and short ones written out."""
+    del group
+    first, *others = stage.op.axis
+    axes = [first, *unroll_short_loops(stage, others)]
+    if threads:
+        stage.parallel(stage.fuse(*axes) if len(axes) > 1 else axes[0])
 
 
 @dataclass(frozen=True)
@@ -111,7 +167,7 @@ class _Loops:
         )
 
 
-def _in_vectors(group: Group, stage: Stage, way: _Loops) -> None:
+def _in_vectors(stage: Stage, group: Group, way: _Loops) -> None:
     axes = list(stage.op.axis)
     if way.run:
         axes[-1:] = stage.split(axes[-1], factor=way.run)

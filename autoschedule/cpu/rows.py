@@ -31,6 +31,7 @@ from ..forms.rows import RowChain, match_rows
 from ..loops import fused
 from ..operations import elements, fixed_extent, inlined_into, is_expensive, weight
 from ..plan import Candidate
+from .declaration import MOST_BODIES, calls_functions, unroll_short_loops
 from .injective import sweep, worth_threads
 from .lanes import across_lanes, length, with_lane_last
 from .reduce import add_rows, layout_of, reduce, too_few_rows
@@ -102,6 +103,9 @@ def rows(group: Group) -> None:
 def _ways(whole: _Rows, reduction: Operation) -> list[Candidate]:
     """The ways to compute a chain, the usual one first."""
     apart = Candidate("each reduction by itself", partial(_one_by_one, whole))
+    if _is_short(whole, reduction):
+        written_out = Candidate("rows written out", partial(_write_rows_out, whole))
+        return [written_out, Candidate("a row at a time", partial(_side_by_side, whole)), apart]
     if not reduction.axis:  # one number: there are neither rows nor columns to take side by side
         return [apart]
     if whole.chain.along:
@@ -155,6 +159,33 @@ def _one_by_one(whole: _Rows) -> None:
 
 
 # Rows side by side
+
+
+def _is_short(whole: _Rows, reduction: Operation) -> bool:
+    """Return whether a row is shorter than a vector and takes no functions: of such rows LLVM puts several into vectors."""
+    ops = (*whole.group.parts, whole.group.anchor)
+    return (
+        bool(whole.chain.along and reduction.axis)
+        and (whole.extent or MOST_BODIES) < whole.group.machine.lanes(whole.bits)
+        and not any(calls_functions(value) for op in ops for value in op.values)
+    )
+
+
+def _write_rows_out(whole: _Rows) -> None:
+    _inline_the_rest(whole)
+    group, s = whole.group, whole.group.s
+    stage, own = s[group.output], group.anchor
+    inside = whole.inside(group.output) if own in whole.chain.inside else []
+    kept = [axis for axis in stage.op.axis if axis not in inside]
+    stage.reorder(*kept, *inside)
+    row = fused(stage, kept)
+    if _worth(whole):
+        stage.parallel(row)
+    parts = [*whole.parts, *([own] if own is not group.output and own.reduction is not None else [])]
+    for part in parts:
+        s[part].compute_at(stage, row)
+        unroll_short_loops(s[part], [*(whole.inside(part) if part in whole.stored else ()), *s[part].op.reduce_axis])
+    unroll_short_loops(stage, [*inside, *stage.op.reduce_axis])
 
 
 def _side_by_side(whole: _Rows) -> None:

@@ -36,6 +36,7 @@ from ..loops import fused
 from ..operations import inlined_into
 from ..plan import Candidate
 from ..structure import structure_key
+from .declaration import calls_functions, part_left_by_llvm, unroll_short_loops
 from .fusion import axes_shared, computed_again
 from .injective import worth_threads
 from .lanes import halves, length, power_below
@@ -45,10 +46,8 @@ from .sum_plan import WORSE, SumPlan, Terms, best_plan, cost_of, plans, terms_of
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["sums", "sums_of_a_step", "time_of_sums"]
+__all__ = ["keep_loops", "sums", "sums_of_a_step", "time_of_sums"]
 
-MOST_BODIES = 32
-"""Multiply-adds that are written out in a loop: more take longer to compile, and run no faster."""
 GAIN = 0.9
 """What a tile has to cost at most of what plain lanes cost: the estimate is no better than that."""
 MOST_WAYS, MOST_COPIED = 24, 12
@@ -137,7 +136,7 @@ def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidat
 def _apply(group: Group, plan: SumPlan | None) -> None:
     """Schedule the sums as planned, or leave their loops as they were declared."""
     if plan is None:
-        _leave(group)
+        keep_loops(group)
     elif plan.lane[0].kind == "reduce":
         _across_lanes(group, plan)
     else:
@@ -148,38 +147,31 @@ def _is_short(group: Group) -> bool:
     """Return whether the loops as declared may be as quick as vectors: their innermost one is shorter than two of these."""
     op = group.s[group.anchor].op
     lanes = group.machine.lanes(op.output(0).dtype.bits)
-    return not group.parts and not group.held and (constant_extent(op.reduce_axis[-1]) or 2 * lanes) < 2 * lanes
+    short = (constant_extent(op.reduce_axis[-1]) or 2 * lanes) < 2 * lanes
+    return short and not group.parts and not group.held and not calls_functions(expand_inlined(group.s[op]))
 
 
-def _leave(group: Group) -> None:
+def keep_loops(group: Group) -> None:
     """Keep the declared loops, the first of them shared among threads and short ones written out; sums are computed where they are
     read."""
     s, anchor, stage = group.s, group.anchor, group.s[group.output]
     loops = _in_parallel(group, stage, list(stage.op.axis), {}) if stage.op.axis else []
     inside = list(s[anchor].op.reduce_axis) if anchor is group.output else []
+    left = [*loops[:1], *unroll_short_loops(stage, [*loops[1:], *inside])]
     if anchor is not group.output and loops:
-        s[anchor].compute_at(stage, loops[-1])
-        _write_out(s[anchor], s[anchor].op.reduce_axis, 1)
-    else:
-        _write_out(stage, [*loops[1:], *inside], 1)
-
-
-def _write_out(stage: Stage, loops: Sequence[IterVar], bodies: int) -> None:
-    """Write out the innermost of these loops, as far as their bodies together are few."""
-    for axis in reversed(loops):
-        bodies *= constant_extent(axis) or MOST_BODIES + 1
-        if bodies > MOST_BODIES:
-            break
-        stage.unroll(axis)
+        s[anchor].compute_at(stage, left[-1])
+        row = s[anchor].op.axis[len(s[anchor].op.axis) - (len(loops) - len(left)) :]
+        unroll_short_loops(s[anchor], [*row, *s[anchor].op.reduce_axis])
 
 
 def _estimates(group: Group, terms: Terms, plans: Sequence[SumPlan | None]) -> Sequence[Estimate]:
     """The times of plans, with what their copies take."""
     op, drafts, lines = group.s[group.anchor].op, Drafts(), Lines()
-    form = structure_key(expand_inlined(group.s[op]), op.axis)
+    value = expand_inlined(group.s[op])
+    form = structure_key(value, op.axis)
     numbers = {axis: at for at, axis in enumerate((*terms.axis, *terms.reduce_axis))}
     places = {id(load): at for at, load in enumerate(terms.loads)}
-    times: list[Estimate] = []
+    left, times = part_left_by_llvm(value), list[Estimate]()
     for plan in plans:
         key = plan and (
             tuple(numbers[axis] for axis in plan.lane),
@@ -188,7 +180,10 @@ def _estimates(group: Group, terms: Terms, plans: Sequence[SumPlan | None]) -> S
             tuple(places[id(load)] for load in plan.packed),
         )
         times += group.times(
-            ("sums", form, key), lambda plan=plan: [group.draft(lambda own: _apply(own, plan), drafts, lines)]
+            ("sums", form, key),
+            lambda plan=plan: [
+                group.draft(lambda own: _apply(own, plan), drafts, lines, by_llvm=1.0 if plan is not None else left)
+            ],
         )
     return times
 
@@ -449,5 +444,5 @@ def _sum_up(stage: Stage, sizes: Mapping[int, int], lanes: int, whole: Container
     stage.reorder(*outer, *reduced, *tile, lane)
     for axis in tile:
         stage.unroll(axis)
-    _write_out(stage, reduced, prod(sizes.values()))
+    unroll_short_loops(stage, reduced, prod(sizes.values()))
     stage.vectorize(lane)

@@ -103,11 +103,17 @@ class DraftStage:
 
     # Loops
 
-    def split(self, axis: IterVar, factor: int | None = None, **others: Any) -> tuple[IterVar, IterVar]:
-        """Split a loop into steps of `factor` iterations."""
+    def split(
+        self, axis: IterVar, factor: int | None = None, nparts: int | None = None, **others: Any
+    ) -> tuple[IterVar, IterVar]:
+        """Split a loop into steps of `factor` iterations, or into `nparts` of them."""
+        if nparts is not None and factor is None:
+            factor = max(-(-extent_in_numbers(axis) // nparts), 1)
         if factor is None or others:
-            raise Undrafted("split by anything but a factor")
-        outer, inner = (IterVar(f"{axis.name}.{side}", axis.dtype, None, axis.kind) for side in ("outer", "inner"))
+            raise Undrafted("split by anything but a factor or a number of parts")
+        whole = extent_in_numbers(axis)
+        outer = IterVar(f"{axis.name}.outer", axis.dtype, _range(-(-whole // factor)), axis.kind)
+        inner = IterVar(f"{axis.name}.inner", axis.dtype, _range(min(factor, whole)), axis.kind)
         self.parts[outer], self.parts[inner] = Part((axis,), factor), Part((axis,), factor, True)
         self.became[axis] = inner
         at = self._place(axis)
@@ -119,7 +125,8 @@ class DraftStage:
         if len(axes) == 1:
             return axes[0]
         kind = "reduce" if any(axis.kind == "reduce" for axis in axes) else "data"
-        fused = IterVar(".".join(axis.name for axis in axes), axes[0].dtype, None, kind)
+        count = prod(map(extent_in_numbers, axes))
+        fused = IterVar(".".join(axis.name for axis in axes), axes[0].dtype, _range(count), kind)
         self.parts[fused] = Part(axes)
         places = [self._place(axis) for axis in axes]
         self.leaf_iter_vars[places[0]] = fused
@@ -148,6 +155,11 @@ class DraftStage:
     def pragma(self, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
         """Do nothing: pragmas change how code is made, which estimates do not see."""
         del pragma_type, pragma_value
+        self._place(axis)
+
+    def prefetch(self, tensor: Tensor, axis: IterVar, offset: int, **others: Any) -> None:
+        """Do nothing: what is asked for ahead is read all the same."""
+        del tensor, offset, others
         self._place(axis)
 
     def _annotate(self, axis: IterVar, kind: str) -> None:
@@ -260,18 +272,21 @@ class Draft:
         outputs = [tensor] if isinstance(tensor, Tensor) else list(tensor)
         stage = self[outputs[0]]
         op = stage.op.as_compute
-        if len(outputs) > 1 or stage.parts or stage.layout is not None or op is None:
-            raise Undrafted("a cache of several outputs, or of loops that are scheduled")
+        if len(outputs) > 1 or stage.layout is not None or op is None:
+            raise Undrafted("a cache of several outputs, or in another layout")
 
         def make() -> tuple[ComputeOp, ComputeOp]:
             cache = ComputeOp(name=f"{op.name}.{scope}", axis=op.axis, body=op.body)
             return cache, replace(op, body=(ProducerLoad(cache.output(0), op.axis),))
 
         cache, copy = self.shared.once(("cache_write", id(op)), op, make)
-        stage.op, stage.reduced = copy, ()
-        stage.leaf_iter_vars = list(op.axis)
-        self.by_op[copy] = stage
         made = self._add(cache, scope)
+        if stage.parts:  # the loops are those of the cache, as its axes
+            made.leaf_iter_vars, made.parts, made.became = stage.leaf_iter_vars, stage.parts, stage.became
+            made.op = self.move_op(made, [leaf for leaf in made.leaf_iter_vars if leaf.kind != "reduce"])
+            stage.parts, stage.became = {}, {}
+        stage.op, stage.reduced, stage.leaf_iter_vars = copy, (), list(op.axis)
+        self.by_op[copy] = stage
         return made.op.output(0) if isinstance(tensor, Tensor) else [made.op.output(0)]
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Iterable[Any], reindex: bool = False) -> Tensor:

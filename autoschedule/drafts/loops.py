@@ -26,6 +26,8 @@ class StageLoops:
         self.summed = self.value.own is not None
         self.narrow: dict[IterVar, Digits] = {}
         self.begin = self.find_body()
+        if not self.summed:
+            self.value = nests.specialize(self.value, self.find_written_axes())
         reduce = [at for at in range(self.begin) if self.reduces(self.leaves[at])]
         data = [at for at in range(self.begin) if not self.reduces(self.leaves[at])]
         self.last_data = data[-1] + 1 if data else 0
@@ -38,6 +40,14 @@ class StageLoops:
                 break
             begin -= 1
         return begin
+
+    def find_written_axes(self) -> list[IterVar]:
+        """The declared axes all of whose values are written out."""
+        return [
+            leaf
+            for leaf in self.leaves[self.begin :]
+            if self.stage.kinds.get(leaf) == "unroll" and leaf not in self.stage.parts and leaf in self.stage.own
+        ]
 
     def reduces(self, leaf: IterVar) -> bool:
         return self.summed and leaf.kind == "reduce"

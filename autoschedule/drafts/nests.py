@@ -11,18 +11,23 @@ reads, and its memory is taken again by the next iteration, so that it never hol
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
+from itertools import product
+from math import prod
 
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access, count_values
+from ...ir.arith import simplify
 from ...ir.combine import combine_values
-from ...ir.expr import Expr, FloorDiv, FloorMod, IterVar, ProducerLoad, Reduce, Var
+from ...ir.expr import Expr, FloorDiv, FloorMod, IfThenElse, IterVar, ProducerLoad, Reduce, Select, Var
+from ...ir.ops import const
 from ...ir.structural import structural_key
-from ...ir.visit import substitute
+from ...ir.visit import post_order, substitute
 from ...schedule.model.inlining import find_inlined
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads, inline
 from ...te.tensor import Tensor
-from ..accesses import numeric_shape, strip_clamps
+from ..accesses import find_axes, numeric_shape, strip_clamps
 from ..cost.bodies import Load
 from ..cost.instructions import list_work
 from ..loop_nest import Nest
@@ -32,6 +37,9 @@ from .frames import Frame, Parts, Value, find_fastest, is_register, parse_width
 from .stages import StageNest
 
 __all__ = ["Nests", "nest_of_draft"]
+
+MOST_WRITTEN = 16
+"""Iterations of written-out loops up to which the value of each is looked at by itself."""
 
 
 def nest_of_draft(draft: Draft, machine: Machine) -> Nest:
@@ -111,6 +119,24 @@ class Nests:
             return Value(tuple(values), loads, tuple(list_work(values, self.machine)), owns)
 
         return self.draft.shared.once(key, (stage.op, *(each.op for each in inlined)), make)
+
+    def specialize(self, value: Value, leaves: Sequence[IterVar]) -> Value:
+        """A value for each iteration of loops that are written out, where these decide which elements it reads: then each is read
+        once for all of them, and conditions on them are settled."""
+        told = [leaf for leaf in leaves if any(map(partial(_distinguishes, leaf), value.values))]
+        if not told or prod(map(extent_in_numbers, told)) > MOST_WRITTEN:
+            return value
+
+        def make() -> Value:
+            values: list[Expr] = []
+            for places in product(*(range(extent_in_numbers(leaf)) for leaf in told)):
+                numbers: dict[Var, Expr] = {
+                    leaf: const(place, leaf.dtype) for leaf, place in zip(told, places, strict=True)
+                }
+                values += [simplify(substitute(each, numbers)) for each in value.values]
+            return Value(tuple(values), tuple(collect_loads(*values)), tuple(list_work(values, self.machine)))
+
+        return self.draft.shared.once(("written out", id(value), *map(id, told)), (value, told), make)
 
     # Accesses
 
@@ -225,6 +251,17 @@ class Nests:
         return self.draft.shared.once(
             ("written", id(read)), read, lambda: Access(read.array, read.indices, read.shape, stored=True)
         )
+
+
+def _distinguishes(leaf: IterVar, value: Expr) -> bool:
+    """Return whether a condition, a quotient or a remainder of an axis decides what a value reads."""
+    return any(
+        isinstance(node, (Select, IfThenElse))
+        and leaf in find_axes(node.condition)
+        or isinstance(node, (FloorDiv, FloorMod))
+        and leaf in find_axes(node)
+        for node in post_order(value)
+    )
 
 
 def _is_ready(stage: DraftStage) -> bool:

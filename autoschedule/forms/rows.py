@@ -73,13 +73,13 @@ def match_rows(
     places = _members(last, space, place, free, readers or {})
     whole = space.long()
     parts = tuple(sorted((op for op in places if op is not last), key=place.__getitem__))
-    if not _share(last, parts):
-        return None, visited
     inside = {
         op: tuple(axis for axis, at in zip(op.axis, along, strict=True) if at in space.inside)
         for op, along in places.items()
         if op.reduction is None and whole.issubset(along)
     }
+    if not _share([*parts, last] if last in inside or last.reduction is not None else parts, last):
+        return None, visited
     return RowChain(parts, inside, max(whole, default=-1) in space.inside), visited
 
 
@@ -178,11 +178,12 @@ def _members(
     return members
 
 
-def _share(last: Operation, parts: Sequence[Operation]) -> bool:
-    """Return whether two reductions of a chain, or one and the last operation, read the same, so that caching a row pays."""
+def _share(ops: Sequence[Operation], last: Operation) -> bool:
+    """Return whether two reductions among the operations of a chain, or one and the last operation where that is for each
+    element of a row, read the same, so that caching a row pays."""
     sources: dict[Operation, set[Operation]] = {}
     seen: set[Operation] = set()
-    for op in (*parts, last):
+    for op in ops:
         above = [tensor.op for tensor in op.input_tensors]
         read = {source for producer in above for source in sources.get(producer, {producer})}
         if op.reduction is None and op is not last:

@@ -116,6 +116,35 @@ def test_the_last_vectors_of_an_axis_are_as_many_as_there_are(columns: int) -> N
     assert times(nest_of_draft(draft, AVX2), "add") == 7 * 9 * -(-columns // 8)
 
 
+def test_a_cache_has_the_loops_that_were_split_before_it() -> None:
+    """Tiles of 4 x 16 in registers: the same multiplications and stores, whenever the cache is made."""
+    for order in ("split first", "cached first"):
+        draft, out = drafted(contracted(24, 64, 20))
+        stage = draft[out]
+        i, j = stage.op.axis
+        if order == "split first":
+            parts = (*stage.split(i, factor=4), *stage.split(j, nparts=4))
+            stage.reorder(parts[0], parts[2], parts[1], parts[3])
+            cache = draft[draft.cache_write(out, "local")]
+            rows, columns, row, lane = cache.op.axis
+            i, j = stage.op.axis
+        else:
+            cache = draft[draft.cache_write(out, "local")]
+            row, lane = cache.op.axis
+        rows, inner = stage.split(i, factor=4)
+        columns, wide = stage.split(j, factor=16)
+        stage.reorder(rows, columns, inner, wide)
+        stage.unroll(inner)
+        stage.vectorize(wide)
+        cache.compute_at(stage, columns)
+        cache.reorder(*cache.op.reduce_axis, row, lane)
+        cache.unroll(row)
+        cache.vectorize(lane)
+        nest = nest_of_draft(draft, AVX2)
+        assert times(nest, "mul") + times(nest, "fma") == 24 * 64 // 8 * 60, order
+        assert times(nest, "store") == 24 * 64 // 8, order
+
+
 def test_what_is_computed_at_a_loop_is_the_box_that_it_reads() -> None:
     a = te.placeholder((66, 66), name="a")
     image = te.compute((66, 66), lambda y, x: a[y, x] * 2.0, name="image")
@@ -162,7 +191,7 @@ def stage_loops(nest: Nest) -> list[tuple[object, int]]:
 def test_what_drafts_do_not_know_is_refused() -> None:
     draft, out = drafted(maxima(7, 8, 9))
     with pytest.raises(Undrafted, match="split by anything but a factor"):
-        draft[out].split(out.op.axis[0], nparts=2)
+        draft[out].split(out.op.axis[0])
     i, _ = draft[out].split(out.op.axis[0], factor=2)
     with pytest.raises(Undrafted, match="loops that are scheduled"):
         draft[out].transform_layout(lambda i, j: [j, i])
@@ -177,7 +206,7 @@ def test_candidates_without_a_draft_are_taken_where_there_are_no_others() -> Non
     target = Target.parse("llvm -mcpu=haswell")
     group = Group(s, op, op, (), target, AVX2)
     times = [
-        group.draft(lambda own: own.s[op].prefetch(op.output(0), op.axis[0], 1), Drafts(), Lines()),
+        group.draft(lambda own: own.s[op].rolling_buffer(), Drafts(), Lines()),
         group.draft(lambda own: own.s[op].unroll(op.axis[1]), Drafts(), Lines()),
     ]
     assert soonest(times) == 1 and soonest(times[:1]) == 0

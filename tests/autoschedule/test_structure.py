@@ -70,7 +70,7 @@ def contracted(name: str) -> Any:
 def test_equal_pieces_are_estimated_once(monkeypatch: pytest.MonkeyPatch, piece: Any) -> None:
     calls: list[int] = []
     draft = Group.draft
-    monkeypatch.setattr(Group, "draft", lambda *args: calls.append(1) or draft(*args))
+    monkeypatch.setattr(Group, "draft", lambda *args, **more: calls.append(1) or draft(*args, **more))
     (one,) = tw.autoschedule.schedule([piece("C")]).plan
     once = len(calls)
     assert once > 1

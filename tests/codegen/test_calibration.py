@@ -11,6 +11,7 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autotune.task import Task
+from tilewright.codegen import machine as codegen_machine
 from tilewright.codegen.calibration import MEASURES, Calibration, calibration_file, keep, machine_text, read_calibration
 from tilewright.codegen.errors import BadCalibration, UnknownTargetOption
 from tilewright.codegen.machine import find_machine
@@ -163,3 +164,26 @@ def test_a_file_that_is_named_has_to_be_there(tmp_path: Path, monkeypatch: pytes
 def test_calibrations_are_kept_or_none() -> None:
     with pytest.raises(UnknownTargetOption, match="unknown calibration 'fast'"):
         tw.build(product(), calibration="fast")  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def test_caches_of_this_machine_are_those_that_the_kernel_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at, (kind, level, size) in enumerate(
+        (("Data", 1, "20K"), ("Instruction", 1, "64K"), ("Unified", 2, "777K"), ("Unified", 3, "480M"))
+    ):
+        entry = tmp_path / f"index{at}"
+        entry.mkdir()
+        for name, text in (("type", kind), ("level", level), ("size", size)):
+            (entry / name).write_text(f"{text}\n")
+    monkeypatch.setattr(codegen_machine, "CACHES", tmp_path)
+    codegen_machine._row.cache_clear()
+    try:
+        here = find_machine(Target.parse("llvm -uncalibrated"))
+        assert (here.l1, here.l2) == (20 << 10, 777 << 10)
+        monkeypatch.setattr(codegen_machine, "CACHES", tmp_path / "nothing")
+        codegen_machine._row.cache_clear()
+        usual = find_machine(Target.parse("llvm -uncalibrated"))
+        assert usual.l2 != here.l2 and usual.l3 == here.l3
+    finally:
+        codegen_machine._row.cache_clear()

@@ -1,0 +1,52 @@
+"""Loops that stay as they were declared, as a candidate: LLVM makes vectors of some that ours would gather for.
+
+for i in parallel:
+    c[i, 0] = a[i, 1] * b[i, 2] - a[i, 2] * b[i, 1];    c[i, 1] = ...;    c[i, 2] = ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.combine import FUSED
+from ...ir.expr import Call, Expr, IfThenElse, IterVar, Node, ProducerLoad, Select
+from ...ir.visit import post_order
+from ...schedule import Stage
+from ...te.shape import constant_extent
+from ..accesses import find_axes
+from ..cost.instructions import instruction_class
+
+__all__ = ["MOST_BODIES", "calls_functions", "part_left_by_llvm", "unroll_short_loops"]
+
+MOST_BODIES = 32
+"""Bodies, multiply-adds of a sum, that are written out at most: more take longer to compile, and run no faster."""
+BY_LLVM = 0.5
+"""The part of the time of elements one by one that LLVM's vectors take, as measured of loops over rows of 3 (poses, cross
+products, lookups by bytes: 0.3 to 0.55)."""
+
+
+def unroll_short_loops(stage: Stage, loops: Sequence[IterVar], bodies: int = 1) -> list[IterVar]:
+    """Write out the innermost of these loops, as far as their bodies together are few. Returns those that stay loops."""
+    left = list(loops)
+    while left and (bodies := bodies * (constant_extent(left[-1]) or MOST_BODIES + 1)) <= MOST_BODIES:
+        stage.unroll(left.pop())
+    return left
+
+
+def calls_functions(value: Expr) -> bool:
+    """Return whether a value takes functions such as exp, of which LLVM makes no vectors."""
+    return any(instruction_class(node) == "call" for node in post_order(value))
+
+
+def part_left_by_llvm(value: Expr, inner: Sequence[IterVar] = ()) -> float:
+    """Return the part of the instructions on elements that are left where LLVM makes vectors of a loop: of sums, products
+    and quotients alone, or conditions on `inner`, the short axes, that are settled when these are written out."""
+    return BY_LLVM if all(_is_plain(node, inner) for node in post_order(value)) else 1.0
+
+
+def _is_plain(node: Node, inner: Sequence[IterVar]) -> bool:
+    if isinstance(node, (Select, IfThenElse)):
+        return find_axes(node.condition).issubset(inner) and not any(
+            isinstance(each, ProducerLoad) for each in post_order(node.condition)
+        )
+    return not isinstance(node, Call) or node.name in FUSED
