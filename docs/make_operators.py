@@ -1,4 +1,4 @@
-"""Write docs/operators.md, the page of operators, from the rows of topi: `python docs/make_operators.py`."""
+"""Write docs/operator-table.md, the page of operators, from the rows of topi: `python docs/make_operators.py`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tilewright.topi.row import MANY, REQUIRED, Operator, load_rows
 
-PAGE = Path(__file__).parent / "operators.md"
+PAGE = Path(__file__).parent / "operator-table.md"
 
-HEAD = """# Operators
+HEAD = """# Table of operators
 
 Written by docs/make_operators.py from the rows of topi (`topi/row.py`), which graphs, gradients, importers, the fuzzer and tests read.
 Inputs are tensors, in order; attributes have their defaults behind them, and those without must be given. Fusion: *elementwise*

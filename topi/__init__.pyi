@@ -7,7 +7,6 @@ import numpy as np
 from ..te import Expr, Tensor
 from . import image as image, nn as nn, random as random, vision as vision
 from ..driver.schedule import schedule as schedule
-from .alternatives import offer as offer
 from .arrangement import (
     adv_index as adv_index,
     collapse_sum as collapse_sum,

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from ..te.tensor import Tensor
 
-__all__ = ["offer"]
-
 
 def offer(result: Tensor, **ways: Callable[[], Tensor]) -> Tensor:
     """Return `result` with other declarations of it by their names, as `s.redeclare` takes them: made only where one is taken, of the

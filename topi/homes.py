@@ -8,7 +8,6 @@ __all__ = ["HOMES", "ROWS"]
 
 HOMES: Mapping[str, Mapping[str, str]] = {
     "topi": {
-        "offer": "alternatives",
         "adv_index": "arrangement",
         "collapse_sum": "arrangement",
         "expand_like": "arrangement",

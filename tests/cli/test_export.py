@@ -60,7 +60,7 @@ def test_what_cannot_be_exported_is_said_in_a_line(
 ) -> None:
     for source in (f"{program}:nothing", "nowhere.py:f", "kernels.py"):
         assert main(["export", source, str(tmp_path / "libx.so")]) == 2
-        assert "it is given as FILE.py:FUNCTION" in " ".join(capsys.readouterr().err.split())
+        assert "is given as FILE.py:FUNCTION" in " ".join(capsys.readouterr().err.split())
     assert main(["export", f"{program}:halve", str(tmp_path / "libx.exe")]) == 1
     assert "TW0701" in capsys.readouterr().err
     assert main(["export", f"{program}:halve", str(tmp_path / "libx.so"), "--tuned", "misspelt.sqlite"]) == 1

@@ -321,7 +321,7 @@ def test_a_library_of_several_kernels_has_their_functions(tmp_path: Path) -> Non
     assert (tmp_path / "both.c").exists() and manifest.exists() and "shifted_error" in header.read_text()
     library = ctypes.CDLL(str(place))
     given, out = np.ones(3, "float32"), np.empty(3, "float32")
-    assert library.shift(ctypes.c_void_p(given.ctypes.data), ctypes.c_void_p(out.ctypes.data)) == 0
+    assert library.shifted(ctypes.c_void_p(given.ctypes.data), ctypes.c_void_p(out.ctypes.data)) == 0
     assert out.tolist() == [1, 2, 3]
     with pytest.raises(tw.ExportError, match="cannot export to"):
         module.export(tmp_path / "libboth.a")
