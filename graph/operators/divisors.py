@@ -42,7 +42,7 @@ def _gcd(x: Any, y: Any) -> Any:
     first, second = topi.broadcast_to(x, shape), topi.broadcast_to(y, shape)
 
     def size(value: Any) -> Any:
-        return te.max(value, -value) if str(x.dtype)[0] == "i" else value
+        return cast("Any", te.max(value, -value)) if str(x.dtype)[0] == "i" else value
 
     zero = te.const(0, x.dtype)
 
