@@ -33,7 +33,7 @@ Item = TypeVar("Item")
 
 
 def plan_of(s: Schedule) -> Plan:
-    """What rules chose for a schedule. What they did not estimate is estimated here, from the loops as they are now; and what these
+    """The choices of rules for a schedule. What they did not estimate is estimated here, from the loops as they are now; and what these
     leave of a GPU is said."""
     rows: tuple[Decision, ...] = s.decisions
     if all(row.estimate is not None and row.gpu is None for row in rows):
@@ -120,7 +120,7 @@ def _parts(
     lanes: Mapping[Var, int],
     around: Work | None,
 ) -> Iterator[Nest | Body]:
-    """What stands for a loop or a statement. written_out, lanes: the loops of the body that it is in; around: the loop of which
+    """Return the nest or body of a loop or a statement. written_out, lanes: the loops of the body that it is in; around: the loop of which
     that is one iteration."""
     if isinstance(item, Statement):
         yield from _body(item, machine, written_out, lanes, around)
@@ -145,7 +145,7 @@ def _parts(
 
 
 def _is_body(work: Work) -> bool:
-    """Whether all loops inside are written out or lanes."""
+    """Return whether all loops inside are written out or lanes."""
     kinds = {inner.loop.kind for inner in work.nested() if inner.loop is not None}
     return kinds <= {LoopKind.UNROLLED, LoopKind.VECTORIZED}
 
@@ -196,7 +196,7 @@ def _body(
 
 
 def _is_kept(array: Array) -> bool:
-    """Whether an array lies in registers."""
+    """Return whether an array lies in registers."""
     return isinstance(array, Buffer) and array.scope == "local"
 
 

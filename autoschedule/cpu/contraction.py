@@ -122,7 +122,7 @@ def _contraction_in_digits(group: Group, time: Callable[[], Estimate | None]) ->
 
 
 def _time_of(ways: Sequence[Candidate]) -> Estimate:
-    """That of the first, which takes least."""
+    """The time of the first, the least of all."""
     assert ways[0].estimate is not None
     return ways[0].estimate
 
@@ -174,7 +174,7 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
 
 
 def _soonest_first(rows: Sequence[_Timed]) -> list[_Timed]:
-    """What takes least at the head of the others, those by what they take at least."""
+    """Put the one that takes least at the head of the others, those by what they take at least."""
     if not rows:
         return []
     first = soonest([time for time, *_ in rows])
@@ -182,7 +182,7 @@ def _soonest_first(rows: Sequence[_Timed]) -> list[_Timed]:
 
 
 def _least(whole: Contraction, machine: Machine) -> Estimate:
-    """What no schedule takes less than."""
+    """A time that no schedule falls below."""
     terms = prod(map(size_of, (whole.outer, whole.rows, whole.columns, whole.summed)))
     vectors = terms / machine.lanes(whole.b.dtype.bits) / machine.instructions.fma.rate / machine.cores
     return Estimate((("fma throughput", vectors / machine.clock / 1e9),))
@@ -300,14 +300,14 @@ def _panels(
 
 
 def lies_along(found: Contraction) -> bool:
-    """Whether the elements of a row lie side by side, in the order in which they are summed up, and rows behind each other."""
+    """Return whether the elements of a row lie side by side, in the order in which they are summed up, and rows behind each other."""
     indices = found.a.indices
     last = len(found.summed) + (len(found.rows) if len(found.rows) > 1 else 0)
     return indices[len(indices) - last :] == (*(found.rows if len(found.rows) > 1 else ()), *found.summed)
 
 
 def read_in_place(found: Contraction, way: Plan) -> bool:
-    """Whether rows are read where they lie; those of a tensor that is read by columns too are not."""
+    """Return whether rows are read where they lie; those of a tensor that is read by columns too are not."""
     return (
         found.a.producer is not found.b.producer
         and found.a not in found.guarded
@@ -323,7 +323,7 @@ def read_in_place(found: Contraction, way: Plan) -> bool:
 
 
 def copied_how(load: ProducerLoad, along: Sequence[IterVar], summed: Sequence[IterVar], width: int, lanes: int) -> str:
-    """How `width` neighbours `along` these axes come into a panel: "beside" each other as they lie, most of them in one row, or a
+    """Return the way of `width` neighbours `along` these axes into a panel: "beside" each other as they lie, most of them in one row, or a
     few elements apart; "turned", loaded along the sum and turned in registers; or "apart", one by one."""
     inner = tuple(axis for axis in along if axis in load_axes(load))
     if (
@@ -336,7 +336,7 @@ def copied_how(load: ProducerLoad, along: Sequence[IterVar], summed: Sequence[It
 
 
 def _is_near(load: ProducerLoad, axis: IterVar) -> bool:
-    """Whether neighbours along an axis lie in one row, few enough elements apart for vectors of which lanes are picked."""
+    """Return whether neighbours along an axis lie in one row, few enough elements apart for vectors of which lanes are picked."""
     return 1 <= row_steps(load).get(axis, 0) <= NEAR
 
 

@@ -193,7 +193,7 @@ def _in_vectors(stage: Stage, group: Group, way: _Loops) -> None:
 
 
 def _is_of_components(axes: Sequence[IterVar], value: Expr) -> bool:
-    """Whether the last of several axes has few values and a condition tells them apart: each is an expression of its own, of
+    """Return whether the last of several axes has few values and a condition tells them apart: each is an expression of its own, of
     which all would be computed for each lane."""
     return (
         len(axes) > 1
@@ -215,7 +215,7 @@ def _first_of_vectors(axes: Sequence[IterVar], lanes: int) -> int:
 
 
 def _is_flat(op: Operation, value: Expr) -> bool:
-    """Whether the element at some place depends, of elements that differ with the place, on those at that place alone."""
+    """Return whether the element at some place depends, of elements that differ with the place, on those at that place alone."""
     stack: list[object] = [value]
     seen: set[int] = set()
     while stack:
@@ -235,6 +235,6 @@ def _is_flat(op: Operation, value: Expr) -> bool:
 
 
 def worth_threads(axes: Sequence[IterVar], operators: int = 1) -> bool:
-    """Whether loops over these axes are long enough to wake threads for; where that is not known, they are."""
+    """Return whether loops over these axes are long enough to wake threads for; where that is not known, they are."""
     size = length(axes)
     return size is None or size * operators >= SMALL

@@ -189,7 +189,7 @@ def _estimates(group: Group, terms: Terms, plans: Sequence[SumPlan | None]) -> S
 
 
 def _plans(group: Group, terms: Terms, number: int | None = None) -> list[SumPlan]:
-    """How the anchor of a group may be summed, with what is inlined into it now: the cheapest first, `number` of them at most."""
+    """The plans of the anchor of a group with what is inlined into it now: the cheapest first, `number` of them at most."""
     if any(constant_extent(axis) == 0 for axis in (*terms.axis, *terms.reduce_axis)):
         return []
     if group.parts:
@@ -212,7 +212,7 @@ def _movable(group: Group) -> set[Tensor]:
 
 
 def _terms(group: Group, op: Operation) -> Terms | None:
-    """What a term of a reduction takes with the expressions of all that is inlined into it."""
+    """Return the work of a term of a reduction with the expressions of all that is inlined into it."""
     now = group.s[op].op
     return terms_of(expand_inlined(group.s[now]), now.axis) if now.reduction is not None else None
 

@@ -123,7 +123,7 @@ def _guarded_axes(group: Group, sums: Sequence[Operation], images: Sequence[Oper
 
 
 def _plans(group: Group, sums: Sequence[Operation], images: Sequence[Operation], guarded: set[int]) -> list[WindowPlan]:
-    """Those worth looking at: along axes that windows slide along, where there are such beside the lanes'. Where guards ask for an
+    """The plans worth estimating: along axes that windows slide along, where there are such beside the lanes'. Where guards ask for an
     axis that is one of several that make up tasks, they would stay around every tap: such are left out, unless all are."""
     taps, axes = max(map(taps_of, sums)), group.s[group.output].op.axis
     held = [True] if any(weight(image) > CHEAP for image in images) else [False]
