@@ -30,7 +30,8 @@ def _link_package(root: Path, package: Path) -> None:
     """Make a folder of links to what lies in the root: one link to the root itself would be a circle for whoever copies it."""
     package.mkdir(parents=True, exist_ok=True)
     for old in package.iterdir():
-        old.unlink()
+        if old.is_symlink():  # bytecode of the modules at the root lies beside the links
+            old.unlink()
     for entry in root.iterdir():
         if not entry.name.startswith((".", "__pycache__")) and entry.name not in _NOT_OF_THE_PACKAGE:
             (package / entry.name).symlink_to(entry, target_is_directory=entry.is_dir())
