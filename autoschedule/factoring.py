@@ -1,6 +1,7 @@
-"""Sums of products of several factors, as trees of sums of two, where these cost less.
+"""Sums of products as others that cost less: of several factors as trees of sums of two, of several terms as a sum for each.
 
     C[i, j, k] = sum over a, b, c of G[a, b, c] * A[i, a] * B[j, b] * D[k, c]        (((G A) B) D), one axis summed at a time
+    C[i, j] = sum over k of A[i, k] * B[j, k] + B[i, k] * A[j, k]                    P[i, j] + P[j, i], P = A B'
 
 It is done before the graph is cut into groups, for every target: each of the sums is then scheduled like any other. Both ways
 are scheduled by themselves, their inputs being placeholders, and the sums of what their plans say are compared.
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
 
 from ..codegen.gpus import target_gpu
 from ..codegen.machine import Machine
@@ -17,6 +20,7 @@ from ..codegen.target import Target
 from ..ir.expr import Expr, Reduce
 from ..schedule import Schedule, Stage, create_schedule
 from ..schedule.model.inlining import expand_inlined
+from ..schedule.primitives.distribute import terms_of_sum
 from ..schedule.primitives.factor import factors_of_sum
 from ..te.compute import placeholder
 from ..te.operation import ComputeOp, Operation
@@ -37,6 +41,8 @@ TRIVIAL = 8
 SMALL = 4096
 """Multiply-adds of a sum that takes no time worth choosing about."""
 
+Change = Callable[[Schedule, Tensor], None]
+"""Applies a primitive to a sum."""
 Scheduler = Callable[[Schedule], Schedule]
 """Applies rules to a schedule that nobody has touched, without factoring."""
 
@@ -58,7 +64,7 @@ def factor_sums(
     """Factor the sums of a schedule that nobody has touched where that costs less, and tell what was decided. exact: none of which
     that is another order."""
     ask = _Ask(s, target, machine, chooser, scheduled)
-    decisions: list[Decision] = []
+    decisions = [] if exact else _distribute_sums(ask)
     for op in [stage.op for stage in s.stages if stage.op.reduction is not None]:
         if op.algorithm or exact and op.values[0].dtype.is_float:
             continue
@@ -119,19 +125,57 @@ def _name(factor: Expr) -> str:
 
 def _decide(ask: _Ask, stage: Stage, factoring: Factoring) -> Decision:
     """Take the cheaper way."""
-    s, op = ask.s, stage.op
-    tensor = op.output(0)
-    alone = make_standalone(stage)
+    return _choose(ask, stage, "factors", factoring.text, partial(_factor, factoring=factoring))
+
+
+def _distribute_sums(ask: _Ask) -> list[Decision]:
+    """Give each term of a sum a sum of its own where that costs less: terms that are products, which are rounded as they are."""
+    decisions: list[Decision] = []
+    for op in [stage.op for stage in ask.s.stages if stage.op.reduction is not None]:
+        if op.algorithm:
+            continue
+        with ask.s.attempt() as attempt:
+            _inline_products(ask.s[op])
+            decided = _distribute(ask, ask.s[op])
+        if decided is None or not decided.chosen:
+            ask.s.undo(attempt)
+        decisions += [decided] if decided is not None else []
+    return decisions
+
+
+def _distribute(ask: _Ask, stage: Stage) -> Decision | None:
+    """Decide about one sum; None where it has nothing to be told apart."""
+    terms = terms_of_sum(stage)
+    if terms is None or not all(len(term.inside) > 1 for term in terms):
+        return None
+    if len(terms) == 1 and not terms[0].divisors:  # factors leave a sum by being factored
+        return None
+    extents = map(fixed_extent, (*stage.op.axis, *stage.op.reduce_axis))
+    if prod(extents) < SMALL:
+        return None
+    return _choose(ask, stage, "terms", f"{len(terms)} sums", _distribute_terms)
+
+
+def _factor(s: Schedule, tensor: Tensor, factoring: Factoring) -> None:
+    s.factor(tensor, factoring.path)
+
+
+def _distribute_terms(s: Schedule, tensor: Tensor) -> None:
+    s.distribute(tensor)
+
+
+def _choose(ask: _Ask, stage: Stage, rule: str, description: str, change: Change) -> Decision:
+    """Leave a sum as it is declared, or change it, as estimates say."""
+    op = stage.op
+    alone, tensor = make_standalone(stage), op.output(0)
     candidates = [
         Candidate("as declared", lambda: None, estimate_alone(ask.scheduled, alone)),
-        Candidate(
-            factoring.text, lambda: _factor(s, tensor, factoring), estimate_alone(ask.scheduled, alone, factoring)
-        ),
+        Candidate(description, partial(change, ask.s, tensor), estimate_alone(ask.scheduled, alone, change)),
     ]
-    chosen = ask.chooser(f"factors of {op.name}", candidates)
+    chosen = ask.chooser(f"{rule} of {op.name}", candidates)
     candidates[chosen].apply()
     return Decision(
-        "factors",
+        rule,
         op.name,
         (),
         op,
@@ -144,10 +188,6 @@ def _decide(ask: _Ask, stage: Stage, factoring: Factoring) -> Decision:
     )
 
 
-def _factor(s: Schedule, tensor: Tensor, factoring: Factoring) -> None:
-    s.factor(tensor, factoring.path)
-
-
 def make_standalone(stage: Stage) -> ComputeOp:
     """The sum by itself: what it reads are placeholders."""
     op = stage.op.as_compute
@@ -158,11 +198,11 @@ def make_standalone(stage: Stage) -> ComputeOp:
     return replace(op, body=(redirect(value, given),))
 
 
-def estimate_alone(scheduled: Scheduler, op: Operation, factoring: Factoring | None = None) -> Estimate:
-    """The time of an operation by itself, factored or not, as its plan says. scheduled: applies the rules."""
+def estimate_alone(scheduled: Scheduler, op: Operation, change: Change | None = None) -> Estimate:
+    """The time of an operation by itself, changed first or not, as its plan says. scheduled: applies the rules."""
     s = create_schedule(op)
-    if factoring is not None:
-        _factor(s, op.output(0), factoring)
+    if change is not None:
+        change(s, op.output(0))
     rows = [row for row in scheduled(s).plan if row.rule != "siblings"]
     parts: dict[str, float] = {}
     for row in rows:

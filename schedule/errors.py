@@ -215,6 +215,12 @@ class BadFactors(ScheduleError):
     code = "TW0263"
 
 
+class BadTerms(ScheduleError):
+    """A sum whose terms are not to be summed apart, or have no condition by which any could be left out."""
+
+    code = "TW0266"
+
+
 class BadFourier(ScheduleError):
     """A tensor that is no Fourier transform, or factors that are not those of its length."""
 

@@ -512,6 +512,23 @@ class SchedulePrimitives:
         Raises BadGroup (TW0250), UnknownStage (TW0201).
         """
 
+    def distribute(self, tensor: Tensor) -> list[Tensor]:
+        """Compute a sum of several terms by one sum for each of them.
+
+            for i, j:  for k:                                      for i, j:  for k:            # distribute(C)
+              C[i, j] += A[i, k] * B[j, k] + B[i, k] * A[j, k]  →      C.product0[i, j] += A[i, k] * B[j, k]
+                                                                   for i, j:  C[i, j] = C.product0[i, j] + C.product0[j, i]
+
+        tensor: a te.sum of terms that are added or subtracted, or of one of which factors or divisors do not depend on what is summed
+        over, of constant extents, without where= and init=, of loops that are not scheduled yet; of floats, float32 or float64.
+        Factors and divisors that do not depend on it leave the sum. Terms that are the same once two axes of the tensor are exchanged
+        have one sum between them. Sums of whole numbers have the same bits; those of floats are added in another order.
+
+        Returns the tensors that are new, in the order in which they are computed.
+
+        Raises BadTerms (TW0266), UnknownStage (TW0201), WrongArgument (TW0222).
+        """
+
     def factor(self, tensor: Tensor, path: Sequence[tuple[int, int]]) -> list[Tensor]:
         """Compute a sum of products of several factors by sums of products of two.
 
@@ -615,6 +632,19 @@ class SchedulePrimitives:
         declared one in another order.
 
         Raises BadPhases (TW0262), UnknownStage (TW0201), WrongArgument (TW0222).
+        """
+
+    def predicate(self, tensor: Tensor, fused: bool = False) -> None:
+        """Let the condition of the terms of a sum decide what is added, in place of zeros.
+
+            for i:  for k:                                        for i:  for k:                     # predicate(C)
+              C[i] += A[i, k] * B[k] if k > i else 0       →        if k > i:  C[i] += A[i, k] * B[k]
+
+        tensor: a te.sum of te.if_then_else(condition, value, 0), or a select, without init=, of loops that are not scheduled yet.
+        Loops over what the condition bounds run over the iterations in which something is added. No bit of any result changes, unless
+        products are `fused`: taken up by the sum with one rounding, as those of a te.sum without a condition are.
+
+        Raises BadTerms (TW0266), UnknownStage (TW0201), WrongArgument (TW0222).
         """
 
     def redeclare(self, tensor: Tensor, name: str) -> list[Tensor]:

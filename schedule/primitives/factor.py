@@ -34,7 +34,7 @@ from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.schedule import Schedule
 from ..model.stage import Stage
 
-__all__ = ["factor", "factors_of_sum"]
+__all__ = ["Operand", "SumTree", "factor", "factors_of_sum", "plain_sum"]
 
 MOST = 16
 """Factors of one sum."""
@@ -62,8 +62,14 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 
 def factors_of_sum(stage: Stage) -> list[Expr] | None:
-    """The factors that each term of a sum is a product of, what is inlined being part of them; None where the sum has a condition
-    or begins with a value, is no sum of one tensor, or runs over axes of extents that are 0, not known, or depend on others."""
+    """The factors that each term of a sum is a product of, what is inlined being part of them; None where it is no plain sum."""
+    reduction = plain_sum(stage)
+    return None if reduction is None else product_factors(reduction.sources[0])
+
+
+def plain_sum(stage: Stage) -> Reduce | None:
+    """The sum of one tensor that a stage is, what is inlined being part of it; None where it has a condition or begins with a value, or
+    runs over axes of extents that are 0, not known, or depend on others."""
     op = stage.op.as_compute
     if op is None or op.calls_intrinsic or op.num_outputs > 1 or op.reduction is None:
         return None
@@ -78,7 +84,7 @@ def factors_of_sum(stage: Stage) -> list[Expr] | None:
         or not _is_wide(reduction)
     ):
         return None
-    return product_factors(reduction.sources[0])
+    return reduction
 
 
 def _is_wide(value: Expr) -> bool:
@@ -120,8 +126,8 @@ def factor(schedule: Schedule, tensor: Tensor, path: Sequence[tuple[int, int]]) 
     with schedule.compound("factor", tensor=tensor, path=pairs):
         op = stage.op.as_compute
         assert op is not None
-        tree = _Tree(op, cast(Reduce, expand_inlined(stage)))
-        whole = tree.build([_Operand(each, _find_axes(each)) for each in factors], pairs)
+        tree = SumTree(op, cast(Reduce, expand_inlined(stage)))
+        whole = tree.build([Operand(each, _find_axes(each)) for each in factors], pairs)
         reduced = {*whole.reduce_axis}
         gone = [axis for axis in op.reduce_axis if axis not in reduced]
         retire(schedule, gone, f"was an axis of {stage.name} until factor gave its sum to another stage{{at}}")
@@ -178,14 +184,14 @@ def _find_axes(value: Expr) -> tuple[IterVar, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Operand:
+class Operand:
     """A factor, or what several were made of: its value, and the axes of the sum that it depends on."""
 
     value: Expr
     axes: tuple[IterVar, ...]
 
 
-class _Tree:
+class SumTree:
     """The sums that one sum becomes. made: the operations beside the last."""
 
     def __init__(self, op: ComputeOp, reduction: Reduce) -> None:
@@ -193,7 +199,7 @@ class _Tree:
         self.data = set(op.axis)
         self.made: list[ComputeOp] = []
 
-    def build(self, operands: list[_Operand], pairs: Sequence[tuple[int, int]]) -> ComputeOp:
+    def build(self, operands: list[Operand], pairs: Sequence[tuple[int, int]]) -> ComputeOp:
         """The operation of the tensor after all steps."""
         everywhere = [axis for axis in self.reduction.axes if not any(axis in each.axes for each in operands)]
         for pair in pairs[:-1]:
@@ -207,21 +213,21 @@ class _Tree:
         value = Mul(first.value, second.value)
         return replace(self.op, tag="", algorithm="", attrs=dict[str, Any](), body=(self._sum(value, summed),))
 
-    def _product(self, first: _Operand, second: _Operand, others: Sequence[_Operand]) -> _Operand:
+    def _product(self, first: Operand, second: Operand, others: Sequence[Operand]) -> Operand:
         """The product of two, summed over what the others do not depend on."""
         first, second = self._summed_alone(first, [second, *others]), self._summed_alone(second, [first, *others])
         theirs = [*(axis for axis in first.axes if axis in second.axes), *first.axes, *second.axes]
-        return self._store(Mul(first.value, second.value), list(dict.fromkeys(theirs)), others)
+        return self.store(Mul(first.value, second.value), list(dict.fromkeys(theirs)), others)
 
-    def _summed_alone(self, operand: _Operand, others: Sequence[_Operand]) -> _Operand:
+    def _summed_alone(self, operand: Operand, others: Sequence[Operand]) -> Operand:
         """An operand after the sum over the axes that it alone depends on."""
         kept = self._keep(operand.axes, others)
-        return operand if len(kept) == len(operand.axes) else self._store(operand.value, operand.axes, others)
+        return operand if len(kept) == len(operand.axes) else self.store(operand.value, operand.axes, others)
 
-    def _keep(self, axes: Sequence[IterVar], others: Sequence[_Operand]) -> list[IterVar]:
+    def _keep(self, axes: Sequence[IterVar], others: Sequence[Operand]) -> list[IterVar]:
         return [axis for axis in axes if axis in self.data or any(axis in other.axes for other in others)]
 
-    def _store(self, value: Expr, axes: Sequence[IterVar], others: Sequence[_Operand]) -> _Operand:
+    def store(self, value: Expr, axes: Sequence[IterVar], others: Sequence[Operand]) -> Operand:
         """A stage for a value, summed over what the others do not depend on; what it is for those who read it."""
         kept = self._keep(axes, others)
         new: dict[Var, Expr] = {}
@@ -236,7 +242,7 @@ class _Tree:
         name = f"{self.op.name}.product{len(self.made)}"
         made = ComputeOp(name=name, tag="", attrs={}, source=self.op.source, axis=tuple(data), body=(body,))
         self.made.append(made)
-        return _Operand(ProducerLoad(made.output(0), tuple(axis - _begin(axis) for axis in kept)), tuple(kept))
+        return Operand(ProducerLoad(made.output(0), tuple(axis - _begin(axis) for axis in kept)), tuple(kept))
 
     def _sum(self, value: Expr, axes: tuple[IterVar, ...]) -> Expr:
         if not axes:

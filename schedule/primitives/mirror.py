@@ -33,7 +33,7 @@ from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.stage import Stage
 
-__all__ = ["is_symmetric", "mirror"]
+__all__ = ["extents_agree", "have_same_bits", "is_symmetric", "mirror"]
 
 MOST_NODES = 256
 """Of an expression that is compared with itself after the exchange."""
@@ -67,6 +67,11 @@ def _likeness(a: Expr, b: Expr) -> int:
     return int(direct == 1 and isinstance(a, Cast) and a.dtype.is_float and a.value.dtype.is_float)
 
 
+def have_same_bits(a: Expr, b: Expr) -> bool:
+    """Return whether two values have the same bits, as far as their expressions show, one NaN being like another."""
+    return _likeness(a, b) == 2
+
+
 def is_symmetric(stage: Stage, i: IterVar, j: IterVar) -> bool:
     """Return whether the elements of a stage have the same bits when two of its axes are exchanged, as far as its expression shows, with
     those of what it reads if need be."""
@@ -74,7 +79,7 @@ def is_symmetric(stage: Stage, i: IterVar, j: IterVar) -> bool:
     for _ in range(LOOKED_THROUGH):
         if sum(1 for _ in post_order(value)) > MOST_NODES:
             return False
-        if _likeness(value, substitute(value, exchange)) == 2:
+        if have_same_bits(value, substitute(value, exchange)):
             return True
         computed = [
             tensor
@@ -95,7 +100,7 @@ def _pairs(stage: Stage) -> Iterator[tuple[IterVar, IterVar]]:
     if op is not None and not _reason(stage):
         axes = [axis for axis in op.axis if axis.dom is not None]
         for at, i in enumerate(axes):
-            yield from ((i, j) for j in axes[at + 1 :] if _extents_agree(i, j) and is_symmetric(stage, i, j))
+            yield from ((i, j) for j in axes[at + 1 :] if extents_agree(i, j) and is_symmetric(stage, i, j))
 
 
 def _tries(stage: Stage) -> Iterator[Try]:
@@ -113,7 +118,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"mirror({stage.name}, {i.name}, {j.name})", lambda: stage.mirror(i, j)
 
 
-def _extents_agree(i: IterVar, j: IterVar) -> bool:
+def extents_agree(i: IterVar, j: IterVar) -> bool:
+    """Return whether two axes run over the same values."""
     return (
         i.dom is not None
         and j.dom is not None
@@ -214,7 +220,7 @@ def mirror(stage: Stage, axis: IterVar, other: IterVar) -> None:
     if reason is None and any(all(given is not each for each in stage.op.axis) for given in (axis, other)):
         names = " and ".join(str(getattr(given, "name", given))[:80] for given in (axis, other))
         reason = f"{names} are not two data axes of it", "s[C].mirror(*C.op.axis)"
-    if reason is None and (axis is other or not _extents_agree(axis, other)):
+    if reason is None and (axis is other or not extents_agree(axis, other)):
         reason = f"{axis.name} and {other.name} are not two axes of one extent", "mirror a square"
     if reason is None and stage.mirrored is not None:
         reason = "it is mirrored already", "mirror it once"

@@ -1,0 +1,129 @@
+"""Conditions of the terms of a sum that leave many out: a sum over a triangle takes the time of a triangle.
+
+    C[i, j] = sum over k of (A[k, i] * B[k, j] if k > i else 0)
+
+It is done before the graph is cut into groups, where comparisons of axes leave out a part of the terms: loops run over the others.
+Conditions on data are left as they are: they are histograms, which need none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from ..codegen.machine import Machine
+from ..ir.analysis.linear import linear, terms
+from ..ir.arith.linear import LinearForm
+from ..ir.dtype import INT32, INT64
+from ..ir.expr import GE, GT, LE, LT, And, Expr, IterVar
+from ..schedule import Schedule
+from ..schedule.primitives.predicate import conditional_sum
+from ..te.shape import constant_extent
+from ..te.tensor import Tensor
+from .cost.estimate import Estimate
+from .factoring import Scheduler, estimate_alone, make_standalone
+from .plan import Candidate, Chooser, Decision
+
+__all__ = ["predicate_sums", "share_left"]
+
+WORTHWHILE = 0.75
+"""Part of the terms that is left at most."""
+POINTS = 256
+"""Terms of which the condition is looked at."""
+
+
+def predicate_sums(
+    s: Schedule, machine: Machine, chooser: Chooser, exact: bool, scheduled: Scheduler
+) -> list[Decision]:
+    """Leave out terms of the sums of a schedule that nobody has touched where that costs less, and tell what was decided. exact: their
+    products are rounded before they are added, as declared."""
+    decisions: list[Decision] = []
+    for op in [stage.op for stage in s.stages]:
+        restricted = conditional_sum(s[op])
+        left = share_left(restricted.condition, (*op.axis, *restricted.axes)) if restricted is not None else 1.0
+        if left > WORTHWHILE:
+            continue
+        alone = make_standalone(s[op])
+        candidates = [
+            Candidate(
+                f"over {left:.0%} of the terms",
+                partial(_predicate, s, op.output(0), exact),
+                _scale(estimate_alone(scheduled, alone, partial(_predicate, exact=exact)), left),
+            ),
+            Candidate("as declared", lambda: None, estimate_alone(scheduled, alone)),
+        ]
+        chosen = chooser(f"condition of {op.name}", candidates)
+        candidates[chosen].apply()
+        described = tuple((each.description, each.estimate) for each in candidates)
+        decisions.append(
+            Decision("condition", op.name, (), op, machine, described, chosen, candidates[chosen].estimate)
+        )
+    return decisions
+
+
+def _predicate(s: Schedule, tensor: Tensor, exact: bool) -> None:
+    s.predicate(tensor, fused=not exact)
+
+
+def _scale(time: Estimate, by: float) -> Estimate:
+    """A part of a time."""
+    return Estimate(tuple((what, by * seconds) for what, seconds in time.parts))
+
+
+def share_left(condition: Expr, axes: Sequence[IterVar]) -> float:
+    """About which part of the points of these axes a condition leaves, which comparisons of sums of them bound; 1 where others decide,
+    or extents are not known."""
+    bounds = [_bound(part) for part in _parts(condition)]
+    extents = {axis: constant_extent(axis) for axis in axes}
+    known = {axis: extent for axis, extent in extents.items() if extent}
+    if len(known) < len(extents):
+        return 1.0
+    used = [bound for bound in bounds if bound is not None and all(axis in known for axis, _ in terms(bound))]
+    inside = sum(all(_value(bound, point) >= 0 for bound in used) for point in _points(known)) if used else POINTS
+    return inside / POINTS
+
+
+def _parts(condition: Expr) -> list[Expr]:
+    """The conditions that all hold where one does."""
+    parts, stack = list[Expr](), [condition]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, And):
+            stack += [node.b, node.a]
+        else:
+            parts.append(node)
+    return parts
+
+
+def _bound(condition: Expr) -> LinearForm | None:
+    """A sum that is not negative where a comparison holds."""
+    if not isinstance(condition, (LT, LE, GT, GE)) or condition.a.dtype not in (INT32, INT64):
+        return None
+    more, less = (condition.a, condition.b) if isinstance(condition, (GT, GE)) else (condition.b, condition.a)
+    form = linear(more).plus(linear(less), -1)
+    return form.plus(LinearForm({}, -1)) if isinstance(condition, (LT, GT)) else form
+
+
+def _points(extents: Mapping[IterVar, int]) -> list[dict[IterVar, int]]:
+    """Points that are spread evenly over a box: multiples of powers of a root, modulo 1 (Roberts 2018)."""
+    root = 1.5
+    for _ in range(32):  # of x ** (axes + 1) = x + 1
+        root = (1 + root) ** (1 / (len(extents) + 1))
+    steps = [root ** -(at + 1) for at in range(len(extents))]
+    return [
+        {
+            axis: int((at * step + 0.5) % 1 * extent) + _first(axis)
+            for step, (axis, extent) in zip(steps, extents.items(), strict=True)
+        }
+        for at in range(POINTS)
+    ]
+
+
+def _first(axis: IterVar) -> int:
+    """The least value of an axis, where it is known."""
+    begin = linear(axis.dom.begin) if axis.dom is not None else None
+    return begin.const if begin is not None and begin.is_const else 0
+
+
+def _value(form: LinearForm, point: Mapping[IterVar, int]) -> int:
+    return form.const + sum(by * value for axis, value in point.items() if (by := form.coefficient(axis)))
