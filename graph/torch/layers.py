@@ -10,8 +10,7 @@ import numpy as np
 from ..conversion import Refused, few, product, scaled_extent
 from ..types import Extent
 from .call import Call, aten
-from .movement import cut, repeated
-from .numbers import extent
+from .movement import repeated
 
 __all__ = ["batched", "many", "unbatched"]
 
@@ -148,65 +147,28 @@ def _pool(c: Call) -> str:
     "_adaptive_avg_pool3d.default",
 )
 def _adaptive_pool(c: Call) -> str:
-    """The whole of each dimension, equal windows, or windows that overlap: products with matrices."""
+    """The whole of each dimension, or windows."""
     rank = _pool_rank(c)
     value, wanted = c.tensor(), many(c.integers("output_size"), rank)
     first = c.rank(value) - rank
     if all(each == 1 for each in wanted):
         return c.emit("mean", value, axes=tuple(range(first, first + rank)), keepdims=True)
-    if not all(isinstance(size, int) for size in c.type(value).shape[first:]):
-        for at, each in enumerate(wanted):
-            value = pooled_windows(c, value, first + at, each, "mean")
-        return value
-    sizes = c.static(value, slice(first, None))
-    if all(size % each == 0 for size, each in zip(sizes, wanted, strict=True)):
-        kernel = tuple(size // each for size, each in zip(sizes, wanted, strict=True))
-        whole, single = batched(c, value, rank)
-        return unbatched(c, c.emit("avg_pool", whole, kernel=kernel, stride=kernel), single)
-    for at, (size, each) in enumerate(zip(sizes, wanted, strict=True)):
-        value = _averaged(c, value, first + at, size, each)
-    return value
+    return cover_windows(c, value, wanted, "avg")
 
 
-def pooled_windows(c: Call, value: str, axis: int, count: int, reduction: str) -> str:
-    """So many windows of an axis whose extent is not known, from i * size // count to the ceiling of (i + 1) * size / count, reduced one
-    by one."""
-    size = c.type(value).shape[axis]
-    if count > _MOST_WINDOWS:
-        raise Refused(f"it makes {count} windows of {size} elements: at most {_MOST_WINDOWS} of what is not known")
-    parts = [
-        c.emit(
-            reduction,
-            cut(
-                c,
-                value,
-                axis,
-                extent(f"{at} * ({size}) // {count}"),
-                extent(f"({at + 1} * ({size}) + {count - 1}) // {count}"),
-            ),
-            axes=(axis,),
-            keepdims=True,
-        )
-        for at in range(count)
-    ]
-    return parts[0] if count == 1 else c.emit("concat", *parts, axis=axis)
-
-
-_MOST_WINDOWS = 64
-
-
-def _averaged(c: Call, value: str, axis: int, size: int, wanted: int) -> str:
-    few(size, wanted)
-    weights = np.zeros((size, wanted))
-    for at in range(wanted):
-        begin, end = at * size // wanted, -(-(at + 1) * size // wanted)
-        weights[begin:end, at] = 1 / (end - begin)
-    order = list(range(c.rank(value)))
-    order[axis], order[-1] = order[-1], order[axis]
-    last = axis == len(order) - 1
-    moved = value if last else c.emit("transpose", value, axes=tuple(order))
-    result = c.emit("matmul", moved, c.constant(weights, moved))
-    return result if last else c.emit("transpose", result, axes=tuple(order))
+def cover_windows(c: Call, value: str, wanted: Sequence[int], kind: str) -> str:
+    """So many windows along each of the last dimensions, from i * size // count to the ceiling of (i + 1) * size / count: those of a
+    pooling where they are alike."""
+    rank = len(wanted)
+    whole, single = batched(c, value, rank)
+    kernel = tuple(
+        size // each
+        for size, each in zip(c.type(value).shape[-rank:], wanted, strict=True)
+        if isinstance(size, int) and size % each == 0
+    )
+    if len(kernel) == rank:
+        return unbatched(c, c.emit(f"{kind}_pool", whole, kernel=kernel, stride=kernel), single)
+    return unbatched(c, c.emit("adaptive_pool", whole, size=tuple(wanted), kind=kind), single)
 
 
 def _channels(c: Call, name: str, count: int, like: str, value: float) -> str:

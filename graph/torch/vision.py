@@ -7,9 +7,9 @@ from math import prod
 
 import numpy as np
 
-from ..conversion import Refused, few, open_extent
+from ..conversion import few, open_extent
 from .call import Call, aten
-from .layers import batched, many, pooled_windows, unbatched
+from .layers import batched, cover_windows, many, unbatched
 
 __all__: list[str] = []
 
@@ -139,28 +139,10 @@ def _pool_with_places(c: Call) -> Sequence[str]:
 
 @aten("adaptive_max_pool2d.default", "adaptive_max_pool1d.default", "adaptive_max_pool3d.default")
 def _adaptive_greatest(c: Call) -> Sequence[str]:
-    """The whole, or equal windows; others along one dimension after another: each the greatest of as many slices as the longest
-    has, some of them twice."""
+    """The whole, or windows; not where their greatest elements lie."""
     rank = int(c.target.partition("_pool")[2][0])
     value, wanted = c.tensor(), many(c.integers("output_size"), rank)
     first = c.rank(value) - rank
     if all(count == 1 for count in wanted):
         return [c.emit("max", value, axes=tuple(range(first, first + rank)), keepdims=True), ""]
-    if not all(isinstance(size, int) for size in c.type(value).shape[first:]):
-        for at, count in enumerate(wanted):
-            value = pooled_windows(c, value, first + at, count, "max")
-        return [value, ""]
-    sizes = c.static(value, slice(first, None))
-    if all(size % count == 0 for size, count in zip(sizes, wanted, strict=True)):
-        kernel = tuple(size // count for size, count in zip(sizes, wanted, strict=True))
-        whole, single = batched(c, value, rank)
-        return [unbatched(c, c.emit("max_pool", whole, kernel=kernel, stride=kernel), single), ""]
-    for at, (size, count) in enumerate(zip(sizes, wanted, strict=True)):
-        ends = [(place * size // count, -(-(place + 1) * size // count)) for place in range(count)]
-        most = max(end - begin for begin, end in ends)
-        if count * most > 1 << 20:
-            raise Refused("its windows are too many")
-        places = np.asarray([[min(begin + tap, end - 1) for tap in range(most)] for begin, end in ends])
-        taken = c.emit("take", value, c.constant(places), axis=first + at)
-        value = c.emit("max", taken, axes=(first + at + 1,), keepdims=False)
-    return [value, ""]
+    return [cover_windows(c, value, wanted, "max"), ""]

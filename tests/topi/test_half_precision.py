@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import drawn
 import ml_dtypes
 import numpy as np
@@ -9,28 +11,27 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.compat import tvm
+from tilewright.topi.row import find_reference
 
 KINDS = {"float16": (np.dtype("float16"), 2.0**-11), "bfloat16": (np.dtype(ml_dtypes.bfloat16), 2.0**-8)}
 TARGETS = ("llvm", "c", "interpret", "cuda -emulate")
 UNIT = 2.0**-24
 
 
-def windows(x, reach):
-    """The windows of an image over its last axes."""
-    return np.lib.stride_tricks.sliding_window_view(x, reach, tuple(range(-len(reach), 0)))
+CONV = find_reference("conv")
 
 
-def grouped(x, w):
-    parts = zip(np.split(x, 2, 1), np.split(w, 2, 0), strict=True)
-    return np.concatenate([np.einsum("ncijpq,ocpq->noij", windows(a, (3, 2)), b) for a, b in parts], 1)
+def over_last(x, w):
+    """The convolution of channels that come last."""
+    return np.moveaxis(CONV(np.moveaxis(x, -1, 1), w.transpose(3, 2, 0, 1)), 1, -1)
 
 
 def in_blocks(x, w):
-    return np.einsum("ncijpqk,ocpqkv->noijv", np.moveaxis(windows(np.moveaxis(x, -1, 2), (3, 2)), 2, -1), w)
-
-
-def sparse(x, matrix):
-    return x @ matrix.T
+    """The convolution of channels in blocks."""
+    outputs, _, *reach, _, block = w.shape
+    whole = np.moveaxis(x, -1, 2).reshape(len(x), -1, *x.shape[2:4])
+    y = CONV(whole, w.transpose(0, 5, 1, 4, 2, 3).reshape(outputs * block, -1, *reach))
+    return np.moveaxis(y.reshape(len(x), outputs, block, *y.shape[2:]), 2, -1)
 
 
 CASES = {
@@ -42,14 +43,14 @@ CASES = {
     "einsum": (lambda a, b: topi.einsum("bi,jb->ij", a, b), lambda a, b: a.T @ b.T, (129, 5), (6, 129)),
     "conv2d": (
         lambda x, w: topi.nn.conv2d(x, w, 1, 0),
-        lambda x, w: np.einsum("ncijpq,ocpq->noij", windows(x, (3, 3)), w),
+        CONV,
         (1, 19, 9, 8),
         (5, 19, 3, 3),
     ),
-    "conv2d, groups": (lambda x, w: topi.nn.conv2d(x, w, 1, 0, groups=2), grouped, (2, 14, 7, 6), (4, 7, 3, 2)),
+    "conv2d, groups": (lambda x, w: topi.nn.conv2d(x, w, 1, 0, groups=2), partial(CONV, groups=2), (2, 14, 7, 6), (4, 7, 3, 2)),
     "conv2d, NHWC": (
         lambda x, w: topi.nn.conv2d(x, w, 1, 0, layout="NHWC"),
-        lambda x, w: np.einsum("nijcpq,pqco->nijo", np.moveaxis(windows(np.moveaxis(x, -1, 1), (3, 3)), 1, 3), w),
+        over_last,
         (1, 7, 6, 21),
         (3, 3, 21, 5),
     ),
@@ -58,22 +59,22 @@ CASES = {
     ),
     "conv2d, Winograd": (
         lambda x, w: topi.nn.conv2d(x, w, 1, 0, algorithm="winograd"),
-        lambda x, w: np.einsum("ncijpq,ocpq->noij", windows(x, (3, 3)), w),
+        CONV,
         (1, 19, 9, 8),
         (5, 19, 3, 3),
     ),
     "conv1d": (
-        topi.nn.conv1d, lambda x, w: np.einsum("ncip,ocp->noi", windows(x, (5,)), w), (1, 37, 14), (3, 37, 5),
+        topi.nn.conv1d, CONV, (1, 37, 14), (3, 37, 5),
     ),
     "conv3d": (
         lambda x, w: topi.nn.conv3d_ncdhw(x, w, 1, 0),
-        lambda x, w: np.einsum("ncdijpqr,ocpqr->nodij", windows(x, (2, 3, 2)), w),
+        CONV,
         (1, 9, 4, 5, 4),
         (3, 9, 2, 3, 2),
     ),
     "depthwise_conv2d": (
         lambda x, w: topi.nn.depthwise_conv2d(x, w, 1, 0),
-        lambda x, w: np.einsum("ncijpq,cpq->ncij", windows(x, (5, 5)), w[:, 0]),
+        partial(CONV, groups=6),
         (1, 6, 9, 8),
         (6, 1, 5, 5),
     ),

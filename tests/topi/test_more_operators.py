@@ -8,6 +8,7 @@ import pytest
 import tilewright as tw
 from numpy.lib.stride_tricks import sliding_window_view
 from tilewright import te, topi
+from tilewright.topi.row import find_reference
 from topi_run import floats, run, whole
 
 
@@ -21,10 +22,8 @@ def close(got, want, tolerance=2e-6) -> None:
 def test_convolution_of_one_dimension(size, stride, padding, dilation) -> None:
     x, w = floats((2, 3, size)), floats((4, 3, 1 if padding == 0 else 2), seed=1)
     total = (w.shape[2] - 1) * dilation
-    low, high = {0: (0, 0), "SAME": (-(-total // 2), total // 2)}.get(padding, padding)
-    reach = (w.shape[2] - 1) * dilation + 1
-    windows = sliding_window_view(np.pad(x, ((0, 0), (0, 0), (low, high))), reach, 2)[:, :, ::stride, ::dilation]
-    want = np.einsum("ncwk,ock->now", windows, w)
+    pads = {0: (0, 0), "SAME": (-(-total // 2), total // 2)}.get(padding, padding)
+    want = find_reference("conv")(x, w, stride=(stride,), padding=pads, dilation=(dilation,))
     close(run(lambda a, b: topi.nn.conv1d(a, b, stride, padding, dilation), x, w), want)
     across = run(
         lambda a, b: topi.nn.conv1d(a, b, stride, padding, dilation, 1, "NWC"),
@@ -36,10 +35,7 @@ def test_convolution_of_one_dimension(size, stride, padding, dilation) -> None:
 
 def test_groups_of_one_and_three_dimensions() -> None:
     x, w = floats((1, 6, 3, 4, 5)), floats((4, 3, 2, 2, 3), seed=1)
-    windows = [sliding_window_view(x[:, part], (2, 2, 3), (2, 3, 4)) for part in (slice(0, 3), slice(3, 6))]
-    want = np.concatenate(
-        [np.einsum("ncdhwxyz,ocxyz->nodhw", a, b) for a, b in zip(windows, (w[:2], w[2:]), strict=True)], 1
-    )
+    want = find_reference("conv")(x, w, groups=2)
     close(run(lambda a, b: topi.nn.conv3d_ncdhw(a, b, 1, 0, 1, 2), x, w), want)
     last = run(
         lambda a, b: topi.nn.conv3d_ndhwc(a, b, 1, 0, 1, 2),
@@ -61,30 +57,23 @@ def test_groups_of_one_and_three_dimensions() -> None:
 
 def test_transposed_convolution_is_the_gradient_of_a_convolution() -> None:
     y, w = floats((2, 3, 4)), floats((3, 2, 3), seed=1)
-    want = np.zeros((2, 2, 10), "float32")
-    for i in range(4):
-        want[:, :, 2 * i : 2 * i + 3] += np.einsum("nc,cok->nok", y[:, :, i], w)
-    close(run(lambda a, b: topi.nn.conv1d_transpose_ncw(a, b, 2, (1, 0), "float32", 1), y, w), want[:, :, 1:])
+    want = find_reference("conv_transpose")(y, w, stride=(2,), padding=(1, 0), output_padding=(1,))
+    close(run(lambda a, b: topi.nn.conv1d_transpose_ncw(a, b, 2, (1, 0), "float32", 1), y, w), want)
     with pytest.raises(tw.TilewrightError, match="takes away more"):
         topi.nn.conv1d_transpose_ncw(te.placeholder((1, 3, 4)), te.placeholder((3, 2, 3)), 1, 3)
 
 
 def test_pooling_of_one_and_three_dimensions() -> None:
     x = floats((1, 2, 5, 4, 7))
-    want = sliding_window_view(x, (2, 3, 2), (2, 3, 4))[:, :, ::2, :, ::3].max((-1, -2, -3))
+    greatest, mean = find_reference("max_pool"), find_reference("avg_pool")
+    want = greatest(x, kernel=(2, 3, 2), stride=(2, 1, 3))
     close(run(lambda a: topi.nn.pool3d(a, (2, 3, 2), (2, 1, 3), 1, 0, "max"), x), want, 0)
-    mean = sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 0), (0, 0), (0, 0))), (2, 2, 2), (2, 3, 4)).mean(
-        (-1, -2, -3)
-    )
-    close(run(lambda a: topi.nn.pool3d(a, 2, 1, 1, (1, 0, 0, 0, 0, 0), "avg"), x), mean)
+    want = mean(x, kernel=(2, 2, 2), padding=(1, 0, 0, 0, 0, 0), count_padding=True)
+    close(run(lambda a: topi.nn.pool3d(a, 2, 1, 1, (1, 0, 0, 0, 0, 0), "avg"), x), want)
     row = x[:, :, 0, 0].copy()
-    close(
-        run(lambda a: topi.nn.pool1d(a, 3, 2, 2, (1, 1), "max"), row),
-        sliding_window_view(np.pad(row, ((0, 0), (0, 0), (1, 1)), constant_values=-9), 5, 2)[:, :, ::2, ::2].max(-1),
-        0,
-    )
-    parts = [row[:, :, 7 * i // 3 : -(-7 * (i + 1) // 3)].mean(-1) for i in range(3)]
-    close(run(lambda a: topi.nn.adaptive_pool1d(a, 3, "avg"), row), np.stack(parts, -1))
+    want = greatest(row, kernel=(3,), stride=(2,), dilation=(2,), padding=(1, 1))
+    close(run(lambda a: topi.nn.pool1d(a, 3, 2, 2, (1, 1), "max"), row), want, 0)
+    close(run(lambda a: topi.nn.adaptive_pool1d(a, 3, "avg"), row), find_reference("adaptive_pool")(row, size=(3,)))
     close(run(lambda a: topi.nn.adaptive_pool3d(a, 1, "max"), x), x.max((2, 3, 4), keepdims=True), 0)
     with pytest.raises(tw.TilewrightError, match="is not 'NCW'"):
         topi.nn.pool1d(te.placeholder((1, 2)), 1, 1, 1, 0, "max")

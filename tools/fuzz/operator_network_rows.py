@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import topi
+from ...topi.row import find_reference
 from . import references
 from .operator_rows import WIDE, Operands, Rows, Value, known, product_error
 from .terms import EPSILON, FLOATS, INTEGERS
@@ -269,8 +270,8 @@ def adaptive(draw: Operands, x: Value) -> Value | None:
         return None
     out = [1, 1] if draw.chance(0.5) else [draw.number(1, 7) for _ in range(2)]
     kind = draw.pick(["avg", "max"])
-    expected = references.adaptive_pool(image.array, kind, out)
-    magnitude = references.adaptive_pool(np.abs(image.array.astype("float64")), "avg", out)
+    expected = find_reference("adaptive_pool")(image.array, size=out, kind=kind)
+    magnitude = find_reference("adaptive_pool")(np.abs(image.array.astype("float64")), size=out)
     result, layout = image.tensor, "NCHW"
     if draw.chance(0.4):
         result, layout, expected = topi.transpose(result, (0, 2, 3, 1)), "NHWC", expected.transpose(0, 2, 3, 1)
@@ -303,17 +304,15 @@ def softmax(draw: Operands, x: Value) -> Value | None:
         return None
     at = draw.axis(x)
     dtype = x.dtype if x.is_float else "float32"
-    y = x.array.astype("float64")
-    distance = y - y.max(at, keepdims=True)
-    n, total = x.shape[at], np.exp(distance).sum(at, keepdims=True)
-    allowed = (n / 64 if at in (-1, x.array.ndim - 1) else n) - distance + 16
+    y, n = x.array.astype("float64"), x.shape[at]
+    allowed = (n / 64 if at in (-1, x.array.ndim - 1) else n) - (y - y.max(at, keepdims=True)) + 16
     if draw.chance(0.5):
-        expected = np.exp(distance) / total
+        expected = find_reference("softmax")(y, axis=at)
         return _bounded(
             draw, topi.nn.softmax(x.tensor, at), expected, allowed * expected * _FLOAT32, 2 * x.error, dtype
         )
-    allowed = (allowed + math.log(n)) * _FLOAT32
-    return _bounded(draw, topi.nn.log_softmax(x.tensor, at), distance - np.log(total), allowed, 2 * x.error, dtype)
+    expected, allowed = find_reference("log_softmax")(y, axis=at), (allowed + math.log(n)) * _FLOAT32
+    return _bounded(draw, topi.nn.log_softmax(x.tensor, at), expected, allowed, 2 * x.error, dtype)
 
 
 def _axes(draw: Operands, x: Value) -> tuple[int, ...]:

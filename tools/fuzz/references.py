@@ -1,19 +1,21 @@
-"""Operators as numpy computes them in float64, written out plainly, and by how much float32 may miss each element.
+"""References of operators' rows in float64, and by how much float32 may miss each element.
 
 For tools/fuzz/operator_rows.py and its neighbours, and for the tests of each operator. A bound is what the operator's module
-documents.
+documents. What has no row is written out here.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...topi.row import find_reference
+
 __all__ = [
     "UNIT",
-    "adaptive_pool",
     "attention",
     "bilateral_slice",
     "convolution",
@@ -35,46 +37,24 @@ _BORDERS: dict[str, Any] = {"edge": "edge", "reflect": "reflect", "zero": "const
 # Convolutions
 
 
-def _taps(size: int, taps: int, stride: int, dilation: int) -> tuple[int, list[slice]]:
-    """Return the number of windows along a padded dimension, and for each of their taps where it reads."""
-    count = max((size - (taps - 1) * dilation - 1) // stride + 1, 0)
-    return count, [
-        slice(at, at + (count - 1) * stride + 1 if count else at, stride) for at in range(0, taps * dilation, dilation)
-    ]
+def _summed(name: str, x: Any, w: Any, terms: int, **how: Any) -> tuple[Any, Any]:
+    """A sum of so many products by the reference of its row, and the bound."""
+    x, w, reference = x.astype(np.float64), w.astype(np.float64), find_reference(name)
+    return reference(x, w, **how), reference(abs(x), abs(w), **how) * terms * UNIT
 
 
 def convolution(
     x: Any, w: Any, stride: Any = (1, 1), pads: Any = (0, 0, 0, 0), dilation: Any = (1, 1), groups: int = 1
 ) -> tuple[Any, Any]:
     """x (N, C, H, W) with w (O, C / groups, KH, KW), and the bound."""
-    x, w = x.astype(np.float64), w.astype(np.float64)
-    x = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
-    outputs, each, *reach = w.shape
-    (rows, tops), (columns, lefts) = (_taps(x.shape[2 + d], reach[d], stride[d], dilation[d]) for d in (0, 1))
-    y, size = (np.zeros((x.shape[0], outputs, rows, columns)) for _ in range(2))
-    for g in range(groups):
-        mine = slice(g * (outputs // groups), (g + 1) * (outputs // groups))
-        for p, q in np.ndindex(*reach):
-            part = x[:, g * each : (g + 1) * each, tops[p], lefts[q]]
-            y[:, mine] += np.einsum("nchw,oc->nohw", part, w[mine, :, p, q])
-            size[:, mine] += np.einsum("nchw,oc->nohw", abs(part), abs(w[mine, :, p, q]))
-    return y, size * each * reach[0] * reach[1] * UNIT
+    terms = math.prod(w.shape[1:])
+    return _summed("conv", x, w, terms, stride=stride, padding=pads, dilation=dilation, groups=groups)
 
 
 def transposed_convolution(x: Any, w: Any, stride: Any, pads: Any, more: Any) -> tuple[Any, Any]:
     """x (N, C, H, W) spread by w (C, O, KH, KW), and the bound."""
-
-    def spread(x: Any, w: Any) -> Any:
-        high, wide = ((x.shape[d] - 1) * stride[d - 2] + w.shape[d] + more[d - 2] for d in (2, 3))
-        full = np.zeros((x.shape[0], w.shape[1], high, wide))
-        for p, q in np.ndindex(*w.shape[2:]):
-            rows = slice(p, p + (x.shape[2] - 1) * stride[0] + 1, stride[0])
-            columns = slice(q, q + (x.shape[3] - 1) * stride[1] + 1, stride[1])
-            full[:, :, rows, columns] += np.einsum("nchw,co->nohw", x, w[:, :, p, q])
-        return full[:, :, pads[0] : full.shape[2] - pads[2], pads[1] : full.shape[3] - pads[3]]
-
-    x, w = x.astype(np.float64), w.astype(np.float64)
-    return spread(x, w), spread(abs(x), abs(w)) * (w.size // max(w.shape[1], 1)) * UNIT
+    terms = w.size // max(w.shape[1], 1)
+    return _summed("conv_transpose", x, w, terms, stride=stride, padding=pads, output_padding=more)
 
 
 def depthwise(x: Any, w: Any, stride: Any, pads: Any, dilation: Any) -> tuple[Any, Any]:
@@ -97,41 +77,10 @@ def pool(
     include: bool = True,
 ) -> Any:
     """The maximum or the mean of each window by itself, over (N, C, H, W)."""
-    size, out = x.shape[2:], list[int]()
-    for d in (0, 1):
-        room = size[d] + pads[d] + pads[d + 2] - (kernel[d] - 1) * dilation[d] - 1
-        count = (-(-room // stride[d]) if ceil else room // stride[d]) + 1
-        if ceil and (count - 1) * stride[d] >= size[d] + pads[d]:
-            count -= 1
-        out.append(count)
-    y = np.zeros((*x.shape[:2], *out))
-    for i, j in np.ndindex(*out):
-        taps = [[at * stride[d] - pads[d] + t * dilation[d] for t in range(kernel[d])] for d, at in ((0, i), (1, j))]
-        places = [[k for k in taps[d] if -pads[d] <= k < size[d] + pads[d + 2]] for d in (0, 1)]
-        inside = [[k for k in places[d] if 0 <= k < size[d]] for d in (0, 1)]
-        counted = places if include else inside
-        y[:, :, i, j] = _pooled(x[:, :, inside[0]][:, :, :, inside[1]], kind, len(counted[0]) * len(counted[1]))
-    return y
-
-
-def adaptive_pool(x: Any, kind: str, out: Sequence[int]) -> Any:
-    """Windows that cover the images of (N, C, H, W)."""
-    y = np.zeros((*x.shape[:2], *out))
-    for i, j in np.ndindex(*out):
-        rows, columns = (
-            slice(at * size // n, -(-(at + 1) * size // n))
-            for at, n, size in zip((i, j), out, x.shape[2:], strict=True)
-        )
-        part = x[:, :, rows, columns]
-        y[:, :, i, j] = _pooled(part, kind, part.shape[2] * part.shape[3])
-    return y
-
-
-def _pooled(values: Any, kind: str, count: int) -> Any:
-    wide = values.astype(np.float64)
+    how = {"kernel": kernel, "stride": stride, "padding": pads, "dilation": dilation, "ceil_mode": ceil}
     if kind == "max":
-        return wide.max((2, 3)) if values.shape[2] * values.shape[3] else -np.inf
-    return wide.sum((2, 3)) / max(count, 1)
+        return find_reference("max_pool")(x, **how)
+    return find_reference("avg_pool")(x, count_padding=include, **how)
 
 
 # Norms and attention
@@ -139,21 +88,20 @@ def _pooled(values: Any, kind: str, count: int) -> Any:
 
 def layer_norm(x: Any, axis: Any, epsilon: float = 1e-5) -> tuple[Any, Any]:
     """The normalised values before gamma and beta, and the bound."""
-    wide = x.astype("float64")
-    deviation = np.sqrt(wide.var(axis, keepdims=True) + epsilon)
-    exact = (wide - wide.mean(axis, keepdims=True)) / deviation
-    n = np.prod([x.shape[at] for at in np.atleast_1d(axis)])
-    return exact, (n / 16 + 16) * UNIT * (1 + np.abs(exact) + np.abs(wide).max(axis, keepdims=True) / deviation)
+    wide, axes = x.astype("float64"), [at % x.ndim for at in np.atleast_1d(axis)]
+    last = range(-len(axes), 0)
+    normal = find_reference("layer_norm")(np.moveaxis(wide, axes, last), axis=-len(axes), epsilon=epsilon)
+    exact, deviation = np.moveaxis(normal, last, axes), np.sqrt(wide.var(tuple(axes), keepdims=True) + epsilon)
+    n = math.prod(x.shape[at] for at in axes)
+    most = np.abs(wide).max(tuple(axes), keepdims=True) / deviation
+    return exact, (n / 16 + 16) * UNIT * (1 + np.abs(exact) + most)
 
 
 def local_response(x: Any, size: int, axis: int, alpha: float, beta: float, bias: float) -> tuple[Any, Any]:
     """Local response normalisation, and the bound."""
-    wide = x.astype("float64")
-    squares = np.moveaxis(wide**2, axis, -1)
-    padded = np.pad(squares, [(0, 0)] * (x.ndim - 1) + [(size // 2, size // 2)])
-    sums = np.lib.stride_tricks.sliding_window_view(padded, size, -1).sum(-1) if squares.size else squares
-    total = np.moveaxis(sums, -1, axis)
-    exact = wide / (bias + alpha / size * total) ** beta
+    at = axis % x.ndim + 1
+    wide = np.moveaxis(x.astype("float64")[None], at, 1)
+    exact = np.moveaxis(find_reference("lrn")(wide, size=size, alpha=alpha, beta=beta, bias=bias), 1, at)[0]
     return exact, (size + 8) * max(1, beta) * 2 * UNIT * np.abs(exact)
 
 
@@ -168,21 +116,18 @@ def attention(
     fill: float = -np.inf,
 ) -> tuple[Any, Any]:
     """The result, and the bound of each element; a query that sees no key gives 0."""
-    shared = q.shape[-3] // k.shape[-3]
-    queries, keys, values = (x.astype("float64") for x in (q, np.repeat(k, shared, -3), np.repeat(v, shared, -3)))
-    scores = scale * queries @ np.swapaxes(keys, -1, -2)
-    error = (q.shape[-1] + 4) * UNIT * abs(scale) * np.abs(queries) @ np.swapaxes(np.abs(keys), -1, -2)
+    how = {"scale": scale, "causal": causal, "offset": (offset,), "fill": fill}
+    expected = find_reference("attention")(q, k, v, *([] if mask is None else [mask]), **how)
+    keys = np.repeat(k, q.shape[-3] // k.shape[-3], -3).astype("float64")
+    error = (q.shape[-1] + 4) * UNIT * abs(scale) * np.abs(q.astype("float64")) @ np.swapaxes(np.abs(keys), -1, -2)
     if mask is not None and mask.dtype == bool:
-        scores, error = np.where(mask, scores, fill), np.where(mask, error, 0)
+        error = np.where(mask, error, 0)
     elif mask is not None:
-        scores, error = scores + mask, np.where(np.isfinite(mask), error + 2 * UNIT * np.abs(scores + mask), 0)
+        scores = scale * q.astype("float64") @ np.swapaxes(keys, -1, -2) + mask
+        error = np.where(np.isfinite(mask), error + 2 * UNIT * np.abs(scores), 0)
     if causal:
-        seen = np.arange(int(k.shape[-2])) <= np.arange(int(q.shape[-2]))[:, None] + offset
-        scores, error = np.where(seen, scores, -np.inf), np.where(seen, error, 0)
-    weights = np.exp(scores - np.maximum(scores.max(-1, keepdims=True), np.finfo("float64").min))
-    total = weights.sum(-1, keepdims=True)
-    expected = weights @ values / np.where(total == 0, 1, total)
-    largest = np.abs(values).max(-2, keepdims=True)
+        error = error * np.tri(int(q.shape[-2]), int(k.shape[-2]), offset)
+    largest = np.repeat(np.abs(v.astype("float64")).max(-2, keepdims=True), q.shape[-3] // k.shape[-3], -3)
     return expected, (2 * error.max(-1, keepdims=True) + (k.shape[-2] + 12) * UNIT) * largest
 
 
@@ -219,37 +164,11 @@ def resize(
     x: Any, out: Sequence[int], method: str, coordinates: str, rounding: str, at: int, alpha: float = -0.75
 ) -> Any:
     """x with out[0] rows and out[1] columns, height and width being dimensions `at` and the next."""
-    for dim, count in enumerate(out):
-        x = np.moveaxis(
-            _resized(np.moveaxis(x, at + dim, -1), count, method, coordinates, rounding, alpha), -1, at + dim
-        )
-    return x
-
-
-def _resized(x: Any, count: int, method: str, coordinates: str, rounding: str, alpha: float) -> Any:
-    size, i = x.shape[-1], np.arange(count)
-    # Places as quotients: half a pixel more or less is no matter of rounding.
-    top, bottom = {
-        "half_pixel": ((2 * i + 1) * size - count, 2 * count),
-        "asymmetric": (i * size, count),
-        "align_corners": (i * (size - 1), max(count - 1, 1)),
-    }[coordinates]
-    if method == "nearest":
-        places = {"floor": top // bottom, "ceil": -(-top // bottom), "round": -((bottom - 2 * top) // (2 * bottom))}[
-            rounding
-        ]
-        return x[..., np.clip(places, 0, size - 1)]
-    if method == "bilinear" and coordinates == "half_pixel":
-        top = np.maximum(top, 0)
-    first, t = top // bottom, (top % bottom) / bottom
-
-    def keys(d: Any) -> Any:
-        d = abs(d)
-        inner = (alpha + 2) * d**3 - (alpha + 3) * d**2 + 1
-        return np.where(d <= 1, inner, np.where(d < 2, alpha * (d**3 - 5 * d**2 + 8 * d - 4), 0))
-
-    taps = {0: 1 - t, 1: t} if method == "bilinear" else {k: keys(t - k) for k in (-1, 0, 1, 2)}
-    return sum(x.astype("float64")[..., np.clip(first + k, 0, size - 1)] * weight for k, weight in taps.items())
+    sizes = (*x.shape[:at], *out, *x.shape[at + 2 :])
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(method, method)
+    how = {"mode": mode, "coordinates": coordinates, "cubic": alpha, "scales": (0.0,) * x.ndim}
+    how["rounding"] = {"round": "round_prefer_floor"}.get(rounding, rounding)
+    return find_reference("resize")(x.astype("float64"), sizes=sizes, **how)
 
 
 def bilateral_slice(grid: Any, guide: Any, image: Any) -> tuple[Any, Any]:

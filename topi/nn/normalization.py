@@ -10,6 +10,7 @@ import numpy as np
 from ... import topi
 from ...te.shape import same_extent
 from ..row import bools, floating, operator, positive, sample
+from .softmax import numpy_softmax
 
 
 def _channel_weights(x: Any, weights: Any, axis: int) -> Any:
@@ -100,12 +101,6 @@ def _rms_norm(x: Any, scale: Any = None, *, axis: int = -1, epsilon: float = 1e-
     return topi.multiply(topi.nn.rms_norm(x, None, axes, epsilon), scale)
 
 
-def _numpy_softmax(x: Any, *, axis: int) -> Any:
-    wide = x.astype(np.float64)
-    powers = np.exp(wide - wide.max(axis, keepdims=True, initial=-np.inf))
-    return powers / powers.sum(axis, keepdims=True)
-
-
 def _numpy_attention(
     q: Any,
     k: Any,
@@ -125,7 +120,7 @@ def _numpy_attention(
         scores = np.where(mask, scores, fill) if mask.dtype == bool else scores + mask.astype(np.float64)
     if causal:
         scores = np.where(np.tril(np.ones(scores.shape[-2:], bool), *offset), scores, -np.inf)
-    chances = _numpy_softmax(scores, axis=-1)
+    chances = numpy_softmax(scores, axis=-1)
     if unseen == "zero":
         chances = np.where(np.isneginf(scores).all(-1, keepdims=True), 0, chances)
     return chances @ v

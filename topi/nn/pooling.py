@@ -31,7 +31,7 @@ def _more(size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil
 
 def _pool_windows(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, value: Any) -> Any:
     stride, padding, dilation = spatial(len(kernel), stride, padding, dilation)
-    after = _more(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
+    after = _more(x.shape[-len(kernel) :], kernel, stride, padding, dilation, ceil_mode)
     return strided_windows(surround(x, (*padding[: len(kernel)], *after), value), kernel, stride, dilation)
 
 
@@ -72,13 +72,13 @@ def _numpy_avg_pool(
         step, pads, far = spatial(rank, stride, padding, dilation)
         beyond = [
             high - low
-            for high, low in zip(_more(x.shape[2:], kernel, step, pads, far, ceil_mode), pads[rank:], strict=True)
+            for high, low in zip(_more(x.shape[-rank:], kernel, step, pads, far, ceil_mode), pads[rank:], strict=True)
         ]
         counted = surround(surround(ones, pads, 1), (*[0] * rank, *beyond), 0)
         counts = strided_windows(counted, kernel, step, far)
     else:
         counts = _pool_windows(ones, kernel, stride, padding, dilation, ceil_mode, 0)
-    return windows.sum(_taps(kernel)) / counts.sum(_taps(kernel))
+    return windows.sum(_taps(kernel)) / np.maximum(counts.sum(_taps(kernel)), 1)
 
 
 @operator(
@@ -128,6 +128,33 @@ def _pool(
         flat = (*padding[:2], *padding[3:5])
         return topi.nn.pool2d(x, kernel[:2], stride[:2], dilation[:2], flat, kind, ceil_mode, "NCHWX", count_padding)
     return topi.nn.pool3d(x, kernel, stride, dilation, padding, kind, ceil_mode, "NCDHW", count_padding)
+
+
+def _numpy_adaptive_pool(x: Any, *, size: Any, kind: str) -> Any:
+    """Along one dimension after another: a mean of means of windows that are alike is their mean."""
+    result = x if kind == "max" else x.astype(np.float64)
+    for at, count in enumerate(size, result.ndim - len(size)):
+        extent = result.shape[at]
+        parts = [result.take(range(i * extent // count, -(-(i + 1) * extent // count)), at) for i in range(count)]
+        result = np.stack([part.max(at) if kind == "max" else part.mean(at) for part in parts], at)
+    return result
+
+
+@operator(
+    "adaptive_pool",
+    reference=_numpy_adaptive_pool,
+    samples=[
+        sample(floating(2, 3, 8), size=(3,)),
+        sample(floating(1, 2, 7, 8), size=(3, 5), kind="max"),
+        sample(floating(1, 2, 5, 6, 7), size=(2, 3, 1)),
+    ],
+)
+def _adaptive_pool(x: Any, *, size: Any, kind: str = "avg") -> Any:
+    """The mean or the greatest element ("max") of windows that cover the image, as adaptive_pool has them."""
+    pool = {3: topi.nn.adaptive_pool1d, 4: topi.nn.adaptive_pool, 5: topi.nn.adaptive_pool3d}.get(x.ndim)
+    if pool is None or len(size) != x.ndim - 2:
+        raise ValueError(f"windows cover one to three dimensions behind the channels, not {size} of {x.ndim}")
+    return pool(x, size, kind)
 
 
 def _numpy_lp_pool(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, p: int) -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ....arguments import as_list
+from ....topi.nn.window import each_side, numbers_for
+from ....topi.row import find_reference
 
 __all__ = [
     "affine_grid_python",
@@ -23,10 +25,12 @@ __all__ = [
     "matrix_set_diag",
     "nll_loss",
     "pool_grad_nchw",
+    "reference",
     "scatter_nd_python",
     "searchsorted_ref",
     "slice_axis_python",
     "space_to_batch_nd_python",
+    "standardize",
     "strided_set_python",
 ]
 
@@ -34,45 +38,32 @@ _arange: Callable[..., Any] = np.arange  # without their overloads, which choose
 _place: Callable[..., Any] = np.searchsorted
 
 
-def _turned(a: Any, w: Any, stride: Any, padding: Any, output_padding: Any) -> Any:
-    """Data (N, C, ...) spread by a kernel (C, O, ...): each element adds the kernel to its window."""
-    dims = a.ndim - 2
-    steps, extra = ([value] * dims if isinstance(value, int) else list(value) for value in (stride, output_padding))
-    taps = w.shape[2:]
-    if isinstance(padding, str):
-        sides = [(tap - step if padding == "SAME" else 0) for tap, step in zip(taps, steps, strict=True)]
-        before, after = [max(side, 0) // 2 for side in sides], [-(-max(side, 0) // 2) for side in sides]
-    else:
-        given = [padding] * dims if isinstance(padding, int) else list(padding)
-        before, after = (given, given) if len(given) == dims else (given[:dims], given[dims:])
-    whole = [
-        (extent - 1) * step + tap + more
-        for extent, step, tap, more in zip(a.shape[2:], steps, taps, extra, strict=True)
-    ]
-    result = np.zeros((a.shape[0], w.shape[1], *whole), a.dtype)
-    for at in np.ndindex(*taps):
-        window = tuple(
-            slice(place, place + (extent - 1) * step + 1, step)
-            for place, extent, step in zip(at, a.shape[2:], steps, strict=True)
-        )
-        result[(slice(None), slice(None), *window)] += np.einsum(
-            "nc...,co->no...", a, w[(slice(None), slice(None), *at)]
-        )
-    return result[
-        (
-            slice(None),
-            slice(None),
-            *(slice(low, extent - high) for low, high, extent in zip(before, after, whole, strict=True)),
-        )
-    ]
+def reference(name: str, *arrays: Any, **attributes: Any) -> Any:
+    """Return the result of an operator by the reference of its row, in the dtype of the first array."""
+    return find_reference(name)(*arrays, **attributes).astype(arrays[0].dtype)
+
+
+def standardize(data: Any, axes: Any, epsilon: float) -> Any:
+    """Return data of mean 0 and variance 1 along axes."""
+    over = [at % data.ndim for at in as_list(axes)]
+    last = range(-len(over), 0)
+    normal = reference("layer_norm", np.moveaxis(data, over, last), axis=-len(over), epsilon=epsilon)
+    return np.moveaxis(normal, last, over)
 
 
 def conv2d_transpose_nchw_python(
     a_np: Any, w_np: Any, stride: Any, padding: Any, output_padding: Any = 0, groups: int = 1
 ) -> Any:
     """Of (N, C, H, W) by (C, O / groups, KH, KW)."""
-    parts = zip(np.split(a_np, groups, 1), np.split(w_np, groups, 0), strict=True)
-    return np.concatenate([_turned(part, kernel, stride, padding, output_padding) for part, kernel in parts], 1)
+    taps = w_np.shape[2:]
+    steps, more = numbers_for(stride, len(taps), "stride"), numbers_for(output_padding, len(taps), "output_padding", 0)
+    if padding == "SAME":
+        beyond = [max(tap - step, 0) for tap, step in zip(taps, steps, strict=True)]
+        padding = [*(side // 2 for side in beyond), *(-(-side // 2) for side in beyond)]
+    low, high = each_side(padding, taps)
+    return reference(
+        "conv_transpose", a_np, w_np, stride=steps, padding=(*low, *high), groups=groups, output_padding=more
+    )
 
 
 conv1d_transpose_ncw_python = conv3d_transpose_ncdhw_python = conv2d_transpose_nchw_python
@@ -110,18 +101,16 @@ def batch_norm(
     scale: bool = True,
 ) -> list[Any]:
     """The data normalised by what is known of its channels, and that itself."""
-    shape = [extent if at == axis % x.ndim else 1 for at, extent in enumerate(x.shape)]
-    result = (x - moving_mean.reshape(shape)) / np.sqrt(moving_var.reshape(shape) + epsilon)
-    result = result * gamma.reshape(shape) if scale else result
-    return [result + beta.reshape(shape) if center else result, moving_mean, moving_var]
+    scales, shifts = gamma if scale else np.ones_like(gamma), beta if center else np.zeros_like(beta)
+    moved = np.moveaxis(x, axis, 1)
+    result = reference("batch_norm", moved, scales, shifts, moving_mean, moving_var, epsilon=epsilon)
+    return [np.moveaxis(result, 1, axis), moving_mean, moving_var]
 
 
 def instance_norm_python(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: float = 1e-5) -> Any:
     """Normalised over `axis`, each channel (axis 1) by its own gamma and beta."""
-    axes, shape = tuple(as_list(axis)), [1, -1] + [1] * (data.ndim - 2)
-    return (data - data.mean(axes, keepdims=True)) / np.sqrt(data.var(axes, keepdims=True) + epsilon) * gamma.reshape(
-        shape
-    ) + beta.reshape(shape)
+    shape = [1, -1] + [1] * (data.ndim - 2)
+    return standardize(data, axis, epsilon) * gamma.reshape(shape) + beta.reshape(shape)
 
 
 def group_norm_python(
@@ -131,7 +120,7 @@ def group_norm_python(
     at = channel_axis % data.ndim
     parts = data.reshape(*data.shape[:at], num_groups, -1, *data.shape[at + 1 :])
     over = (at + 1, *(axis + (axis > at) for axis in (each % data.ndim for each in as_list(axes))))
-    result = (parts - parts.mean(over, keepdims=True)) / np.sqrt(parts.var(over, keepdims=True) + epsilon)
+    result = standardize(parts, over, epsilon)
     shape = [extent if place == at else 1 for place, extent in enumerate(data.shape)]
     return result.reshape(data.shape) * gamma.reshape(shape) + beta.reshape(shape)
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from ....arguments import as_list, is_sequence
 from ....autoschedule.scheduler import schedule
 from ....schedule import Schedule
-from ....topi.row import load_rows
+from ....topi.nn.window import each_side, numbers_for
 from ..target import Target
 from . import nn
 from .references import (
@@ -28,10 +27,12 @@ from .references import (
     matrix_set_diag,
     nll_loss,
     pool_grad_nchw,
+    reference,
     scatter_nd_python,
     searchsorted_ref,
     slice_axis_python,
     space_to_batch_nd_python,
+    standardize,
     strided_set_python,
 )
 
@@ -122,38 +123,15 @@ def dispatch(target: Any, dispatch_map: Any) -> Any:
     )
 
 
-def reference(name: str, *arrays: Any, **attributes: Any) -> Any:
-    """The result of an operator by the reference of its row, in the dtype of the first array."""
-    return np.asarray(load_rows()[name].reference(*arrays, **attributes)).astype(arrays[0].dtype)
-
-
 # Convolutions
 
 
-def _each(value: Any, dims: int) -> list[int]:
-    return [value] * dims if isinstance(value, int) else list(value)
-
-
-def _conv(a: Any, w: Any, stride: Any, padding: Any, groups: int = 1) -> Any:
+def _conv(a: Any, w: Any, stride: Any, padding: Any, groups: int = 1, dilation: Any = 1) -> Any:
     """Over data (N, C, ...) and a kernel (O, C / groups, ...)."""
     dims = a.ndim - 2
-    steps, taps = _each(stride, dims), w.shape[2:]
-    if isinstance(padding, str):
-        pads = [(-(-(tap - 1) // 2), (tap - 1) // 2) if padding == "SAME" else (0, 0) for tap in taps]
-    else:
-        sides = _each(padding, dims)
-        pads = (
-            list(zip(sides, sides, strict=True))
-            if len(sides) == dims
-            else list(zip(sides[:dims], sides[dims:], strict=True))
-        )
-    windows = sliding_window_view(np.pad(a, ((0, 0), (0, 0), *pads)), taps, tuple(range(2, a.ndim)))
-    windows = windows[(slice(None), slice(None), *(slice(None, None, step) for step in steps))]
-    parts = zip(np.split(windows, groups, 1), np.split(w, groups, 0), strict=True)
-    axes = ([1, *range(2 + dims, 2 + 2 * dims)], list(range(1, 2 + dims)))
-    return np.concatenate([np.moveaxis(np.tensordot(part, kernel, axes), -1, 1) for part, kernel in parts], 1).astype(
-        a.dtype
-    )
+    steps, spread = numbers_for(stride, dims, "stride"), numbers_for(dilation, dims, "dilation")
+    low, high = each_side(padding, [(tap - 1) * by + 1 for tap, by in zip(w.shape[2:], spread, strict=True)])
+    return reference("conv", a, w, stride=steps, padding=(*low, *high), groups=groups, dilation=spread)
 
 
 conv2d_nchw_python = conv3d_ncdhw_python = _conv
@@ -166,7 +144,7 @@ def conv1d_ncw_python(a_np: Any, w_np: Any, stride: Any, padding: Any, dilation:
 
 def group_conv1d_ncw_python(a_np: Any, w_np: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     """Of (N, C, W) by (O, C / groups, KW)."""
-    return _conv(a_np, dilate_python(w_np, (1, 1, *_each(dilation, 1))), stride, padding, groups)
+    return _conv(a_np, w_np, stride, padding, groups, dilation)
 
 
 def conv2d_nhwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, groups: int = 1) -> Any:
@@ -233,7 +211,7 @@ def layer_norm_python(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: floa
     """Normalised over `axis`."""
     axes = tuple(at % data.ndim for at in as_list(axis))
     shape = [extent if at in axes else 1 for at, extent in enumerate(data.shape)]
-    result = (data - data.mean(axes, keepdims=True)) / np.sqrt(data.var(axes, keepdims=True) + epsilon)
+    result = standardize(data, axes, epsilon)
     result = result if gamma is None else result * gamma.reshape(shape)
     return result if beta is None else result + beta.reshape(shape)
 
@@ -246,9 +224,9 @@ def l2_normalize_python(a_np: Any, eps: float, axis: Any = None) -> Any:
 
 def lrn_python(a_np: Any, size: int, axis: int, bias: float, alpha: float, beta: float) -> Any:
     """Local response normalisation."""
-    square = np.moveaxis(a_np * a_np, axis, -1)
-    sums = sliding_window_view(np.pad(square, [(0, 0)] * (a_np.ndim - 1) + [(size // 2, size // 2)]), size, -1).sum(-1)
-    return a_np / (bias + alpha / size * np.moveaxis(sums, -1, axis)) ** beta
+    moved = np.moveaxis(a_np[None], axis % a_np.ndim + 1, 1)
+    result = reference("lrn", moved, size=size, alpha=alpha, beta=beta, bias=bias)
+    return np.moveaxis(result, 1, axis % a_np.ndim + 1)[0]
 
 
 def poolnd_python(
@@ -268,22 +246,12 @@ def poolnd_python(
     dims = len(kernel)
     space = [at for at, letter in enumerate(layout) if letter in "DHW"] or list(range(2, 2 + dims))
     data = np.moveaxis(np_data, space, range(-dims, 0))
-    reach = [(tap - 1) * by + 1 for tap, by in zip(kernel, dilation, strict=True)]
-    pads, counted = [(0, 0)] * (data.ndim - dims), [(0, 0)] * (data.ndim - dims)
-    for size, before, after, wide, step in zip(
-        data.shape[-dims:], padding_before, padding_after, reach, strides, strict=True
-    ):
-        beyond = -(size + before + after - wide) % step if ceil_mode else 0
-        beyond = 0 if size + before + after + beyond - wide >= size + before else beyond
-        pads.append((before, after + beyond))
-        counted.append((before, after) if count_include_pad else (0, 0))
-    ones = np.pad(np.ones(data.shape), counted, constant_values=1)
-    ones = np.pad(ones, [(low - a, high - b) for (low, high), (a, b) in zip(pads, counted, strict=True)])
-    wide = np.pad(data, pads, constant_values=-np.inf if pool_type == "max" and data.dtype.kind == "f" else 0)
-    steps = (..., *(slice(None, None, step) for step in strides), *(slice(None, None, by) for by in dilation))
-    over = tuple(range(-dims, 0))
-    windows, counts = (sliding_window_view(array, reach, over)[steps] for array in (wide, ones))
-    result = windows.max(over) if pool_type == "max" else windows.sum(over) / np.maximum(counts.sum(over), 1)
+    how: dict[str, Any] = {"kernel": kernel, "stride": strides, "dilation": dilation, "ceil_mode": ceil_mode}
+    how["padding"] = (*padding_before, *padding_after)
+    if pool_type == "max":
+        result = reference("max_pool", data, **how)
+    else:
+        result = reference("avg_pool", data, count_padding=count_include_pad, **how)
     return np.moveaxis(result, range(-dims, 0), space).astype(dtype)
 
 
@@ -339,7 +307,7 @@ def strided_slice_python(
 ) -> Any:
     """data[begin:end:strides]."""
     parts = [slice(None)] * data.ndim
-    steps = _each(strides, len(begin)) if strides else []
+    steps = ([strides] * len(begin) if isinstance(strides, int) else list(strides)) if strides else []
     for place, at in enumerate(axes if axes is not None else range(len(begin))):
         first, last = begin[place], end[place]
         if slice_mode == "size":

@@ -13,6 +13,7 @@ from tilewright import te, topi
 from tilewright.tools.fuzz.references import layer_norm as layer_norm_of
 from tilewright.tools.fuzz.references import local_response
 from tilewright.topi.nn.softmax import BLOCK, LONG
+from tilewright.topi.row import find_reference
 
 EPS = 2.0**-24
 ZNVER4 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver4"
@@ -29,11 +30,6 @@ def run(output: te.Tensor, *pairs: tuple[te.Tensor, np.ndarray], shape: tuple[in
 
 def normal(shape: tuple[int, ...], dtype: Any = "float32", scale: float = 3.0, offset: float = 0.0) -> np.ndarray:
     return (np.random.default_rng(sum(shape)).standard_normal(shape) * scale + offset).astype(dtype)
-
-
-def softmax_of(x: np.ndarray, axis: int) -> np.ndarray:
-    power = np.exp(x.astype("float64") - x.max(axis, keepdims=True).astype("float64"))
-    return power / power.sum(axis, keepdims=True)
 
 
 SHAPES = [
@@ -63,7 +59,7 @@ def test_softmax_and_its_logarithm_are_within_their_bounds(shape: tuple[int, ...
 
 
 def check_softmax(values: np.ndarray, axis: int, got: np.ndarray, logarithm: np.ndarray) -> None:
-    exact, n = softmax_of(values, axis), values.shape[axis]
+    exact, n = find_reference("softmax")(values, axis=axis), values.shape[axis]
     distance = values.max(axis, keepdims=True) - values
     allowed = (n / 64 + distance + 16) * EPS
     assert np.all(np.abs(got - exact) <= allowed * exact + np.finfo("float32").tiny)
@@ -100,7 +96,7 @@ def test_other_types(dtype: str) -> None:
     assert soft.dtype == layer.dtype == ("float32" if dtype == "int32" else dtype)
     wide = values.astype("float64")
     exact, standard = (
-        softmax_of(wide, 1),
+        find_reference("softmax")(wide, axis=1),
         (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5),
     )
     eps = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float64": 1e-13, "int32": 2.0**-18}[dtype]
@@ -122,8 +118,8 @@ def test_rows_and_lengths_that_only_the_call_knows() -> None:
         for kernel, into in zip(kernels, got, strict=True):
             kernel(values, into)
         if values.size:
-            assert np.allclose(got[0], softmax_of(values, 1), rtol=1e-5, atol=0)
-            assert np.allclose(got[1], softmax_of(values, 0), rtol=1e-5, atol=0)
+            assert np.allclose(got[0], find_reference("softmax")(values, axis=1), rtol=1e-5, atol=0)
+            assert np.allclose(got[1], find_reference("softmax")(values, axis=0), rtol=1e-5, atol=0)
             assert np.allclose(got[2], layer_norm_of(values, 1)[0], rtol=1e-4, atol=1e-5)
 
 
@@ -212,7 +208,9 @@ def test_what_comes_before_and_after_is_computed_on_the_way() -> None:
     s = topi.schedule(output)
     assert s[scores].attach_type == s[soft].attach_type == "inline"
     got = run(output, (x, values), (m, mask))
-    assert np.allclose(got, 2 * softmax_of(values * np.float32(0.125) + mask, 1) + values, rtol=1e-5, atol=1e-6)
+    assert np.allclose(
+        got, 2 * find_reference("softmax")(values * np.float32(0.125) + mask, axis=1) + values, rtol=1e-5, atol=1e-6
+    )
 
 
 def loops_of(text: str) -> list[str]:
