@@ -4,17 +4,18 @@ Python believes bytecode by the time and the size of its source. This finder, wh
 source's content (PEP 552: bytecode that holds a hash and is checked), and remembers that content's digest, so that what runs in
 this process can be told from what lies on the disk. An import that an exception ends takes with it what it had loaded, which may
 have names of the module that is not there; a fork waits for the imports of other threads, whose locks nobody would release in
-the child.
+the child, and calls the hooks of what they loaded meanwhile.
 """
 
 from __future__ import annotations
 
+import _frozen_importlib
 import _thread
 import errno
 import marshal
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from importlib import import_module, invalidate_caches
@@ -22,7 +23,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source, resolve_name, source_hash
 from types import CodeType, ModuleType
 
-__all__ = ["LOADS", "PACKAGE", "ROOT", "source_digest", "import_on_thread"]
+__all__ = ["LOADS", "PACKAGE", "ROOT", "import_on_thread", "register_fork_hooks", "source_digest"]
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = __name__.rpartition(".")[0]
@@ -34,6 +35,9 @@ LOADS: list[tuple[str, bytes]] = []
 _begun: list[tuple[int, str]] = []
 """The thread and the name of every import, in the order in which they began."""
 _unfinished: list[tuple[int, str]] = []
+_hooks: list[tuple[Callable[[], object], Callable[[], object]]] = []
+_forks: dict[int, list[Callable[[], object]]] = {}
+"""The hooks to call when the fork that a thread has begun is over."""
 
 
 def source_digest(source: bytes) -> bytes:
@@ -108,6 +112,11 @@ def _relocate_code(code: CodeType, path: str) -> CodeType:
     return code.replace(co_filename=path, co_consts=constants)
 
 
+def _is_begun(module: ModuleType) -> bool:
+    """Return whether a module is not loaded whole yet."""
+    return getattr(getattr(module, "__spec__", None), "_initializing", False)
+
+
 def _forget(names: Sequence[str]) -> None:
     """Take modules out of the process, as if they had never been imported."""
     for name in names:
@@ -172,8 +181,9 @@ def import_on_thread(name: str, package: str) -> ModuleType:
     whole, this = resolve_name(name, package), _thread.get_ident()
     if any(thread == this for thread, _ in _unfinished):  # within an import of ours, which holds locks
         return import_module(whole)
-    if whole in sys.modules and not _unfinished:
-        return sys.modules[whole]
+    module = sys.modules.get(whole)
+    if module is not None and not _is_begun(module):
+        return module
     work = _Import(whole)
     try:
         _thread.start_new_thread(work.run, ())
@@ -192,8 +202,30 @@ def import_on_thread(name: str, package: str) -> ModuleType:
     raise work.error
 
 
+def register_fork_hooks(before: Callable[[], object], after_in_parent: Callable[[], object]) -> None:
+    """Have these called around every fork. Python calls what is registered when a fork begins: of a module that is loaded while the
+    fork waits, it would call the second alone."""
+    _hooks.append((before, after_in_parent))
+
+
+def _begin_fork() -> None:
+    """Before a fork: until no other thread is importing, and every hook has been called."""
+    called = _forks.setdefault(_thread.get_ident(), [])
+    while True:
+        for before, after in _hooks[len(called) :]:
+            before()
+            called.append(after)
+        _await_others()
+        if len(called) == len(_hooks):
+            return
+
+
+def _end_fork() -> None:
+    for after in reversed(_forks.pop(_thread.get_ident(), [])):
+        after()
+
+
 def _await_others() -> None:
-    """Before a fork: until no other thread is importing."""
     this = _thread.get_ident()
     for _ in range(1000):  # others may begin meanwhile
         names = [name for thread, name in _unfinished if thread != this]
@@ -205,10 +237,23 @@ def _await_others() -> None:
 
 
 def _reset_child() -> None:
-    _unfinished.clear()
+    """In the child: what another thread has begun to import since the fork began to wait is as if it had never been imported."""
+    this = _thread.get_ident()
+    own = [name for thread, name in _unfinished if thread == this]
+    begun = {name for name, module in list(sys.modules.items()) if _is_begun(module) and name not in own}
+    for thread, name in _unfinished:
+        if thread != this:
+            start = len(_begun) - 1 - _begun[::-1].index((thread, name))
+            begun.update(name for owner, name in _begun[start:] if owner == thread)
+    _forget([name for name in begun if name.startswith(f"{PACKAGE}.")])
+    locks = getattr(_frozen_importlib, "_module_locks", {})  # Python's own, which it does not free in a child
+    for name in [name for name in locks if name.startswith(f"{PACKAGE}.")]:
+        del locks[name]
+    _unfinished[:] = [one for one in _unfinished if one[0] == this]
+    _forks.clear()
 
 
 # one that an interrupted import left is replaced
 sys.meta_path[:] = [_Finder, *(one for one in sys.meta_path if getattr(one, "package", None) != PACKAGE)]
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_await_others, after_in_child=_reset_child)
+    os.register_at_fork(before=_begin_fork, after_in_parent=_end_fork, after_in_child=_reset_child)

@@ -266,3 +266,26 @@ print([os.waitpid(child, 0)[1] for child in children])
 other.join()
 """
     assert python(text, checkout, tmp_path) == f"{[0] * 12}\n"
+
+
+@POSIX
+def test_hooks_of_what_is_loaded_while_a_fork_waits_are_called_in_pairs(checkout: Path, tmp_path: Path) -> None:
+    """A fork during another thread's first build released a lock of LLVM's that it had never taken."""
+    text = """
+import os
+import tilewright
+from tilewright.importing import register_fork_hooks
+calls = []
+
+def load():
+    calls.append("first")
+    register_fork_hooks(lambda: calls.append("second"), lambda: calls.append("second is over"))
+
+register_fork_hooks(load, lambda: calls.append("first is over"))
+child = os.fork()
+if not child:
+    os._exit(0)
+os.waitpid(child, 0)
+print(calls)
+"""
+    assert python(text, checkout, tmp_path) == "['first', 'second', 'second is over', 'first is over']\n"

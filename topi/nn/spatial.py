@@ -41,9 +41,13 @@ def surround(x: Any, padding: Any, value: Any) -> Any:
 
 
 def strided_windows(x: Any, reach: Any, stride: Any, dilation: Any) -> Any:
-    """The windows over the last dimensions of an array, as its last dimensions."""
+    """The windows over the last dimensions of an array, as its last dimensions; none where it has less than one."""
     rank = len(reach)
     sizes = [(taps - 1) * far + 1 for taps, far in zip(reach, dilation, strict=True)]
+    room = [extent - size for extent, size in zip(x.shape[x.ndim - rank :], sizes, strict=True)]
+    if min(room) < 0:
+        counts = [max(more // step + 1, 0) for more, step in zip(room, stride, strict=True)]
+        return np.empty((*x.shape[: x.ndim - rank], *counts, *reach), x.dtype)
     windows = sliding_window_view(x, sizes, tuple(range(x.ndim - rank, x.ndim)))
     return windows[(..., *(slice(None, None, step) for step in stride), *(slice(None, None, far) for far in dilation))]
 
