@@ -20,7 +20,7 @@ from ..codegen.machine import Machine
 from ..te.operation import Operation
 from .cost.estimate import Estimate, soonest
 
-__all__ = ["Candidate", "Chooser", "Decision", "Plan", "cheapest", "table_text", "time_text"]
+__all__ = ["ALIKE", "Candidate", "Chooser", "Decision", "Plan", "cheapest", "table_text", "time_text"]
 
 
 @dataclass(frozen=True, repr=False)

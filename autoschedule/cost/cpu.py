@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from ...codegen.machine import Machine
-from ...ir.analysis.footprint import Access, Array, access_box, line_bytes
+from ...ir.analysis.footprint import Access, Array, access_box, line_bytes, room_in_cache
 from ...ir.expr import Var
 from ..accesses import ASSUMED
 from ..loop_nest import Body, Nest
@@ -53,7 +53,7 @@ class Lines:
     """The memory that accesses touch, each examined once in all nests that are estimated with it: the same ones, for one machine."""
 
     def __init__(self) -> None:
-        self.sizes: dict[tuple[Access, tuple[int, ...]], tuple[float, float]] = {}
+        self.sizes: dict[tuple[Access, tuple[int, ...]], tuple[float, float, float]] = {}
         self.forms: dict[Access, tuple[int, tuple[Var, ...]]] = {}
         self.numbers: dict[tuple[Array, object], int] = {}
 
@@ -65,13 +65,17 @@ class Lines:
             form = self.forms[access] = self.numbers.setdefault(key, len(self.numbers)), access.variables
         return form
 
-    def size(self, access: Access, widths: Mapping[Var, int], key: tuple[int, ...], line: int) -> tuple[float, float]:
-        """The bytes of the lines that an access touches, and of the pages. key: the widths of its own variables."""
+    def size(
+        self, access: Access, widths: Mapping[Var, int], key: tuple[int, ...], line: int
+    ) -> tuple[float, float, float]:
+        """The bytes of the lines that an access touches, of the pages, and of the room in a cache. key: the widths of its own
+        variables."""
         size = self.sizes.get((access, key))
         if size is None:
             box = access_box(access, widths)
             lines, pages = (line_bytes(box, access.bytes, ASSUMED, access.shape, each) for each in (line, PAGE))
-            size = self.sizes[access, key] = lines, pages
+            room = room_in_cache(box, access.bytes, ASSUMED, access.shape, line, PAGE)
+            size = self.sizes[access, key] = lines, pages, room
         return size
 
 
@@ -211,7 +215,8 @@ _Touched = list[tuple[Access, dict[Var, int]]]
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """Bytes that are touched. held: of lines; moved: of those, the ones that are written `write` times; pages: of pages."""
+    """Bytes that are touched. held: the room in a cache that lines take; moved: of lines, those that
+    are written `write` times; pages: of pages."""
 
     held: float
     moved: float
@@ -251,10 +256,14 @@ class _Sizes:
         pages: dict[int, float] = {}
         for access, widths in touched:
             form, variables = self.lines.form(access)
-            size, page = self.lines.size(access, widths, tuple([widths.get(var, 1) for var in variables]), self.line)
+            size, page, room = self.lines.size(
+                access, widths, tuple([widths.get(var, 1) for var in variables]), self.line
+            )
             crossing = size * self.write if access.stored else size
-            if size > held.get(form, 0.0):
-                held[form] = size
+            if room > size and all(width == 1 or axis in variables for axis, width in widths.items()):
+                room = size  # each line is read once: none has to stay
+            if room > held.get(form, 0.0):
+                held[form] = room
             if crossing > moved.get(form, 0.0):
                 moved[form] = crossing
             if page > pages.get(form, 0.0):

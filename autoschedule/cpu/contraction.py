@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...codegen.machine import Machine, RegisterTile
-from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad
 from ...schedule.primitives.mirror import is_symmetric
 from ..accesses import contiguous_axes, load_axes, numeric_shape, op_loads, row_steps, source
 from ..cost.cpu import Lines
@@ -29,12 +29,13 @@ from ..forms.contraction import Contraction, match_contraction, strip_guard
 from ..loops import fused
 from ..matrices import copied, flat, lay_out_matrix, upstream
 from ..operations import fixed_extent, is_known, size_of
-from ..plan import Candidate
+from ..plan import ALIKE, Candidate
 from ..structure import structure_key
 from .digits import digits_of, in_digits
 from .factors import of_factors, sides_of, sweep_factors
-from .gemm_nest import result_of, sum_up, tasks
+from .gemm_nest import PREFETCH, ask_ahead, passes_caches, result_of, sum_up, tasks
 from .gemm_plan import Plan, Product, plans, together
+from .gemv import of_few_vectors
 from .injective import sweep, worth_threads
 
 if TYPE_CHECKING:
@@ -122,9 +123,9 @@ def _contraction_in_digits(group: Group, time: Callable[[], Estimate | None]) ->
 
 
 def _time_of(ways: Sequence[Candidate]) -> Estimate:
-    """The time of the first, the least of all."""
-    assert ways[0].estimate is not None
-    return ways[0].estimate
+    """The least time of all that are tried without a search."""
+    times = [way.estimate for way in ways if way.estimate is not None and not way.further]
+    return times[soonest(times)]
 
 
 def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingProxyType({})) -> list[Candidate]:
@@ -143,22 +144,16 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
         return time, each, way
 
     for each in (*_narrower(whole), *_mirrored(group, whole)):
-        product = Product(
-            size_of(each.rows),
-            size_of(each.columns),
-            size_of(each.summed),
-            size_of(each.outer),
-            anchor.output(0).dtype.bits,
-            scattered=True,
-        )
+        product = _product_of(group, each)
         ways = plans(product, machine)
         if each.mirrored:  # a block of the sum would be of all rows
             ways = tuple(dict.fromkeys(replace(way, depth=0) for way in ways))
         for way in ways:
-            if way.packed and (each, way.tile) in others:
+            if (each, way.tile) in others:
                 others[each, way.tile].append(way)
-            elif way.packed:
-                wide = together(way, product, machine) if way is ways[0] and _lie_behind(each) else None
+            else:
+                with_panels = replace(way, packed=True)
+                wide = together(with_panels, product, machine) if way is ways[0] and _lie_behind(each) else None
                 others[each, way.tile] = []
                 tiles += [timed(each, plan) for plan in (way, wide) if plan is not None]
     tiles = _soonest_first(tiles)
@@ -167,17 +162,50 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
         for some in (tiles[:MOST_CHANGED], tiles[MOST_CHANGED : MOST_CHANGED + FURTHER] if group.is_searched else [])
     )
     first = _soonest_first([*tiles, *changed])
-    return [
+    candidates = [
         Candidate(_description(each, way), partial(_apply, group, each, way, digits), time, further=at >= len(first))
         for at, (time, each, way) in enumerate((*first, *further))
     ]
+    if not digits and (few := of_few_vectors(group)) is not None:
+        candidates.insert(
+            0, Candidate("a matrix and few vectors", partial(few, group), group.draft(few, drafts, lines))
+        )
+    return candidates
+
+
+def _product_of(group: Group, found: Contraction) -> Product:
+    """The sizes of the matrices."""
+    return Product(
+        size_of(found.rows),
+        size_of(found.columns),
+        size_of(found.summed),
+        size_of(found.outer),
+        group.anchor.output(0).dtype.bits,
+        stride=numeric_shape(found.b.producer)[-1],
+        scattered=not _has_rows_of_columns(group, found),
+    )
+
+
+def _has_rows_of_columns(group: Group, found: Contraction) -> bool:
+    """Return whether B can be read where it lies: each of its rows along the columns, by a call's own elements."""
+    columns, b = found.columns, found.b
+    return (
+        len(columns) == 1
+        and b.indices[-1] is columns[0]
+        and all(isinstance(index, (IterVar, IntImm)) for index in b.indices)
+        and b not in found.guarded
+        and not found.mirrored
+        and not is_known(source(b))
+        and not upstream(group, b)
+    )
 
 
 def _soonest_first(rows: Sequence[_Timed]) -> list[_Timed]:
-    """Put the one that takes least at the head of the others, those by what they take at least."""
+    """Put the one that takes least, the first of those that are about equal, at the head of the others, and sort these by what
+    they take at least."""
     if not rows:
         return []
-    first = soonest([time for time, *_ in rows])
+    first = soonest([time for time, *_ in rows], ALIKE)
     return [rows[first], *sorted((*rows[:first], *rows[first + 1 :]), key=lambda row: row[0].least)]
 
 
@@ -205,12 +233,13 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
     if found.mirrored:
         s[group.output].mirror(*_diagonal(group, found))
     along, in_place = lies_along(found), read_in_place(found, chosen)
-    sides = [load for load in op_loads(anchor) if load is found.b or load is found.a and not in_place]
+    sides = [load for load in op_loads(anchor) if load is found.b and chosen.packed or load is found.a and not in_place]
     copies = {load: copied(group, sums, load) for load in sides}  # in the order in which they are read
-    panel, panel_axes = copies[found.b]
-    rows, row_axes = (None, []) if in_place else copies[found.a]
+    panel, panel_axes = copies.get(found.b, (None, []))
+    rows, row_axes = copies.get(found.a, (None, []))
     order, across = lay_out_matrix(sums, found, anchor)
-    _panels(group, panel, panel_axes, found.b, found.columns, found, chosen.tile.columns)
+    if panel is not None:
+        _panels(group, panel, panel_axes, found.b, found.columns, found, chosen.tile.columns)
     if rows is not None:
         _panels(group, rows, row_axes, found.a, found.rows, found, chosen.tile.rows)
         if worth_threads(rows.op.axis):
@@ -224,13 +253,19 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
     outer, (i, j) = [axes[place] for place in order], [[axes[place] for place in places] for places in across]
     stage.reorder(*outer, *i, *j)
     per_panel, per_tile = tasks(stage, [*outer, fused(stage, i), fused(stage, j)], chosen)
+    if passes_caches(group, _product_of(group, found)):
+        stage.pragma(stage.leaf_iter_vars[-1], "nontemporal_store")
     summed = sums.op.reduce_axis
     k = (
         [fused(sums, summed)] if along or not in_place else list(summed)
     )  # several loops where one would have to find its place
     at = sum_up(sums, k, stage, per_panel, per_tile, chosen)
-    if is_known(source(found.b)):
+    if panel is None:
+        if numeric_shape(found.b.producer)[-1] > chosen.tile.columns:
+            sums.prefetch(source(found.b), sums.leaf_iter_vars[-3], PREFETCH)
+    elif is_known(source(found.b)):
         panel.parallel(panel.op.axis[0])
+        ask_ahead(sums, panel.op.output(0), chosen)
     else:
         panel.compute_at(*at)
 
@@ -293,6 +328,8 @@ def _panels(
         vectors, lane = stage.split(lane, factor=lanes)
         stage.reorder(steps, vectors, step, lane)
         stage.unroll(step)
+    elif how == "beside" and not windows and not upstream(group, load):
+        stage.prefetch(source(load), moved[-2], PREFETCH)
     if how == "apart":  # one by one: what a lane's place takes to find is found before the loops over the sum
         stage.unroll(lane)
     else:

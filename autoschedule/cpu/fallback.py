@@ -36,7 +36,7 @@ from .windows import time_of_images, window_ways
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["reduction", "sums_in_order"]
+__all__ = ["contraction_or_sums", "reduction", "sums_in_order"]
 
 CHUNKS = 64
 """Into how many parts a reduction of everything is cut, for threads to share."""
@@ -55,8 +55,8 @@ def reduction(group: Group) -> None:
             keep_loops(group)
         elif not (are_short(group) and rows_in_order(group)):
             reduce(group)
-    elif not _windows(group) and not convolution(group, partial(_any_sums, group)):
-        _any_sums(group)
+    elif not _windows(group) and not convolution(group, partial(contraction_or_sums, group)):
+        contraction_or_sums(group)
 
 
 def _windows(group: Group) -> bool:
@@ -71,12 +71,13 @@ def _windows(group: Group) -> bool:
     if sums is not None:
         images = time_of_images(group, group.heads).parts if group.heads else ()
         sums = Estimate((*pad_estimate(sums, UNROLLED).parts, *images))
-        ways.append(Candidate("as any sum", partial(_any_sums, group), sums))
+        ways.append(Candidate("as any sum", partial(contraction_or_sums, group), sums))
     group.choose("windows", ways)
     return True
 
 
-def _any_sums(group: Group) -> None:
+def contraction_or_sums(group: Group) -> None:
+    """Schedule sums of any form: as products of matrices where they are some, and where that takes less time."""
     if not contraction(group, partial(_other_sums, group), partial(time_of_sums, group)):
         _other_sums(group)
 

@@ -1,21 +1,15 @@
-"""Products of matrices: a tile of C in registers, over a panel of B in the second cache.
+"""The rule of products of matrices: which of them are contractions, and those whose sizes the call decides, or whose B is packed
+by who declares it.
 
-    for task (batch, rows, columns; in parallel):
-        for panel:                                       # as many columns of B as a tile has
-            B.panel = B[:, panel]                        # packed, where it is read often enough
-            for tile of rows:
-                C.tile = 0                               # in registers
-                for k:
-                    for row (unrolled):  for column in lanes:  C.tile += A[row, k] * B.panel[k, column]
-                C[rows, panel] = C.tile ...              # with what follows element by element
+    for panel:                                           # in parallel; as many columns of B as a tile has
+        B.panel = B[:, panel]                            # packed, where its columns do not lie side by side
+        for tile of rows:
+            C.tile = 0                                   # in registers
+            for k:
+                for row (unrolled):  for column in lanes:  C.tile += A[row, k] * B.panel[k, column]
+            C[rows, panel] = C.tile ...                  # with what follows element by element
 
-A sum that is too long for the cache is taken in blocks, C.tile being a panel then that a task adds to:
-
-        for panel:  C.panel = 0
-            for k.outer:  B.panel = B[k.outer, panel]
-                for tile of rows:  for k.inner:  C.panel += ...
-
-The sizes are gemm_plan's. (Goto and van de Geijn 2008; Van Zee and van de Geijn 2015, for the registers.)
+(Goto and van de Geijn 2008; Van Zee and van de Geijn 2015, for the registers.)
 """
 
 from __future__ import annotations
@@ -25,7 +19,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...ir.expr import ProducerLoad
-from ...schedule import Stage
 from ...te.factors import factors
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
@@ -35,26 +28,19 @@ from ..operations import is_known
 from ..plan import Candidate
 from .byte_tiles import byte_tiles
 from .factors import Sides, are_widened, of_factors, sides_of, sweep_factors
-from .fallback import reduction
-from .gemm_nest import result_of, sum_up, tasks
-from .gemm_plan import Plan, Product, plans
+from .fallback import contraction_or_sums, reduction
+from .gemm_nest import PREFETCH, ask_ahead, passes_caches, result_of, sum_up, tasks
+from .gemm_plan import Plan, plans
 from .gemv import gemv, thin
 from .operands import Operands, is_product, operands, reduce_axes
-from .streams import last_cache
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["apply", "gemm"]
 
-PREFETCH = 8
-"""Rows of B that are asked for ahead: they lie too far apart for the processor to guess."""
-PASSES = 4
-"""Tiles of rows that read a panel from which on it is worth asking for the next one beside them."""
 WIDENED = 16
 """Rows and columns from which on numbers of 16 bits are converted before they are multiplied."""
-SHALLOW = 256
-"""Sums up to which stores cost something beside them."""
 
 
 def gemm(group: Group) -> None:
@@ -76,6 +62,8 @@ def _products(group: Group) -> None:
         wide = of_factors(group, sides)
         _products(wide)
         sweep_factors(group, wide)
+    elif all(map(constant_extent, (*anchor.axis, *reduce_axes(anchor)))) and not operands(group).product.in_place:
+        contraction_or_sums(group)
     elif all(constant_extent(axis) != 0 for axis in (*anchor.axis, *reduce_axes(anchor))):
         product = operands(group)
         kept = is_known(source(product.b)) and not product.product.in_place
@@ -106,42 +94,21 @@ def apply(group: Group, found: Operands, chosen: Plan, kept: bool = False) -> No
         _pack_rows(group, found.a, tile.rows)
     stage, sums = s[group.output], result_of(group, chosen)
     per_panel, per_tile = tasks(stage, stage.op.axis, chosen)
-    if _passes_by(group, found.product):
+    if passes_caches(group, found.product):
         stage.pragma(stage.leaf_iter_vars[-1], "nontemporal_store")
     at = sum_up(sums, reduce_axes(sums.op), stage, per_panel, per_tile, chosen)
     if panel is not None and kept:
         s[panel].parallel(s[panel].op.axis[0])
-        _ask_ahead(sums, panel, chosen)
+        ask_ahead(sums, panel, chosen)
     elif panel is not None:
         s[panel].compute_at(*at)
     elif not found.product.in_place and found.product.stride > tile.columns:
         sums.prefetch(source(found.b), sums.leaf_iter_vars[-3], PREFETCH)
 
 
-def _ask_ahead(sums: Stage, panel: Tensor, chosen: Plan) -> None:
-    """Panels that lie in memory come while the one before is multiplied, and not all at once before its first rows are."""
-    if not chosen.depth and chosen.row_tiles >= PASSES:
-        sums.prefetch(
-            panel, reduce_axes(sums.op)[0], 1, level=2, share=2 if chosen.panels > 1 else 3
-        )  # or the next task's
-
-
 def _widened(group: Group, b: ProducerLoad) -> bool:
     """Return whether B is computed from fewer bytes than it has: packed, it would be more to read, where reading is all there is."""
     return any(tensor.dtype.bits < b.dtype.bits for head in upstream(group, b) for tensor in head.input_tensors)
-
-
-def _passes_by(group: Group, product: Product) -> bool:
-    """Return whether the result is stored past the caches: it does not stay there, and memory is as busy as arithmetic."""
-    element = group.output.output(0).dtype.bytes
-    rows, depth, columns = product.m * product.batch, product.k, product.n
-    moved = (rows * depth + depth * columns * product.batch + rows * columns) * element
-    return (
-        group.output in group.s.outputs
-        and 0 < depth <= SHALLOW
-        and columns * element % group.machine.line == 0
-        and moved >= last_cache() // 2
-    )
 
 
 def _packed_panel(group: Group, b: ProducerLoad, columns: int) -> Tensor:

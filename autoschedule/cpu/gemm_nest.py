@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar
 from ...schedule import Stage
-from .gemm_plan import Plan
+from ...te.tensor import Tensor
+from .gemm_plan import Plan, Product
+from .streams import last_cache
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["result_of", "sum_up", "tasks"]
+__all__ = ["PREFETCH", "ask_ahead", "passes_caches", "result_of", "sum_up", "tasks"]
+
+PREFETCH = 8
+"""Rows of B that are asked for ahead: they lie too far apart for the processor to guess."""
+PASSES = 4
+"""Tiles of rows that read a panel from which on it is worth asking for the next one beside them."""
+SHALLOW = 256
+"""Sums up to which stores cost something beside them."""
 
 
 def result_of(group: Group, chosen: Plan) -> Stage:
@@ -78,3 +87,23 @@ def sum_up(
     sums.unroll(i)
     sums.vectorize(j)
     return at
+
+
+def ask_ahead(sums: Stage, panel: Tensor, chosen: Plan) -> None:
+    """Panels that lie in memory come while the one before is multiplied, and not all at once before its first rows are."""
+    if not chosen.depth and chosen.row_tiles >= PASSES:
+        step = sums.leaf_iter_vars[-3]
+        sums.prefetch(panel, step, 1, level=2, share=2 if chosen.panels > 1 else 3)  # or the next task's
+
+
+def passes_caches(group: Group, product: Product) -> bool:
+    """Return whether the result is stored past the caches: it does not stay there, and memory is as busy as arithmetic."""
+    element = group.output.output(0).dtype.bytes
+    rows, depth, columns = product.m * product.batch, product.k, product.n
+    moved = (rows * depth + depth * columns * product.batch + rows * columns) * element
+    return (
+        group.output in group.s.outputs
+        and 0 < depth <= SHALLOW
+        and columns * element % group.machine.line == 0
+        and moved >= last_cache() // 2
+    )

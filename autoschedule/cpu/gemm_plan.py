@@ -126,11 +126,11 @@ def plans(product: Product, machine: Machine) -> tuple[Plan, ...]:
     ways = [each for _, each in sorted(found, key=lambda pair: pair[0])]
     if not product.m or not product.n:
         return tuple(dict.fromkeys(replace(each, depth=0, row_tiles=0, panels=0, parallel=True) for each in ways))
-    return tuple(dict.fromkeys((*ways, *(other for each in ways for other in _changed(each, sized)))))
+    return tuple(dict.fromkeys((*ways, *(other for each in ways for other in _changed(each, sized, machine.cores)))))
 
 
-def _changed(usual: Plan, product: Product) -> Iterator[Plan]:
-    """Plans that differ from one in a single thing."""
+def _changed(usual: Plan, product: Product, cores: int) -> Iterator[Plan]:
+    """Plans that differ from one in a single thing; in their tasks only where threads share them."""
     rows, columns = ceil(product.m / usual.tile.rows), ceil(product.n / usual.tile.columns)
     if not product.in_place and not (usual.packed and product.scattered):
         yield replace(usual, packed=not usual.packed)
@@ -138,7 +138,10 @@ def _changed(usual: Plan, product: Product) -> Iterator[Plan]:
         yield replace(usual, depth=0)
     elif product.k > SHALLOWEST:
         yield replace(usual, depth=-(-ceil(product.k / 2) // 8) * 8)
-    yield replace(usual, parallel=not usual.parallel)
+    if cores > 1:
+        yield replace(usual, parallel=not usual.parallel)
+    if not usual.parallel:
+        return
     for row_tiles, panels in (
         (1, columns),
         (rows, 1),

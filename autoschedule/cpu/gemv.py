@@ -16,6 +16,7 @@ after the other have not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
@@ -28,13 +29,13 @@ from ..accesses import ASSUMED, source
 from ..matrices import upstream
 from ..operations import is_known
 from .gemm_plan import TASKS
-from .operands import Operands, reduce_axes
+from .operands import Operands, is_product, operands, reduce_axes
 from .streams import last_cache
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["Thin", "gemv", "thin"]
+__all__ = ["Thin", "gemv", "of_few_vectors", "thin"]
 
 ALONG, ACROSS = 32, 4
 """The most vectors beside a matrix whose rows lie along the sum, and across it: more are worth packing it."""
@@ -62,6 +63,15 @@ class Thin:
     outer: int
     few: int
     along: bool
+
+
+def of_few_vectors(group: Group) -> Callable[[Group], None] | None:
+    """Return what schedules a product of a matrix and a few vectors; None where the group's anchor is none."""
+    if not is_product(group.anchor):
+        return None
+    terms = operands(group)
+    shape = thin(group, terms)
+    return None if shape is None else lambda own: gemv(own, terms, shape)
 
 
 def thin(group: Group, terms: Operands) -> Thin | None:

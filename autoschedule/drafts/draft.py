@@ -253,6 +253,11 @@ class Draft:
         raise Undrafted(f"{name} of a schedule")
 
     @property
+    def outputs(self) -> Sequence[Operation]:
+        """The operations whose results a call returns."""
+        return self.real.outputs
+
+    @property
     def stages(self) -> Iterable[DraftStage]:
         """The stages that the candidate has scheduled or made."""
         return [stage for stage in dict.fromkeys((*self.by_op.values(), *self.copies)) if stage.touched]
@@ -306,26 +311,26 @@ class Draft:
         return self._add(copy, scope).op.output(0)
 
     def rfactor(self, tensor: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> Any:
-        """Sums for each value of `axis`, the inner part of a reduce axis, and the sum of these."""
-        del factor_axis
+        """Sums for each value of `axis`, one of the two parts of a reduce axis, and the sum of these."""
         stage = self[tensor if isinstance(tensor, Tensor) else tensor[0]]
         op, reduction, part = stage.op.as_compute, stage.op.reduction, stage.parts.get(axis)
-        if reduction is None or part is None or not part.inner or op is None or op.num_outputs > 1:
-            raise Undrafted("an rfactor of anything but an inner part")
+        if reduction is None or part is None or len(part.of) > 1 or op is None or op.num_outputs > 1:
+            raise Undrafted("an rfactor of anything but a part of one axis")
         (along,) = part.of
-        steps = next(each for each, other in stage.parts.items() if other.of[0] is along and not other.inner)
-        lane = IterVar(axis.name, axis.dtype, _range(part.factor), "data")
-        outer = IterVar(steps.name, axis.dtype, _range(-(-extent_in_numbers(along) // part.factor)), "reduce")
-        reducing = tuple(outer if each is along else each for each in reduction.axes)
-        partial = _OverLoops(name=f"{op.name}.rf", axis=(*op.axis, lane), body=op.body, reducing=reducing)
-        rest = IterVar(axis.name, axis.dtype, _range(part.factor), "reduce")
-        summed = replace(
-            reduction, sources=(ProducerLoad(partial.output(0), (*op.axis, rest)),), axes=(rest,), fused=()
-        )
+        other = next(each for each, own in stage.parts.items() if own.of[0] is along and own.inner != part.inner)
+        taken, left = extent_in_numbers(axis), extent_in_numbers(other)
+        lane = IterVar(axis.name, axis.dtype, _range(taken), "data")
+        step = IterVar(other.name, axis.dtype, _range(left), "reduce")
+        rest = IterVar(axis.name, axis.dtype, _range(taken), "reduce")
+        place = factor_axis % (len(op.axis) + 1)
+        axes, read = ((*op.axis[:place], each, *op.axis[place:]) for each in (lane, rest))
+        reducing = tuple(step if each is along else each for each in reduction.axes)
+        partial = _OverLoops(name=f"{op.name}.rf", axis=axes, body=op.body, reducing=reducing)
+        summed = replace(reduction, sources=(ProducerLoad(partial.output(0), read),), axes=(rest,), fused=())
         made = self._add(partial, "local")
         made.own, made.reduced = op.axis, reduction.axes
-        made.leaf_iter_vars = [*op.axis, lane, *reducing]
-        made.parts = {lane: Part((along,), part.factor, True), outer: Part((along,), part.factor)}
+        made.leaf_iter_vars = [*axes, *reducing]
+        made.parts = {lane: replace(part), step: Part(part.of, part.factor, not part.inner)}
         stage.op = replace(op, body=(summed,))
         stage.reduced, stage.parts = (rest,), {}
         stage.leaf_iter_vars = [*op.axis, rest]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from ..arith.linear import LinearForm
 from ..buffer import Buffer
@@ -23,7 +24,17 @@ from ..visit import post_order
 from .count import Count, Number, bound_count, evaluate_count, least, product
 from .linear import linear, merge_divisions, occurs, terms
 
-__all__ = ["LINE", "Access", "Array", "Widths", "access_box", "line_bytes", "count_bytes", "count_values"]
+__all__ = [
+    "LINE",
+    "Access",
+    "Array",
+    "Widths",
+    "access_box",
+    "line_bytes",
+    "count_bytes",
+    "count_values",
+    "room_in_cache",
+]
 
 Array = Buffer | Producer
 Widths = Mapping[Var, Number | None]
@@ -163,19 +174,35 @@ def line_bytes(box: Box, size: int, unknown: int = 1, shape: Sequence[Number] = 
     """Bytes of the cache lines under a box of elements of `size` bytes each: rows of neighbours, each of a line at least.
     unknown: what a width counts as that is a symbol. shape: of the array, where rows that are shorter than a line are to count as
     neighbours too. line: bytes of what is counted, of a page where it is pages."""
+    return _rows_of_lines(box, size, unknown, shape, line)[0]
+
+
+def room_in_cache(box: Box, size: int, unknown: int, shape: Sequence[Number], line: int, page: int) -> float:
+    """Bytes of a cache that the lines under a box take up: more than the lines have where rows begin at few places of a page,
+    since a cache chooses the place of a line by its address, and keeps few lines at each."""
+    lines, rows, between = _rows_of_lines(box, size, unknown, shape, line)
+    return max(lines, float(rows * gcd(between, page))) if between else lines
+
+
+def _rows_of_lines(box: Box, size: int, unknown: int, shape: Sequence[Number], line: int) -> tuple[float, int, int]:
+    """The bytes of the lines under a box, the number of its rows, and the greatest divisor of the bytes between them; 0 where that
+    is not known."""
     if not box:
-        return size
-    count, span, stride = 1, size, size
+        return size, 1, 0
+    count, span, stride, between = 1, size, size, 0
+    is_known = True
     for width, extent in zip(reversed(box), reversed(shape or [None] * len(box)), strict=True):
         known = width if isinstance(width, int) else evaluate_count(width)
         values = unknown if known is None else known
         if stride < line or stride <= span:  # of neighbours, or of what touches
             span += stride * (values - 1)
-        else:
+        elif values > 1:
             count *= values
+            between = gcd(between, stride) if is_known else 1
         known = extent if isinstance(extent, int) or extent is None else evaluate_count(extent)
+        is_known = is_known and known is not None
         stride = line * span if known is None else stride * known
-    return float(count * max(span, line))
+    return float(count * max(span, line)), count, between
 
 
 def count_bytes(accesses: Iterable[Access], widths: Widths) -> dict[Array, Number]:

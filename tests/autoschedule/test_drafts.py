@@ -38,6 +38,16 @@ def contracted(m: int, n: int, k: int) -> te.Tensor:
     return te.compute((m, n), lambda i, j: te.sum(a[i, r, q] * b[q, r, j], axis=[r, q]), name="out")
 
 
+def product(m: int, n: int, k: int) -> te.Tensor:
+    a, b = te.placeholder((m, k), name="a"), te.placeholder((k, n), name="b")
+    r = te.reduce_axis((0, k), "r")
+    return te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="out")
+
+
+def with_vector(m: int, n: int, k: int) -> te.Tensor:
+    return product(1, 9 * m, 9 * k)
+
+
 def windows(m: int, n: int, k: int) -> te.Tensor:
     del k
     a = te.placeholder((5, m + 2, n + 2), name="a")
@@ -59,7 +69,7 @@ def test_drafts_are_estimated_as_the_loops_that_are_lowered(cpu: str) -> None:
     ratios: list[float] = []
     for case in range(drawn.count(3, 60)):
         rng = drawn.rng(f"drafts {cpu}", case)
-        for declare in (maxima, contracted, windows, distances):
+        for declare in (maxima, contracted, product, with_vector, windows, distances):
             m, n, k = (int(rng.integers(low, high)) for low, high in ((40, 130), (40, 130), (20, 90)))
             for candidate, lowered in of_candidates(lambda: declare(m, n, k), target, rng.integers):
                 assert candidate.estimate is not None

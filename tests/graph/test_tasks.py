@@ -39,7 +39,7 @@ def test_a_plan_says_what_was_chosen_for_each_kernel_of_each_variant() -> None:
         m.kernels.values()
     )
     first = str(m.plan).splitlines()[1].split()
-    assert first[:3] == ["3", "matmul+relu", "float32[2,"] and "gemm" in first, first
+    assert first[:3] == ["3", "matmul+relu", "float32[2,"] and "contraction" in first, first
     bucketed = tw.build(layers(), buckets=[{"n": 2}])
     said = str(bucketed.plan)
     assert "n = 2:" in said and "any size:" in said and "float32[n, 9]" in said

@@ -103,7 +103,7 @@ def test_the_scheduler_takes_tiles_where_the_processor_has_the_instructions(targ
     assert [row.rule for row in s.plan] == ["byte_tiles"] and s.is_exact
     assert instruction in tw.build(s, tensors, target=target).source("asm")
     small = product(3, 300, 400, ("int8", "uint8"))
-    assert [row.rule for row in tw.autoschedule.schedule([small[-1]], target).plan] == ["gemm"]
+    assert "byte_tiles" not in [row.rule for row in tw.autoschedule.schedule([small[-1]], target).plan]
 
 
 @pytest.mark.parametrize("case", range(drawn.count(3, 60)))
