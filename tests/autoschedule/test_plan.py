@@ -64,7 +64,9 @@ def test_every_group_has_a_row_that_says_what_binds_it() -> None:
     plan = tw.autoschedule.schedule([topi.nn.relu(topi.matmul(a, b)), topi.nn.softmax(a)]).plan
     assert sorted(row.anchor for row in plan) == ["matmul", "softmax"]
     product = next(row for row in plan if row.anchor == "matmul")
-    assert product.rule == "contraction" and product.fused[-1:] == (product.output.name,) and len(product.candidates) > 4
+    assert (
+        product.rule == "contraction" and product.fused[-1:] == (product.output.name,) and len(product.candidates) > 4
+    )
     for row in plan:
         assert row.seconds is not None and 0 < row.seconds < 0.1 and row.binds in dict(row.estimate.parts)
     lines = str(plan).splitlines()

@@ -195,7 +195,9 @@ def test_lines_are_counted_by_rows() -> None:
 def test_rows_that_begin_at_few_places_of_a_page_take_more_room(columns: int, room: int) -> None:
     """A cache keeps few lines of those whose addresses end alike, so that a column of a matrix fills it sooner."""
     assert room_in_cache((100, 16), 4, 1, (100, columns), LINE, 4096) == 100 * room
-    assert room_in_cache((100, columns), 4, 1, (100, columns), LINE, 4096) == 100 * columns * 4, "rows behind each other"
+    assert room_in_cache((100, columns), 4, 1, (100, columns), LINE, 4096) == 100 * columns * 4, (
+        "rows behind each other"
+    )
     assert room_in_cache((1, 16), 4, 1, (100, columns), LINE, 4096) == LINE
 
 
