@@ -24,7 +24,7 @@ class Places(NamedTuple):
 def agreeing(operator: str, fusion: str, attributes: Mapping[str, Any], shapes: Shapes) -> list[Shape | None] | None:
     """Shapes for the inputs of an operator in which those extents that have to be one are one: the simplest of them, a number where
     there is one. None where that changes nothing."""
-    rule = _RULES.get(operator) or (_aligned if fusion == "elementwise" else None)
+    rule = _RULES.get(operator) or (align_shapes if fusion == "elementwise" else None)
     if rule is None:
         return None
     result = [None if shape is None else list(shape) for shape in shapes]
@@ -43,7 +43,7 @@ def complexity(extent: Extent) -> tuple[bool, int, str]:
     return isinstance(extent, str), len(str(extent)), str(extent)
 
 
-def _aligned(_: Mapping[str, Any], shapes: Shapes, broadcast: bool = True) -> list[Places]:
+def align_shapes(_: Mapping[str, Any], shapes: Shapes, broadcast: bool = True) -> list[Places]:
     """As numpy aligns shapes: by their last axes."""
     rank = max((len(shape) for shape in shapes if shape is not None), default=0)
     return [
@@ -59,12 +59,12 @@ def _aligned(_: Mapping[str, Any], shapes: Shapes, broadcast: bool = True) -> li
     ]
 
 
-def _stacked(attributes: Mapping[str, Any], shapes: Shapes) -> list[Places]:
-    return _aligned(attributes, shapes, broadcast=False)
+def match_axes(attributes: Mapping[str, Any], shapes: Shapes) -> list[Places]:
+    return align_shapes(attributes, shapes, broadcast=False)
 
 
-def _joined(attributes: Mapping[str, Any], shapes: Shapes) -> list[Places]:
-    every = _stacked(attributes, shapes)
+def match_other_axes(attributes: Mapping[str, Any], shapes: Shapes) -> list[Places]:
+    every = match_axes(attributes, shapes)
     return [places for axis, places in enumerate(every) if axis != attributes["axis"] % len(every)]
 
 
@@ -85,7 +85,7 @@ def _matmul(attributes: Mapping[str, Any], shapes: Shapes) -> list[Places]:
         (at, len(shape) + axis if len(shape) > 1 else 0)
         for at, (shape, axis) in enumerate(zip((a, b), deep, strict=True))
     ]
-    return [Places(depth), *_aligned(attributes, [a[:-2], b[:-2]])]
+    return [Places(depth), *align_shapes(attributes, [a[:-2], b[:-2]])]
 
 
 def _attention(_: Mapping[str, Any], shapes: Shapes) -> list[Places]:
@@ -121,14 +121,14 @@ def _einsum(attributes: Mapping[str, Any], shapes: Shapes) -> list[Places]:
 _RULES: dict[str, Callable[[Mapping[str, Any], Shapes], list[Places]]] = {
     "attention": _attention,
     "batch_norm": _channels,
-    "concat": _joined,
+    "concat": match_other_axes,
     "einsum": _einsum,
     "group_norm": _channels,
     "instance_norm": _channels,
     "integer_matmul": _matmul,
-    "layer_norm": _aligned,
+    "layer_norm": align_shapes,
     "matmul": _matmul,
-    "rms_norm": _aligned,
-    "stack": _stacked,
+    "rms_norm": align_shapes,
+    "stack": match_axes,
 }
 """Of operators that do not simply broadcast; those that do have none."""

@@ -19,7 +19,7 @@ from typing import TypeVar
 from ..ir import ops
 from ..ir.expr import Expr
 
-__all__ = ["ALIGNMENT", "Lifetime", "Size", "open_places", "peak", "places"]
+__all__ = ["ALIGNMENT", "Lifetime", "Size", "plan_symbolic_offsets", "peak", "places"]
 
 K = TypeVar("K")
 
@@ -42,7 +42,7 @@ class Lifetime:
     of: Expr | None = None
 
 
-def open_places(lifetimes: Mapping[K, Lifetime]) -> tuple[dict[K, Size], Size]:
+def plan_symbolic_offsets(lifetimes: Mapping[K, Lifetime]) -> tuple[dict[K, Size], Size]:
     """The offset of each value, and the size of the arena, where symbols say how large values are."""
     parts: dict[str, dict[K, Lifetime]] = {}
     for name, life in lifetimes.items():
@@ -71,12 +71,12 @@ def places(lifetimes: Mapping[K, Lifetime]) -> tuple[dict[K, int], int]:
     for rank in _RANKS:
         order = sorted(lifetimes, key=lambda name: rank(lifetimes[name]))
         for _ in range(_TRIES):
-            offsets, size = _placed(lifetimes, order)
+            offsets, size = _assign_offsets(lifetimes, order)
             if best is None or size < best[1]:
                 best = offsets, size
             if best[1] <= least * _ENOUGH:
                 return best
-            highest = [name for name in order if _aligned(offsets[name] + lifetimes[name].size) == size]
+            highest = [name for name in order if _round_up(offsets[name] + lifetimes[name].size) == size]
             order = [*highest, *(name for name in order if name not in highest)]
     assert best is not None, "there are orders to try"
     return best
@@ -91,7 +91,7 @@ _TRIES = 8
 _ENOUGH = 1.05
 
 
-def _aligned(size: int) -> int:
+def _round_up(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
@@ -99,12 +99,12 @@ def peak(lifetimes: Mapping[K, Lifetime]) -> int:
     """The most bytes that live at one time."""
     changes: Counter[int] = Counter()
     for life in lifetimes.values():
-        changes[life.first] += _aligned(life.size)
-        changes[life.last + 1] -= _aligned(life.size)
+        changes[life.first] += _round_up(life.size)
+        changes[life.last + 1] -= _round_up(life.size)
     return max(accumulate(changes[at] for at in sorted(changes)), default=0)
 
 
-def _placed(lifetimes: Mapping[K, Lifetime], order: Sequence[K]) -> tuple[dict[K, int], int]:
+def _assign_offsets(lifetimes: Mapping[K, Lifetime], order: Sequence[K]) -> tuple[dict[K, int], int]:
     """The offsets of values that get their places in this order, and the size of the arena."""
     taken: list[tuple[int, int, Lifetime]] = []
     offsets: dict[K, int] = {}
@@ -112,7 +112,7 @@ def _placed(lifetimes: Mapping[K, Lifetime], order: Sequence[K]) -> tuple[dict[K
         life = lifetimes[name]
         offsets[name] = _lowest(taken, life)
         insort(taken, (offsets[name], offsets[name] + life.size, life), key=lambda place: place[0])
-    return offsets, _aligned(max((end for _, end, _ in taken), default=0))
+    return offsets, _round_up(max((end for _, end, _ in taken), default=0))
 
 
 def _lowest(taken: Sequence[tuple[int, int, Lifetime]], life: Lifetime) -> int:
@@ -122,5 +122,5 @@ def _lowest(taken: Sequence[tuple[int, int, Lifetime]], life: Lifetime) -> int:
         if other.first <= life.last and life.first <= other.last:
             if at + life.size <= begin:
                 break
-            at = max(at, _aligned(end))
+            at = max(at, _round_up(end))
     return at

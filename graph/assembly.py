@@ -16,7 +16,7 @@ from .control import CONTROL, control_types, plain_parts
 from .errors import BadGraph, BadNode
 from .node import Node, Param, Parts
 from .operators import result_types, row_of, whole_attributes
-from .types import TensorType, array_dtype, symbols_of, tensor_type
+from .types import TensorType, array_dtype, find_symbols, tensor_type
 
 __all__ = ["Assembly"]
 
@@ -43,7 +43,7 @@ class Assembly:
     def input(self, name: str, shape: Sequence[Any], dtype: object = "float32") -> str:
         """An input; its extents are numbers, or the names of symbols. The value's name. Raises BadGraph (TW0901)."""
         kind = self._inputs[name] = self._define(name, tensor_type(shape, dtype))
-        self.symbols |= symbols_of(kind.shape)
+        self.symbols |= find_symbols(kind.shape)
         return name
 
     def param(self, name: str, value: Any, fixed: bool = False) -> str:
@@ -85,7 +85,7 @@ class Assembly:
             given.pop()
         for name in given:
             if name:
-                self._known(name)
+                self._check_value(name)
         kinds = [self.types[name] if name else None for name in given]
         inside = tuple(plain_parts(body) for body in bodies)
         types = control_types(operator, whole, kinds, inside) if row is None else result_types(row, whole, kinds)
@@ -104,7 +104,7 @@ class Assembly:
 
     def output(self, name: str, value: str) -> None:
         """Make a value an output of this name. Raises BadGraph (TW0901)."""
-        self._known(value)
+        self._check_value(value)
         if name in self._results:
             raise BadGraph(
                 f"graph {self.name} has two outputs {name!r}"[:300], called=user_source(), fix="another name"
@@ -151,7 +151,7 @@ class Assembly:
         numbers = (f"v{number}" for number in range(len(self.types), 2 * len(self.types) + count + 1))
         return list(islice((name for name in numbers if name not in self.types), count))
 
-    def held(self, name: str) -> Param | None:
+    def find_param(self, name: str) -> Param | None:
         """The parameter of this name."""
         return self._constants.get(name)
 
@@ -169,7 +169,7 @@ class Assembly:
         self.types[name] = kind
         return kind
 
-    def _known(self, name: str) -> None:
+    def _check_value(self, name: str) -> None:
         if name not in self.types:
             raise BadGraph(
                 f"graph {self.name} has no value {name!r}"[:300],

@@ -9,10 +9,10 @@ import numpy as np
 
 from .conversion import Conversion
 
-__all__ = ["coordinates_of", "kept_places", "nonzero"]
+__all__ = ["unravel_positions", "select_positions", "nonzero"]
 
 
-def kept_places(c: Conversion, mask: str, what: str) -> str:
+def select_positions(c: Conversion, mask: str, what: str) -> str:
     """The places at which a mask of one dimension is true, in order, once it is measured how many they are."""
     ones = c.cast(mask, "int64")
     count = c.measured(what, lambda: c.emit("sum", ones, axes=(0,)))
@@ -21,7 +21,7 @@ def kept_places(c: Conversion, mask: str, what: str) -> str:
     return c.emit_all("topk", ones, k=count)[1]  # of equal ones the first
 
 
-def coordinates_of(c: Conversion, places: str, shape: Sequence[int]) -> list[str]:
+def unravel_positions(c: Conversion, places: str, shape: Sequence[int]) -> list[str]:
     """Return the coordinates in a shape of positions of all elements in a row, a value for each dimension."""
     found: list[str] = []
     for extent in reversed(shape):
@@ -36,5 +36,5 @@ def nonzero(c: Conversion, value: str) -> tuple[str, list[str]]:
     shape = c.static(value)
     flat = c.reshape(value, (int(np.prod(shape)),))
     mask = flat if c.type(flat).dtype == "bool" else c.emit("not_equal", flat, c.constant(0, flat))
-    places = kept_places(c, mask, "count")
-    return places, coordinates_of(c, places, shape)
+    places = select_positions(c, mask, "count")
+    return places, unravel_positions(c, places, shape)

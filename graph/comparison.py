@@ -9,12 +9,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .joins import joined
+from .joins import find_joined_parts
 from .node import Node, Parts
 from .plan import Plan
 from .program import Program
 from .reference import run_node
-from .rewrite import with_results, without_dead
+from .rewrite import remove_dead, replace_outputs
 from .types import array_dtype
 
 __all__ = ["Comparison", "first_difference"]
@@ -62,10 +62,10 @@ def first_difference(
     plan = Plan.of(g)
     watched = [
         *(name for step in plan.steps for name in step.outputs),
-        *(whole for whole, _ in joined(plan.graph).values()),
+        *(whole for whole, _ in find_joined_parts(plan.graph).values()),
         *plan.placed,
     ]
-    whole = without_dead(with_results(g, {name: name for name in watched if name in g.types}))
+    whole = remove_dead(replace_outputs(g, {name: name for name in watched if name in g.types}))
     program = build(whole)
     sizes, types = program.sizes, whole.types
     results = {

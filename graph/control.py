@@ -45,7 +45,7 @@ from ..ir.expr import Expr
 from .errors import BadNode
 from .node import Node, Parts
 from .operators.row import REQUIRED, Attribute
-from .types import Extent, TensorType, extent_of, extents
+from .types import Extent, TensorType, convert_extent, extents
 
 __all__ = ["CONTROL", "MOST_DEPTH", "Loop", "control_types", "plain_parts"]
 
@@ -125,7 +125,7 @@ def _if_types(
     if results[0] != results[1] or not results[0]:
         raise _bad(
             "if",
-            f"one graph inside gives {_shown(results[0])}, the other {_shown(results[1])}",
+            f"one graph inside gives {_types_text(results[0])}, the other {_types_text(results[1])}",
             "the same types, one at least",
         )
     return results[0]
@@ -156,7 +156,9 @@ def _loop_types(
     ahead = [CONDITION] if condition is not None else []
     first = cast("list[TensorType]", given[:carried])
     if results[: len(ahead) + carried] != [*ahead, *first]:
-        raise _bad("loop", f"the graph inside gives {_shown(results)}", f"{_shown([*ahead, *first])}, then rows")
+        raise _bad(
+            "loop", f"the graph inside gives {_types_text(results)}", f"{_types_text([*ahead, *first])}, then rows"
+        )
     rows = results[len(ahead) + carried :]
     if rows and count is None or trips is None and condition is None and count is None or not carried and not rows:
         raise _bad(
@@ -180,7 +182,7 @@ def _count(value: Attribute) -> Extent | None:
         and value[0] < 0
     ):
         raise _bad("loop", f"its count is {value!r}"[:200], "(), or an extent alone: (3,)")
-    return extent_of(extents([value[0]])[0])
+    return convert_extent(extents([value[0]])[0])
 
 
 def _check_inputs(name: str, body: Parts, given: Sequence[TensorType | None]) -> None:
@@ -188,12 +190,12 @@ def _check_inputs(name: str, body: Parts, given: Sequence[TensorType | None]) ->
     if takes != list(given):
         raise _bad(
             name,
-            f"the graph inside, {body.name}, takes {_shown(takes)}, and is given {_shown(given)}"[:600],
+            f"the graph inside, {body.name}, takes {_types_text(takes)}, and is given {_types_text(given)}"[:600],
             "inputs of the types that it is given",
         )
 
 
-def _shown(types: Sequence[TensorType | None]) -> str:
+def _types_text(types: Sequence[TensorType | None]) -> str:
     return f"({', '.join(map(str, types))})"
 
 

@@ -28,7 +28,7 @@ from .types import (
     TensorType,
     array_dtype,
     cancel,
-    extent_of,
+    convert_extent,
     extents,
     factors,
     is_open,
@@ -47,7 +47,7 @@ __all__ = [
     "open_extent",
     "product",
     "scaled_extent",
-    "unsupported",
+    "unsupported_model",
 ]
 
 _MOST_FOLDED = 1 << 16
@@ -143,7 +143,7 @@ class Scope:
         )
         return one
 
-    def listed(self, items: Items) -> str:
+    def name_list(self, items: Items) -> str:
         """The name of a list of values."""
         name = f"list {len(self.lists)}"  # no value's: these have no spaces
         self.lists[name] = items
@@ -178,7 +178,7 @@ class Scope:
         values = self.graph.nodes(operator, *inputs, source=source, **whole)
         counts = any(name in self.steps for name in inputs)
         if operator in _WITH_EXTENTS and (counts or any(name in self.shapes for name in inputs)):
-            noted = self._of_extents(operator, inputs, whole)
+            noted = self._evaluate_extents(operator, inputs, whole)
             if noted is not None and all(
                 isinstance(each, (bool, int, np.integer, np.bool)) for each in noted.reshape(-1)
             ):
@@ -197,11 +197,11 @@ class Scope:
         if wanted is None:
             return None
         return [
-            name if chosen is None or shape is None else self._taken_for(name, shape, chosen, source)
+            name if chosen is None or shape is None else self._respell_shape(name, shape, chosen, source)
             for name, shape, chosen in zip(inputs, shapes, wanted, strict=True)
         ]
 
-    def _taken_for(self, name: str, shape: Sequence[Extent], chosen: Sequence[Extent], source: str) -> str:
+    def _respell_shape(self, name: str, shape: Sequence[Extent], chosen: Sequence[Extent], source: str) -> str:
         """A value in a shape of the same extents, written otherwise: one by one, so that each is asked for."""
         whole = list(shape)
         for axis, extent in enumerate(chosen):
@@ -210,7 +210,9 @@ class Scope:
                 name = self.emit("reshape", (name,), {"shape": tuple(whole)}, source)[0]
         return name
 
-    def _of_extents(self, operator: str, inputs: Sequence[str], attributes: dict[str, Any]) -> NDArray[Any] | None:
+    def _evaluate_extents(
+        self, operator: str, inputs: Sequence[str], attributes: dict[str, Any]
+    ) -> NDArray[Any] | None:
         """Return the value of a node whose inputs are extents: numbers, and expressions; None where it cannot be told."""
         known = {**self.shapes, **self.steps}
         given: list[Any] = [known[name] if name in known else self.graph.data(name) for name in inputs]
@@ -362,7 +364,7 @@ class Conversion:
         total = self.emit("sum", powers, **along)
         return self.root(total, order) if order > 0 else self.emit("power", total, self.constant(1 / order, value))
 
-    def with_extent(self, value: str, axis: int, extent: int) -> str:
+    def fix_extent(self, value: str, axis: int, extent: int) -> str:
         """A value whose extent along an axis, where it is open, is taken for a number; that it is, is asked at the call."""
         shape = self.type(value).shape
         return (
@@ -374,7 +376,7 @@ class Conversion:
         lose them."""
         shape = self.type(value).shape
         sizes = extents([shape[at] for at in axes if isinstance(shape[at], str)])
-        return self.asked(value, [extent_of(ops.maximum(size - 1, 1 - size) - 1) for size in sizes])
+        return self.asked(value, [convert_extent(ops.maximum(size - 1, 1 - size) - 1) for size in sizes])
 
     def open_pool(self, kind: str, value: str, how: Mapping[str, Any]) -> str:
         """A pool whose last windows may end beyond the padding, of extents that are not known: with as much padding behind as any
@@ -470,7 +472,7 @@ def few(*counts: int) -> int:
 def product(shape: Sequence[Extent]) -> Extent:
     """Return the number of elements of a shape."""
     number, rest = factors(shape)
-    return number if rest is None or not number else extent_of(rest * number)
+    return number if rest is None or not number else convert_extent(rest * number)
 
 
 def scaled_extent(extent: Extent, scale: float) -> Extent:
@@ -480,7 +482,7 @@ def scaled_extent(extent: Extent, scale: float) -> Extent:
     above, below = scale.as_integer_ratio()
     if above <= 0 or below > _MOST_PARTS:
         raise Refused(f"{extent} is scaled by {scale}, which is no small fraction of a power of 2")
-    return extent_of(ops.floordiv(*extents((product((extent, above)), below))))
+    return convert_extent(ops.floordiv(*extents((product((extent, above)), below))))
 
 
 def open_extent(source: Sequence[Extent], rest: Sequence[Extent]) -> Extent:
@@ -497,10 +499,10 @@ def open_extent(source: Sequence[Extent], rest: Sequence[Extent]) -> Extent:
         math.prod(factors, start=ops.const(one // shared, "int64"))
         for factors, one in ((above, number), (below, under))
     )
-    return extent_of(ops.floordiv(whole, divisor))
+    return convert_extent(ops.floordiv(whole, divisor))
 
 
-def unsupported(reasons: Mapping[str, list[str]]) -> UnsupportedModel:
+def unsupported_model(reasons: Mapping[str, list[str]]) -> UnsupportedModel:
     """The error that lists everything that is not supported: by a reason, the nodes that it concerns."""
     lines = [
         f"{len(nodes)} × {what[:300]} ({', '.join(nodes[:3])}{', ...' if nodes[3:] else ''})"

@@ -19,7 +19,7 @@ from ..ir.expr import Expr, IntImm
 from ..topi.slices import slice_ends
 from .errors import BadGraphInput
 from .node import Node, Parts
-from .types import TensorType, at_sizes, extents
+from .types import TensorType, extents, substitute_sizes
 
 __all__ = ["check_sizes", "conditions", "fits_always"]
 
@@ -38,9 +38,9 @@ def conditions(g: Parts) -> list[tuple[Expr, str]]:
     for name, kind in g.inputs.items():
         for condition in _extents(kind):
             needed(condition, name)
-    for node, known in _all_nodes(g, types):
+    for node, known in _walk_nodes(g, types):
         said = f"{node.operator} ({node.source})" if node.source else node.operator
-        for condition in _of_node(node, known):
+        for condition in _node_conditions(node, known):
             needed(condition, said)
     return list(found.values())
 
@@ -48,21 +48,23 @@ def conditions(g: Parts) -> list[tuple[Expr, str]]:
 def fits_always(node: Node, types: Mapping[str, TensorType]) -> bool:
     """Return whether a node fits all sizes. types: of what it reads and gives."""
     analyzer = Analyzer()
-    met = (analyzer.simplify(condition) for condition in _of_node(node, types))
+    met = (analyzer.simplify(condition) for condition in _node_conditions(node, types))
     return all(isinstance(condition, IntImm) and bool(condition.value) for condition in met)
 
 
 def _unmet(needed: list[tuple[Expr, str]], sizes: Mapping[str, int]) -> str:
     """Return the first condition that these sizes do not meet; "" where they meet all."""
-    return next((said for condition, said in needed if not cast("IntImm", at_sizes(condition, sizes)).value), "")
+    return next(
+        (said for condition, said in needed if not cast("IntImm", substitute_sizes(condition, sizes)).value), ""
+    )
 
 
-def _all_nodes(g: Parts, types: Mapping[str, TensorType]) -> Iterator[tuple[Node, Mapping[str, TensorType]]]:
+def _walk_nodes(g: Parts, types: Mapping[str, TensorType]) -> Iterator[tuple[Node, Mapping[str, TensorType]]]:
     """The nodes of a graph and of those inside of them, with the types of their values."""
     for node in g.nodes:
         yield node, types
         for body in node.bodies:
-            yield from _all_nodes(body, body.types)
+            yield from _walk_nodes(body, body.types)
 
 
 def check_sizes(g: Parts, sizes: Mapping[str, int]) -> None:
@@ -82,7 +84,7 @@ def _no_such_sizes(g: Parts, sizes: Mapping[str, int], reason: str) -> BadGraphI
     )
 
 
-def _of_node(node: Node, types: Mapping[str, TensorType]) -> Iterator[Expr]:
+def _node_conditions(node: Node, types: Mapping[str, TensorType]) -> Iterator[Expr]:
     for kind in node.types:
         yield from _extents(kind)
     if all(types[name].is_static for name in (*node.inputs, *node.outputs) if name):
@@ -95,10 +97,10 @@ def _of_node(node: Node, types: Mapping[str, TensorType]) -> Iterator[Expr]:
                 ((first, last, size),) = slice_ends(whole, extents((low,)), extents((high,)), (axis,))
                 yield from (_least(first, 0), _least(size, last))
     elif node.operator == "reshape":
-        yield _reshaped(types[node.inputs[0]], node.types[0])
+        yield _reshape_condition(types[node.inputs[0]], node.types[0])
 
 
-def _reshaped(source: TensorType, result: TensorType) -> Expr:
+def _reshape_condition(source: TensorType, result: TensorType) -> Expr:
     """As many elements as before; or, where all extents but one are what they were, that one: beside an extent of 0 any number of
     them makes no element."""
     pairs = list(zip(extents(source.shape), extents(result.shape), strict=False))

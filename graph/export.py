@@ -68,8 +68,8 @@ def export_graph(
     made: list[tuple[Laid, dict[str, int] | None]] = []
 
     def caller(parts: Mapping[str, Part]) -> Function:
-        laid = variants.laid(parts, {})
-        made.append((laid, _places(laid.held) if weights == "file" and laid.held else None))
+        laid = variants.lay_out(parts, {})
+        made.append((laid, _weight_offsets(laid.held) if weights == "file" and laid.held else None))
         return variants.main(*made[0])
 
     exporter = export_linked(
@@ -89,7 +89,9 @@ def export_graph(
         )
     )
     written = list(
-        exporter(path, threads, companion=_with_arena(extra, name, exporter.programs[0].signature, variants, g.inputs))
+        exporter(
+            path, threads, companion=_declare_arena(extra, name, exporter.programs[0].signature, variants, g.inputs)
+        )
     )
     if places is not None:
         beside = place.with_name(f"{stem}.weights")
@@ -98,7 +100,7 @@ def export_graph(
     return written
 
 
-def _with_arena(
+def _declare_arena(
     companion: Companion, name: str, signature: Signature, variants: Variants, order: Iterable[str]
 ) -> Companion:
     """With the function that says how large the arena is. order: of the inputs as users pass them."""
@@ -131,14 +133,14 @@ def _with_arena(
         companion,
         functions={asked: about, **companion.functions},
         code=code,
-        before=companion.before + _told(variants),
+        before=companion.before + _variants_note(variants),
         types={**companion.types, arena: "void *"},
-        model=variants.roles(order, bool(companion.types)),
+        model=variants.argument_roles(order, bool(companion.types)),
         notes={arena: f"memory to work in: {asked}({sizes}) bytes, aligned to {ALIGNMENT}"},
     )
 
 
-def _told(variants: Variants) -> str:
+def _variants_note(variants: Variants) -> str:
     """Return the header's note on sizes that have code of their own."""
     named = "; ".join(str(variant) for variant in variants.each if variant.sizes)
     if not named:
@@ -148,7 +150,7 @@ def _told(variants: Variants) -> str:
     return f"/* {f'{chr(10)} * '.join(lines)} */\n"
 
 
-def _places(weights: Mapping[str, Constant]) -> dict[str, int]:
+def _weight_offsets(weights: Mapping[str, Constant]) -> dict[str, int]:
     """Return the offset of each of them in the file."""
     places: dict[str, int] = {}
     at = HEADER_BYTES

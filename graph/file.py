@@ -92,19 +92,19 @@ def read_file(path: str | PathLike[str]) -> tuple[str, dict[str, NDArray[Any]]]:
         raise _bad(path, str(problem), "cannot be read") from problem
     except (ValueError, UnicodeDecodeError) as problem:
         raise _bad(path, f"its header is none: {problem}"[:300]) from problem
-    entries = _fields(header)
-    about = _fields(entries.pop("__metadata__", None))
+    entries = _read_object(header)
+    about = _read_object(entries.pop("__metadata__", None))
     text, version = about.get(_TEXT), about.get(_FORMAT, FORMAT)
     if version != FORMAT:
         _refuse(path, f"its format has version {str(version)[:20]!r}, and this release reads version {FORMAT}")
     if not isinstance(text, str):
         _refuse(path, "it has no graph in its metadata: it may hold parameters alone")
-    return text, {name: _array(path, name, entry, memory) for name, entry in entries.items()}
+    return text, {name: _read_array(path, name, entry, memory) for name, entry in entries.items()}
 
 
-def _array(path: str | PathLike[str], name: str, entry: Any, memory: NDArray[np.uint8]) -> NDArray[Any]:
+def _read_array(path: str | PathLike[str], name: str, entry: Any, memory: NDArray[np.uint8]) -> NDArray[Any]:
     """The part of the file that an entry of its header speaks of."""
-    fields = _fields(entry)
+    fields = _read_object(entry)
     shape, offsets, kind = (
         _counts(fields.get("shape")),
         _counts(fields.get("data_offsets")),
@@ -118,7 +118,7 @@ def _array(path: str | PathLike[str], name: str, entry: Any, memory: NDArray[np.
     return np.array(memory[begin:end]).view(array_dtype(kind)).reshape(shape)
 
 
-def _fields(value: object) -> dict[str, Any]:
+def _read_object(value: object) -> dict[str, Any]:
     """An object of JSON; nothing where the value is none."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 

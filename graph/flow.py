@@ -26,19 +26,19 @@ from .node import Node
 from .plan import Layout, Place, Plan
 from .types import Extent, TensorType, factors, symbol
 
-__all__ = ["functions_of"]
+__all__ = ["build_functions"]
 
 _ROUNDS = 62
 _INT64 = "int64"
 
 
-def functions_of(plan: Plan) -> dict[str, Inner]:
+def build_functions(plan: Plan) -> dict[str, Inner]:
     """The functions of the nodes with graphs inside, by the names of their steps, each behind those that it calls."""
     found: dict[str, Inner] = {}
     for step, name in zip(plan.steps, plan.names, strict=True):
         if step.nodes[-1].bodies and name not in found:
             for inner in plan.inside[name]:
-                found.update(functions_of(inner))
+                found.update(build_functions(inner))
             found[name] = Inner(
                 partial(_function, name, step, plan.graph.types, plan.inside[name]),
                 len(step.inputs) + len(step.outputs) + len(step.symbols),
@@ -120,17 +120,17 @@ class _Looping:
         """The whole loop, and the memory that it works in beside the arena."""
         values = self.memory.values
         begin = [
-            _copied(slot, 0, values[name], 0, size)
+            _copy_elements(slot, 0, values[name], 0, size)
             for slot, name, size in zip(self.slots, self.loop.first, self.sizes, strict=True)
         ]
-        run, ran = self._until_false() if self.loop.condition else self._counted()
+        run, ran = self._run_until_false() if self.loop.condition else self._run_all()
         end = [
-            _copied(values[name], 0, slot, (ran % 2) * size, size)
+            _copy_elements(values[name], 0, slot, (ran % 2) * size, size)
             for slot, name, size in zip(self.slots, self.last, self.sizes, strict=True)
         ]
         if self.loop.condition or self.loop.trips:
             end += [
-                self._zeros(values[name], ran * size, self._rows_left(ran) * size)
+                self._fill_zeros(values[name], ran * size, self._rows_left(ran) * size)
                 for name, size in zip(self.rows, self.row_sizes, strict=True)
             ]
         return Seq((*begin, *run, *end)), [self.counter, self.going, self.ahead, *self.slots]
@@ -145,25 +145,25 @@ class _Looping:
             limits.append(ops.maximum(_first(self.memory.values[self.loop.trips]), _number(0)))
         return None if not limits else limits[0] if len(limits) == 1 else ops.minimum(*limits)
 
-    def _iteration(self, i: Expr) -> Stmt:
+    def _run_iteration(self, i: Expr) -> Stmt:
         """The kernels of one iteration."""
         values, g = self.memory.values, self.plan.graph
-        now = [Place(slot).moved(i % 2, size) for slot, size in zip(self.slots, self.sizes, strict=True)]
-        after = [Place(slot).moved(1 - i % 2, size) for slot, size in zip(self.slots, self.sizes, strict=True)]
-        rows = [Place(values[name]).moved(i, size) for name, size in zip(self.rows, self.row_sizes, strict=True)]
+        now = [Place(slot).advance(i % 2, size) for slot, size in zip(self.slots, self.sizes, strict=True)]
+        after = [Place(slot).advance(1 - i % 2, size) for slot, size in zip(self.slots, self.sizes, strict=True)]
+        rows = [Place(values[name]).advance(i, size) for name, size in zip(self.rows, self.row_sizes, strict=True)]
         given = [Place(self.counter), *now, *(Place(values[name]) for name in self.loop.values)]
         results = [*([Place(self.ahead)] if self.loop.condition else []), *after, *rows]
         outer = {**dict(zip(g.inputs, given, strict=True)), **dict(zip(g.results.values(), results, strict=True))}
         return self.plan.calls(outer, self.memory.layouts[0], self.memory.arena)
 
-    def _counted(self) -> tuple[list[Stmt], Expr]:
+    def _run_all(self) -> tuple[list[Stmt], Expr]:
         """Every iteration, and how many they are."""
         i, most = Var("i", DType(_INT64)), self._most()
         assert most is not None, "a loop without a condition says how often it runs"
-        body = Seq((_stored(self.counter, i), self._iteration(i)))
+        body = Seq((_store_scalar(self.counter, i), self._run_iteration(i)))
         return [For(i, _number(0), most, LoopKind.SERIAL, body)], most
 
-    def _until_false(self) -> tuple[list[Stmt], Expr]:
+    def _run_until_false(self) -> tuple[list[Stmt], Expr]:
         """Iterations until the condition is false, and how many have run."""
         i, turn, level = (Var(name, DType(_INT64)) for name in ("i", "turn", "level"))
         most, going = self._most(), _first(self.going)
@@ -171,7 +171,9 @@ class _Looping:
         if most is not None:
             first, ahead = ops.logical_and(first, _number(0) < most), ops.logical_and(ahead, i + 1 < most)
         one = LetStmt(
-            i, _first(self.counter), Seq((self._iteration(i), _stored(self.counter, i + 1), _stored(self.going, ahead)))
+            i,
+            _first(self.counter),
+            Seq((self._run_iteration(i), _store_scalar(self.counter, i + 1), _store_scalar(self.going, ahead))),
         )
         turns = ops.select(going, _number(1) << level, _number(0))
         levels = For(
@@ -181,24 +183,24 @@ class _Looping:
             LoopKind.SERIAL,
             For(turn, _number(0), turns, LoopKind.SERIAL, If(going, one)),
         )
-        return [_stored(self.counter, _number(0)), _stored(self.going, first), levels], _first(self.counter)
+        return [_store_scalar(self.counter, _number(0)), _store_scalar(self.going, first), levels], _first(self.counter)
 
     @staticmethod
-    def _zeros(buffer: Buffer, begin: Expr, extent: Expr) -> Stmt:
+    def _fill_zeros(buffer: Buffer, begin: Expr, extent: Expr) -> Stmt:
         e = Var("e", DType(_INT64))
         return For(
             e, _number(0), extent, LoopKind.SERIAL, BufferStore(buffer, ops.const(0, str(buffer.dtype)), (begin + e,))
         )
 
 
-def _copied(target: Buffer, to: Expr | int, source: Buffer, begin: Expr | int, size: Size) -> Stmt:
+def _copy_elements(target: Buffer, to: Expr | int, source: Buffer, begin: Expr | int, size: Size) -> Stmt:
     e = Var("e", DType(_INT64))
     return For(
         e, _number(0), _number(size), LoopKind.SERIAL, BufferStore(target, BufferLoad(source, (begin + e,)), (to + e,))
     )
 
 
-def _stored(buffer: Buffer, value: Expr) -> Stmt:
+def _store_scalar(buffer: Buffer, value: Expr) -> Stmt:
     return BufferStore(buffer, value, (_number(0),))
 
 

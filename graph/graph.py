@@ -18,14 +18,14 @@ from .errors import TargetTakesNoGraph
 from .export import WeightsIn, export_graph
 from .file import write_file
 from .gradient import training_graph, with_gradients
-from .known_inputs import arrays_for, with_values
+from .known_inputs import bind_inputs, convert_inputs
 from .model import Model, build_model
 from .node import Parts
 from .passes import default_passes, difference_text, grouped, passes_named, transformed
 from .printer import graph_text
 from .reference import run
-from .rewrite import with_shapes
-from .tasks import Task, tasks_of
+from .rewrite import replace_shapes
+from .tasks import Task, list_tasks
 from .types import Extent
 from .variants import Buckets, Variants
 
@@ -68,13 +68,13 @@ class Graph(Parts):
     def with_shapes(self, shapes: Mapping[str, Sequence[Extent]]) -> Graph:
         """The graph whose inputs have these shapes, by name: numbers in place of symbols, which have them everywhere then. Raises
         BadGraphInput (TW0906) for shapes that are not its inputs'."""
-        made = with_shapes(self, shapes)
+        made = replace_shapes(self, shapes)
         return self if made is self else Graph.of(made)
 
     def with_values(self, values: Mapping[str, Any]) -> Graph:
         """The graph in which inputs have these values, by name: numbers, lists or arrays. It does not take them any more. Raises
         BadGraphInput (TW0906)."""
-        return Graph.of(with_values(self, arrays_for(self.inputs, values)))
+        return Graph.of(bind_inputs(self, convert_inputs(self.inputs, values)))
 
     def show(self, path: str | PathLike[str], *names: str) -> Path:
         """Write a page about what passes make of the graph, HTML that needs nothing else: step by step what each changes, and the
@@ -139,7 +139,7 @@ class Graph(Parts):
         trials on. buckets: as tw.build takes them, whose kernels are among these. Raises BadBuckets (TW0909)."""
         variants = Variants.of(transformed(self, default_passes(False, False)), buckets)
         several = len(variants.each) > 1
-        found = [task for each in variants.each for task in tasks_of(each.plan, str(each) if several else "")]
+        found = [task for each in variants.each for task in list_tasks(each.plan, str(each) if several else "")]
         return list({task.name: task for task in reversed(found)}.values())[::-1]
 
     def export(

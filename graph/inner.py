@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from .conversion import Items, Scope
 from .node import Parts
-from .rewrite import without_dead
+from .rewrite import remove_dead
 from .types import Extent, TensorType
 
 __all__ = ["InnerScope", "emit_if", "emit_loop"]
@@ -29,9 +29,9 @@ class InnerScope(Scope):
         if value not in self._taken and value in self.outer.lists:
             items = self.outer.lists[value]
             rows = self.taken(items.rows) if items.rows else ""
-            self._taken[value] = self.listed(Items(tuple(map(self.taken, items.values)), rows, items.grows))
+            self._taken[value] = self.name_list(Items(tuple(map(self.taken, items.values)), rows, items.grows))
         elif value not in self._taken:
-            held = self.outer.graph.held(value)
+            held = self.outer.graph.find_param(value)
             (name,) = self.graph.fresh(1)
             if held is not None:
                 self.graph.param(name, held)
@@ -46,9 +46,7 @@ class InnerScope(Scope):
 
     def parts(self, results: Sequence[str]) -> tuple[Parts, dict[str, str]]:
         """The graph that gives these values, and which of its inputs are which outer values: those that it needs."""
-        g = without_dead(
-            replace(self.graph.parts(), results={f"result{at}": value for at, value in enumerate(results)})
-        )
+        g = remove_dead(replace(self.graph.parts(), results={f"result{at}": value for at, value in enumerate(results)}))
         needed = set(g.results.values()) | {name for node in g.nodes for name in node.inputs}
         captured = {name: value for name, value in self._captured.items() if name in needed}
         return replace(
@@ -56,7 +54,7 @@ class InnerScope(Scope):
         ), captured
 
 
-def _given(g: Parts, captured: Mapping[str, str], values: Mapping[str, TensorType]) -> Parts:
+def _append_captured(g: Parts, captured: Mapping[str, str], values: Mapping[str, TensorType]) -> Parts:
     """The graph with these outer values as its last inputs, whether it reads them or not."""
     names = {value: name for name, value in captured.items()}
     taken = {*g.types, *captured}
@@ -81,7 +79,7 @@ def emit_if(
     made = [branch.parts(values) for branch, values in zip(branches, results, strict=True)]
     values = {value: scope.graph.types[value] for _, captured in made for value in captured.values()}
     return scope.graph.nodes(
-        "if", condition, *values, bodies=[_given(g, captured, values) for g, captured in made], source=source
+        "if", condition, *values, bodies=[_append_captured(g, captured, values) for g, captured in made], source=source
     )
 
 
@@ -104,7 +102,7 @@ def emit_loop(
         condition,
         *first,
         *values,
-        bodies=[_given(g, captured, values)],
+        bodies=[_append_captured(g, captured, values)],
         carried=len(first),
         count=() if count is None else (count,),
         source=source,

@@ -15,13 +15,13 @@ from math import prod
 from .node import Node, Parts
 from .types import TensorType, array_dtype
 
-__all__ = ["joined"]
+__all__ = ["find_joined_parts"]
 
 _LEAST = 4096
 """Bytes of a part from which on a copy costs more than the call of a kernel of its own."""
 
 
-def joined(g: Parts) -> dict[str, tuple[str, int]]:
+def find_joined_parts(g: Parts) -> dict[str, tuple[str, int]]:
     """The parts that are written in place: by name, the value that they are a part of, and how many elements of it lie before."""
     types = g.types
     makers = {name: node.operator for node in g.nodes for name in node.outputs}

@@ -21,10 +21,10 @@ from .node import Node, Parts
 from .operators import declared, row_of, updater
 from .operators.row import Attribute
 from .printer import attribute_text, graph_text
-from .rewrite import unused
-from .types import TensorType, array_dtype, attribute_symbols, extents, symbol, symbols_of
+from .rewrite import unused_name
+from .types import TensorType, array_dtype, attribute_symbols, extents, find_symbols, symbol
 
-__all__ = ["Step", "declared_kernel", "is_heavy", "step_as_json", "step_from_json", "step_of", "step_over"]
+__all__ = ["Step", "declared_kernel", "is_heavy", "step_as_json", "step_from_json", "build_step", "reuse_input"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Step:
 
     def placeholder(self, name: str) -> str:
         """Return the name of an input in the kernel, in all places the same."""
-        return unused(f"x{self.inputs.index(name)}", self.symbols)
+        return unused_name(f"x{self.inputs.index(name)}", self.symbols)
 
     @property
     def stores_part(self) -> bool:
@@ -75,7 +75,7 @@ def is_heavy(node: Node) -> bool:
     return bool(node.bodies) or row_of(node.operator).fusion in ("heavy", "rows")
 
 
-def step_over(step: Step, value: str, types: dict[str, TensorType]) -> Step | None:
+def reuse_input(step: Step, value: str, types: dict[str, TensorType]) -> Step | None:
     """The same step with its result in the memory of a value that it reads; None where it cannot be computed there."""
     last = step.nodes[-1]
     part = len(step.nodes) == 1 and updater(last.operator) and last.inputs[0] == value and value not in last.inputs[1:]
@@ -103,7 +103,7 @@ def _reads_in_place(step: Step, value: str) -> bool:
     return True
 
 
-def step_of(members: tuple[Node, ...], types: dict[str, TensorType], known: Collection[str]) -> Step:
+def build_step(members: tuple[Node, ...], types: dict[str, TensorType], known: Collection[str]) -> Step:
     inner = {name for node in members for name in node.outputs}
     inputs = tuple(dict.fromkeys(name for node in members for name in node.inputs if name and name not in inner))
     numbers = {name: f"i{at}" for at, name in enumerate(inputs)}
@@ -119,21 +119,21 @@ def step_of(members: tuple[Node, ...], types: dict[str, TensorType], known: Coll
     shapes = [types[name].shape for name in inputs] + [kind.shape for node in members for kind in node.types]
     attributes = [value for node in members for value in node.attributes.values()]
     symbols = set[str]().union(
-        *map(symbols_of, shapes),
+        *map(find_symbols, shapes),
         *map(attribute_symbols, attributes),
-        *(_symbols_inside(body) for node in members for body in node.bodies),
+        *(_body_symbols(body) for node in members for body in node.bodies),
     )
     return Step(members, inputs, params, members[-1].outputs, "\n".join(lines), symbols=tuple(sorted(symbols)))
 
 
-def _symbols_inside(g: Parts) -> set[str]:
+def _body_symbols(g: Parts) -> set[str]:
     """The symbols that a graph inside of a node speaks of."""
     shapes = [*(kind.shape for kind in g.inputs.values()), *(kind.shape for node in g.nodes for kind in node.types)]
     attributes = [value for node in g.nodes for value in node.attributes.values()]
     return set[str]().union(
-        *map(symbols_of, shapes),
+        *map(find_symbols, shapes),
         *map(attribute_symbols, attributes),
-        *(_symbols_inside(body) for node in g.nodes for body in node.bodies),
+        *(_body_symbols(body) for node in g.nodes for body in node.bodies),
     )
 
 
@@ -142,7 +142,7 @@ def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor 
     read whole, this is the last of what it is passed."""
     names = {name: step.placeholder(name) for name in step.passed}
     if step.over and not step.stores_part:
-        names[step.over] = unused(f"x{len(step.inputs)}", step.symbols)
+        names[step.over] = unused_name(f"x{len(step.inputs)}", step.symbols)
     given = {
         value: te.placeholder(extents(types[value].shape), types[value].dtype, name=name)
         for value, name in names.items()
@@ -214,7 +214,7 @@ def step_from_json(text: dict[str, Any]) -> tuple[Step, dict[str, TensorType]]:
         Node(
             operator,
             tuple(inputs),
-            {name: _as_attribute(value) for name, value in attributes.items()},
+            {name: _freeze_lists(value) for name, value in attributes.items()},
             tuple(outputs),
             tuple(TensorType(tuple(shape), dtype) for shape, dtype in types),
         )
@@ -225,5 +225,5 @@ def step_from_json(text: dict[str, Any]) -> tuple[Step, dict[str, TensorType]]:
     return Step(nodes, inputs, params, outputs, "", text["over"], symbols), types
 
 
-def _as_attribute(value: Any) -> Attribute:
-    return tuple(map(_as_attribute, cast("list[Any]", value))) if isinstance(value, list) else value
+def _freeze_lists(value: Any) -> Attribute:
+    return tuple(map(_freeze_lists, cast("list[Any]", value))) if isinstance(value, list) else value

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from ..errors import user_source
 from .errors import BadGraphInput
 from .node import Param, Parts
-from .rewrite import with_shapes
+from .rewrite import replace_shapes
 from .types import TensorType, array_dtype
 
-__all__ = ["arrays_for", "with_values"]
+__all__ = ["convert_inputs", "bind_inputs"]
 
 
-def arrays_for(inputs: Mapping[str, TensorType], values: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+def convert_inputs(inputs: Mapping[str, TensorType], values: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """Values of inputs, by name, as arrays of their types: numbers and lists of them take the input's dtype. Raises BadGraphInput
     (TW0906)."""
     return {name: _array(inputs, name, value) for name, value in values.items()}
@@ -55,7 +55,7 @@ def _does_not_fit(name: str, kind: TensorType, reason: str) -> BadGraphInput:
     )
 
 
-def with_values(g: Parts, values: Mapping[str, NDArray[Any]]) -> Parts:
+def bind_inputs(g: Parts, values: Mapping[str, NDArray[Any]]) -> Parts:
     """The graph in which these inputs are parameters. values: of their types. Raises BadGraphInput (TW0906)."""
     if past := sorted(values.keys() & g.state.keys()):
         raise BadGraphInput(
@@ -64,7 +64,7 @@ def with_values(g: Parts, values: Mapping[str, NDArray[Any]]) -> Parts:
             reason="each call updates it",
             fix="values of other inputs",
         )
-    sized = with_shapes(g, {name: value.shape for name, value in values.items()})
+    sized = replace_shapes(g, {name: value.shape for name, value in values.items()})
     inputs = {name: kind for name, kind in sized.inputs.items() if name not in values}
     return replace(
         sized, inputs=inputs, constants={**sized.constants, **{name: Param.of(value) for name, value in values.items()}}

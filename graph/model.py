@@ -25,9 +25,9 @@ from .errors import BadGraphInput, TargetTakesNoGraph
 from .export import WeightsIn, export_graph
 from .node import Parts
 from .printer import graph_text
-from .profile import Profile, profile_of
+from .profile import Profile, measure_profile
 from .program import Program, build_family
-from .reference import bound_inputs, sizes_of
+from .reference import bound_inputs, solve_sizes
 from .rewrite import specialised
 from .tasks import ModelPlan
 from .types import TensorType, array_dtype
@@ -120,7 +120,7 @@ class Model:
         else:
             program, given, results = self._bound(arrays, named, out)
             self._run(program, given, results)
-            self._known.add(ordered, self._call_of(program))
+            self._known.add(ordered, self._known_call(program))
         return results[0] if len(results) == 1 else results
 
     def time(
@@ -139,7 +139,7 @@ class Model:
         program, given, results = self._bound(arrays, named, None, keeps=True)
         arena = self._arena(program)
         self._arenas.append(arena)
-        return profile_of(program, given, results, arena)
+        return measure_profile(program, given, results, arena)
 
     def show(self, path: str | PathLike[str], *arrays: Any, **named: Any) -> Path:
         """Write a page about the model, HTML that needs nothing else: what it takes and gives, its kernels in the order of a call,
@@ -155,7 +155,7 @@ class Model:
             ]
         else:
             plan = next(reversed(self._programs.values())).plan
-            rows = [KernelRow(step.operators, plan.shapes_of(step), step.sources) for step in plan.steps]
+            rows = [KernelRow(step.operators, plan.shapes_text(step), step.sources) for step in plan.steps]
         facts = [
             ("takes", ", ".join(f"{name}: {kind}" for name, kind in self.inputs.items())),
             ("gives", ", ".join(f"{name}: {kind}" for name, kind in self.outputs.items())),
@@ -170,9 +170,13 @@ class Model:
         """Compares every value with the reference, kernel by kernel, each on what the kernels before it gave: true where all agree,
         else it names the first node that differs. Raises BadGraphInput (TW0906)."""
         given = bound_inputs(self._graph, arrays, named)
-        sizes = sizes_of(self._graph, given)
+        sizes = solve_sizes(self._graph, given)
         return first_difference(
-            self._at(sizes), given, lambda whole: self._built(whole, sizes), self._run, self._program(sizes)
+            self._specialize_graph(sizes),
+            given,
+            lambda whole: self._build_program(whole, sizes),
+            self._run,
+            self._program(sizes),
         )
 
     def export(self, path: str | PathLike[str], weights: WeightsIn = "embed", threads: str = "openmp") -> list[Path]:
@@ -203,7 +207,7 @@ class Model:
         for name in self._graph.state:
             self._check_state(name, given[name], {**dict(zip(self.inputs, arrays, strict=False)), **named}[name])
             given[name] = given[name].copy() if keeps else given[name]
-        sizes = sizes_of(self._graph, given)
+        sizes = solve_sizes(self._graph, given)
         program = self._program(sizes)
         types = {name: kind.at(sizes) for name, kind in self.outputs.items()}
         if out is None:
@@ -231,7 +235,7 @@ class Model:
             results,
         )
 
-    def _call_of(self, program: Program) -> KnownCall[tuple[Program, tuple[int, ...]]]:
+    def _known_call(self, program: Program) -> KnownCall[tuple[Program, tuple[int, ...]]]:
         """How a program is called: with which inputs, by their places, in main's order."""
         places = {name: at for at, name in enumerate(self._graph.inputs)}
         types = (kind.at(program.sizes) for kind in self.outputs.values())
@@ -279,21 +283,23 @@ class Model:
         program = self._programs.get(key)
         if program is None:
             program = self._programs[key] = (
-                self._built(self._at(sizes), sizes) if self._family is None else self._family.at(sizes)
+                self._build_program(self._specialize_graph(sizes), sizes)
+                if self._family is None
+                else self._family.at(sizes)
             )
             while len(self._programs) > _MOST_SIZES:
                 self._programs.popitem(last=False)
                 self._known.clear()  # which hold programs
         return program
 
-    def _at(self, sizes: Mapping[str, int]) -> Parts:
+    def _specialize_graph(self, sizes: Mapping[str, int]) -> Parts:
         """The graph that runs for these sizes, as far as what runs knows them."""
         if self._family is None:
             check_sizes(self._graph, sizes)
         known = sizes if self._family is None else self._family.known(sizes)
         return specialised(self._graph, known) if known else self._graph
 
-    def _built(self, g: Parts, sizes: Mapping[str, int]) -> Program:
+    def _build_program(self, g: Parts, sizes: Mapping[str, int]) -> Program:
         """A graph as a program for these sizes, as this model is built."""
         return build_family(g, None, *self._how, self._packed).at(sizes)
 

@@ -13,7 +13,7 @@ from ..errors import user_source
 from .errors import BadGraph, UnboundParam
 from .operators.row import Attribute
 from .paged import paged_copy
-from .types import TensorType, array_dtype, symbols_of, type_of_array
+from .types import TensorType, array_dtype, find_symbols, type_of_array
 
 __all__ = ["Node", "Param", "Parts", "inner_name"]
 
@@ -130,6 +130,9 @@ class Parts:
         """The symbols of the inputs' shapes, in order."""
         return list(
             dict.fromkeys(
-                name for kind in self.inputs.values() for extent in kind.shape for name in sorted(symbols_of([extent]))
+                name
+                for kind in self.inputs.values()
+                for extent in kind.shape
+                for name in sorted(find_symbols([extent]))
             )
         )

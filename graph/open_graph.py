@@ -15,14 +15,14 @@ from ..runtime.timing import TimingResult
 from .comparison import Comparison
 from .errors import BadGraphInput, ModelNotExportable
 from .graph import Graph
-from .known_inputs import arrays_for, with_values
+from .known_inputs import bind_inputs, convert_inputs
 from .model import Model
 from .node import Parts
 from .profile import Profile
 from .types import TensorType, array_dtype
 from .variants import Buckets
 
-__all__ = ["Importer", "Measures", "OpenGraph", "OpenModel", "graph_of"]
+__all__ = ["Importer", "Measures", "OpenGraph", "OpenModel", "import_graph"]
 
 Key = tuple[tuple[str, bytes], ...]
 """What a graph depends on: the values of late inputs, and what was measured, by name."""
@@ -77,13 +77,13 @@ class _Known:
 
     def read(self, values: Mapping[str, NDArray[Any]]) -> Parts | Measures | None:
         made = self.importer.read({**self.values, **values})
-        return made and (self._without(made) if isinstance(made, Parts) else Measures(self._without(made.graph)))
+        return made and (self._bind(made) if isinstance(made, Parts) else Measures(self._bind(made.graph)))
 
-    def _without(self, g: Parts) -> Parts:
-        return with_values(g, {name: value for name, value in self.values.items() if name in g.inputs})
+    def _bind(self, g: Parts) -> Parts:
+        return bind_inputs(g, {name: value for name, value in self.values.items() if name in g.inputs})
 
 
-def graph_of(importer: Importer) -> Graph | OpenGraph:
+def import_graph(importer: Importer) -> Graph | OpenGraph:
     """Import the graph, where no values are known yet. Raises the importer's errors."""
     made = importer.read({})
     return Graph.of(made) if isinstance(made, Parts) else OpenGraph(importer)
@@ -107,20 +107,20 @@ class OpenGraph:
         """The inputs whose values are needed, as far as is known."""
         return tuple(self._importer.late)
 
-    def closed(self, *arrays: Any, **named: Any) -> Graph:
+    def close(self, *arrays: Any, **named: Any) -> Graph:
         """The graph for the values of the late inputs among these, without them. Raises BadGraphInput (TW0906), and what from_onnx
         raises."""
-        return self.closed_for(self.bound(arrays, named), _by_reference)[1]
+        return self.close_for_inputs(self.bound(arrays, named), _run_reference)[1]
 
     def with_values(self, values: Mapping[str, Any]) -> Graph | OpenGraph:
         """The model that has these values of inputs, by name, and does not take them any more: a Graph, where no others are needed.
         Raises BadGraphInput (TW0906), and what from_onnx raises."""
-        return graph_of(_Known(self._importer, arrays_for(self.inputs, values)))
+        return import_graph(_Known(self._importer, convert_inputs(self.inputs, values)))
 
     def run(self, *arrays: Any, **named: Any) -> list[NDArray[Any]]:
         """The outputs for these inputs, node by node by the reference. Raises as closed does."""
         given = self.bound(arrays, named)
-        g = self.closed_for(given, _by_reference)[1]
+        g = self.close_for_inputs(given, _run_reference)[1]
         return g.run(**{name: given[name] for name in g.inputs})
 
     def built(
@@ -152,7 +152,7 @@ class OpenGraph:
         """There is no library of a graph that depends on values. Raises ModelNotExportable (TW0915), which says on which."""
         raise _not_exportable(self)
 
-    def closed_for(self, given: Mapping[str, NDArray[Any]], run: Run) -> tuple[Key, Graph]:
+    def close_for_inputs(self, given: Mapping[str, NDArray[Any]], run: Run) -> tuple[Key, Graph]:
         """The graph for these inputs, and what of their values it depends on. run: computes what has to be measured."""
         for name in self.inputs:
             kind = self.inputs[name]
@@ -172,19 +172,19 @@ class OpenGraph:
             if key not in self._measures:
                 made = self._importer.read(known)
                 if isinstance(made, Parts):
-                    return key, _kept(self._closed, key, Graph.of(made))
+                    return key, _remember(self._closed, key, Graph.of(made))
                 if made is None:
                     continue
-                _kept(self._measures, key, Graph.of(made.graph))
+                _remember(self._measures, key, Graph.of(made.graph))
             g = self._measures[key]
             measured |= zip(g.results, run(key, g, {name: given[name] for name in g.inputs}), strict=True)
 
 
-def _by_reference(_: Key, g: Graph, given: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
+def _run_reference(_: Key, g: Graph, given: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
     return g.run(**given)
 
 
-def _kept(kept: dict[Key, Made], key: Key, made: Made) -> Made:
+def _remember(kept: dict[Key, Made], key: Key, made: Made) -> Made:
     """Return the imported graph, kept for its key beside the last others."""
     while len(kept) >= _MOST_KEPT:
         del kept[next(iter(kept))]
@@ -218,42 +218,42 @@ class OpenModel:
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """The outputs, as Model gives them. Raises BadGraphInput (TW0906), and what from_onnx and tw.build raise."""
-        m, given = self._of(arrays, named)
+        m, given = self._select_model(arrays, named)
         return m(**given, out=out)
 
     def time(
         self, *arrays: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0, **named: Any
     ) -> TimingResult:
         """Seconds a call, as Model.time measures them. Raises what a call raises."""
-        m, given = self._of(arrays, named)
+        m, given = self._select_model(arrays, named)
         return m.time(number=number, repeat=repeat, min_repeat_ms=min_repeat_ms, **given)
 
     def verify(self, *arrays: Any, **named: Any) -> Comparison:
         """As Model.verify. Raises what a call raises."""
-        m, given = self._of(arrays, named)
+        m, given = self._select_model(arrays, named)
         return m.verify(**given)
 
     def profile(self, *arrays: Any, **named: Any) -> Profile:
         """As Model.profile. Raises what a call raises."""
-        m, given = self._of(arrays, named)
+        m, given = self._select_model(arrays, named)
         return m.profile(**given)
 
-    def _of(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
+    def _select_model(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
         """The model for these inputs, and what it takes of them."""
         given = self._graph.bound(arrays, named)
-        m = self.model_for(given)
+        m = self.build_model(given)
         return m, {name: given[name] for name in m.inputs}
 
-    def model_for(self, given: Mapping[str, NDArray[Any]]) -> Model:
+    def build_model(self, given: Mapping[str, NDArray[Any]]) -> Model:
         """The model for the values of these inputs."""
-        key, g = self._graph.closed_for(given, self._measured)
-        return self._models.get(key) or _kept(self._models, key, g.built(*self._how))
+        key, g = self._graph.close_for_inputs(given, self._measure_values)
+        return self._models.get(key) or _remember(self._models, key, g.built(*self._how))
 
     def export(self, *_: Any, **__: Any) -> NoReturn:
         """There is no library of a model that depends on values. Raises ModelNotExportable (TW0915), which says on which."""
         raise _not_exportable(self._graph)
 
-    def _measured(self, key: Key, g: Graph, given: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
+    def _measure_values(self, key: Key, g: Graph, given: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
         """Measure the values that a model needs to know before it runs."""
-        results = (self._measures.get(key) or _kept(self._measures, key, g.built(*self._how[:-1])))(**given)
+        results = (self._measures.get(key) or _remember(self._measures, key, g.built(*self._how[:-1])))(**given)
         return cast("list[NDArray[Any]]", results if isinstance(results, list) else [results])

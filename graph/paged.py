@@ -65,17 +65,17 @@ def paged_copy(array: NDArray[Any]) -> NDArray[Any]:
 
 def is_paged(array: NDArray[Any]) -> bool:
     """Return whether an array lies in a file."""
-    return _pages_of(array) is not None
+    return _find_pages(array) is not None
 
 
 def release(array: NDArray[Any]) -> None:
     """Give back the memory of what paged_copy made; other arrays stay as they are."""
-    pages = _pages_of(array)
+    pages = _find_pages(array)
     if pages is not None:
         pages.release()
 
 
-def _pages_of(array: NDArray[Any]) -> _Pages | None:
+def _find_pages(array: NDArray[Any]) -> _Pages | None:
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

@@ -111,7 +111,7 @@ class _Parser:
         self.at = min(self.at + 1, len(self.tokens) - 1)
         return text
 
-    def sees(self, text: str) -> bool:
+    def accept(self, text: str) -> bool:
         """Return whether the next token is this one, which is taken then."""
         if self.tokens[self.at][1] != text or self.kind in ("end", "text"):
             return False
@@ -124,9 +124,9 @@ class _Parser:
 
     def name(self) -> str:
         kind, token = self.kind, self.take("word", "text")
-        return token if kind == "word" else self.unquoted(token)
+        return token if kind == "word" else self.unquote(token)
 
-    def unquoted(self, token: str) -> str:
+    def unquote(self, token: str) -> str:
         try:
             return str(json.loads(token))
         except ValueError:
@@ -135,19 +135,19 @@ class _Parser:
     def graph(self) -> Graph:
         """The whole text."""
         self.skip()
-        made = self.inner()
+        made = self.parse_graph()
         self.skip()
         if self.at < len(self.tokens) - 1:
             self.fail(self.tokens[self.at][2], "something follows the graph")
         return made
 
-    def inner(self) -> Graph:
+    def parse_graph(self) -> Graph:
         """A graph, which may stand inside of a node."""
         self.take("graph")
         self.builder = Builder(self.name())
         self.take("{")
         self.take("end")
-        while self.skip() or not self.sees("}"):
+        while self.skip() or not self.accept("}"):
             line = self.tokens[self.at][2]
             try:
                 self.statement()
@@ -164,32 +164,32 @@ class _Parser:
                 self.fail(line, f"{self.tokens[self.at][1][:40]!r} stands where the line ends")
         return self.builder.graph()
 
-    def bodies(self, value: str) -> list[Graph]:
+    def parse_bodies(self, value: str) -> list[Graph]:
         """The graphs inside of the node that gives a value, to their closing brace."""
         outside = self.builder, self.prefix
         if self.depth == MOST_DEPTH:
             self.fail(self.tokens[self.at][2], "graphs are nested too deep")
         self.depth += 1
         made: list[Graph] = []
-        while self.skip() or not self.sees("}"):
+        while self.skip() or not self.accept("}"):
             self.prefix = outside[1] + inner_name(value, len(made), "")
-            made.append(self.inner())
+            made.append(self.parse_graph())
         self.depth -= 1
         self.builder, self.prefix = outside
         return made
 
     def statement(self) -> None:
-        if self.sees("input"):
+        if self.accept("input"):
             name, kind = self.name(), self.type()
             self.builder.input(name, kind.shape, kind.dtype)
-        elif (fixed := self.sees("const")) or self.sees("param"):
+        elif (fixed := self.accept("const")) or self.accept("param"):
             name, kind = self.name(), self.type()
             self.take("=")
-            self.builder.param(name, self.held(name, kind, fixed))
-        elif self.sees("output"):
+            self.builder.param(name, self.parse_param(name, kind, fixed))
+        elif self.accept("output"):
             name = self.name()
-            self.builder.output(name, self.name() if self.sees("=") else name)
-        elif self.sees("state"):
+            self.builder.output(name, self.name() if self.accept("=") else name)
+        elif self.accept("state"):
             past = self.name()
             self.take("=")
             self.builder.state(past, self.name())
@@ -214,7 +214,7 @@ class _Parser:
         except GraphError as problem:
             self.fail(line, f"{problem.headline}. {problem.reason}")
 
-    def held(self, name: str, kind: TensorType, fixed: bool) -> Param:
+    def parse_param(self, name: str, kind: TensorType, fixed: bool) -> Param:
         line = self.tokens[self.at][2]
         if self.kind != "digest":
             values = self.value()
@@ -238,33 +238,33 @@ class _Parser:
 
     def node(self) -> None:
         names, types = [self.name()], [self.type()]
-        while self.sees(","):
+        while self.accept(","):
             names.append(self.name())
             types.append(self.type())
         self.take("=")
         operator = self.take("word")
         self.take("(")
-        inputs, attributes = self.operands()
-        with_bodies = self.sees("{")
-        source = self.unquoted(f'"{self.take("source")[1:].strip()}"') if self.kind == "source" else ""
+        inputs, attributes = self.parse_operands()
+        with_bodies = self.accept("{")
+        source = self.unquote(f'"{self.take("source")[1:].strip()}"') if self.kind == "source" else ""
         line = self.tokens[self.at][2]
-        bodies = self.bodies(names[0]) if with_bodies else []
+        bodies = self.parse_bodies(names[0]) if with_bodies else []
         self.builder.nodes(operator, *inputs, outputs=names, source=source, bodies=bodies, **attributes)
         for name, kind in zip(names, types, strict=True):
             if self.builder.types[name] != kind:
                 self.fail(line, f"{name} is {self.builder.types[name]}, not {kind}")
 
-    def operands(self) -> tuple[list[str], dict[str, Any]]:
+    def parse_operands(self) -> tuple[list[str], dict[str, Any]]:
         inputs: list[str] = []
         attributes: dict[str, Any] = {}
-        while not self.sees(")"):
+        while not self.accept(")"):
             if inputs or attributes:
                 self.take(",")
-            if self.sees("none"):
+            if self.accept("none"):
                 inputs.append("")
                 continue
             quoted, name = self.kind == "text", self.name()
-            if not quoted and self.sees("="):
+            if not quoted and self.accept("="):
                 if name in ("inputs", "outputs", "source", "bodies", "operator", "self") or name in attributes:
                     self.fail(
                         self.tokens[self.at][2], f"there is no such attribute, or it stands there twice: {name[:40]}"
@@ -276,11 +276,11 @@ class _Parser:
 
     def value(self, depth: int = 0) -> Attribute:
         line, kind = self.tokens[self.at][2], self.kind
-        if self.sees("("):
+        if self.accept("("):
             parts: list[Attribute] = []
-            while depth < _MOST_DEPTH and not self.sees(")"):
+            while depth < _MOST_DEPTH and not self.accept(")"):
                 parts.append(self.value(depth + 1))
-                if not self.sees(","):
+                if not self.accept(","):
                     self.take(")")
                     break
             if depth == _MOST_DEPTH:
@@ -288,7 +288,7 @@ class _Parser:
             return tuple(parts)
         token = self.take("number", "text", "none", "true", "false", "nan", "inf")
         if kind == "text":
-            return self.unquoted(token)
+            return self.unquote(token)
         if token in ("none", "true", "false"):
             return {"none": None, "true": True, "false": False}[token]
         if len(token) > 40:

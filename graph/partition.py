@@ -24,11 +24,11 @@ from functools import lru_cache
 
 from ..autoschedule.regions import is_one_group
 from ..te.tensor import Tensor
-from .joins import joined
-from .kernels import Step, declared_kernel, is_heavy, step_of
+from .joins import find_joined_parts
+from .kernels import Step, build_step, declared_kernel, is_heavy
 from .node import Node, Parts
 from .operators import row_of
-from .pieces import pieces
+from .pieces import find_views
 from .types import TensorType
 
 __all__ = ["cut_graph"]
@@ -41,12 +41,12 @@ def cut_graph(g: Parts) -> list[Step]:
     place, and for what is a piece of another value."""
     trees = _trees(g)
     _join_trees(g, trees)
-    return [step_of(members, g.types, g.constants) for members in trees.values()]
+    return [build_step(members, g.types, g.constants) for members in trees.values()]
 
 
 def _trees(g: Parts) -> dict[str, tuple[Node, ...]]:
     """The nodes of each tree, by the first value of its root, in the order of the roots."""
-    parts, views = joined(g), pieces(g)
+    parts, views = find_joined_parts(g), find_views(g)
     wholes = {whole for whole, _ in parts.values()}
     uses = Counter(name for node in g.nodes for name in set(node.inputs) if name)
     uses.update(set(g.results.values()))
@@ -125,7 +125,7 @@ def _next_tree(
 
 def _is_one_group(g: Parts, members: tuple[Node, ...]) -> bool:
     """Return whether the rules schedule these nodes as one group."""
-    step = step_of(members, g.types, g.constants)
+    step = build_step(members, g.types, g.constants)
     return _answer(_Question(step.key, step, {name: g.types[name] for name in step.inputs}))
 
 

@@ -16,26 +16,26 @@ from collections.abc import Collection
 from math import prod
 from typing import Any, cast
 
-from .joins import joined
+from .joins import find_joined_parts
 from .kernels import is_heavy
 from .node import Node, Parts
 from .types import TensorType
 
-__all__ = ["Homes", "pieces", "placed"]
+__all__ = ["Homes", "find_views", "find_placements"]
 
 
 Homes = dict[str, tuple[str, int]]
 """By the names of values, those in whose memory they lie, and how many elements of it lie before."""
 
 
-def pieces(g: Parts) -> Homes:
+def find_views(g: Parts) -> Homes:
     """The values that are a piece of another one's memory."""
     types = g.types
     uses = Counter(name for node in g.nodes for name in set(node.inputs) if name)
     results = set(g.results.values())
     given = g.inputs.keys() - g.state.keys()
     computed = {name for node in g.nodes for name in node.outputs}
-    parts = joined(g)
+    parts = find_joined_parts(g)
     inside = {name for node in g.nodes if not is_heavy(node) for name in node.inputs}
     """What is read in kernels that take in the nodes before."""
     found: Homes = {}
@@ -51,10 +51,10 @@ def pieces(g: Parts) -> Homes:
     return found
 
 
-def placed(g: Parts, made: Collection[str] = ()) -> Homes:
+def find_placements(g: Parts, made: Collection[str] = ()) -> Homes:
     """The values that lie in another one's memory, as pieces of it or as parts that are joined: by name, that other one, which lies
     in none itself, and how many elements of it lie before. made: what kernels give, which is no piece of anything."""
-    near = {**{name: home for name, home in pieces(g).items() if name not in made}, **joined(g)}
+    near = {**{name: home for name, home in find_views(g).items() if name not in made}, **find_joined_parts(g)}
     found: Homes = {}
     for name in near:
         home, at = name, 0

@@ -21,16 +21,16 @@ from ..ir.dtype import HANDLE, DType
 from ..ir.expr import Call, Expr, IntImm, StringImm, Var
 from ..ir.stmt import Assert, Seq
 from ..te.shape import convert_shape
-from .arena import ALIGNMENT, Lifetime, Size, open_places
-from .kernels import Step, declared_kernel, is_heavy, step_over
+from .arena import ALIGNMENT, Lifetime, Size, plan_symbolic_offsets
+from .kernels import Step, declared_kernel, is_heavy, reuse_input
 from .node import Parts
-from .pieces import Homes, placed
-from .rewrite import with_params_outside, with_results, without_dead
+from .pieces import Homes, find_placements
+from .rewrite import hoist_params, remove_dead, replace_outputs
 from .states import steps_with_state
-from .types import Extent, TensorType, array_dtype, at_sizes, extents, factors, symbol
-from .weights import Weights, weights_of
+from .types import Extent, TensorType, array_dtype, extents, factors, substitute_sizes, symbol
+from .weights import Weights, collect_weights
 
-__all__ = ["Layout", "Place", "Plan", "value_bytes", "whole_buffer"]
+__all__ = ["Layout", "Place", "Plan", "value_bytes", "value_buffer"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Layout:
         """The places where symbols have these sizes."""
 
         def known(size: Size) -> Size:
-            return size if isinstance(size, int) else cast("IntImm", at_sizes(size, sizes)).value
+            return size if isinstance(size, int) else cast("IntImm", substitute_sizes(size, sizes)).value
 
         return Layout(
             {name: known(at) for name, at in self.values.items()},
@@ -68,7 +68,7 @@ class Place:
     buffer: Buffer
     offset: Expr | int = 0
 
-    def moved(self, number: Expr | int, elements: Size) -> Place:
+    def advance(self, number: Expr | int, elements: Size) -> Place:
         """So many times these elements further on."""
         return Place(self.buffer, self.offset + number * elements)
 
@@ -85,10 +85,13 @@ class Plan:
     def of(g: Parts) -> Plan:
         """The plan of a graph."""
         whole, steps = steps_with_state(
-            replace(with_params_outside(without_dead(with_results(g, g.results))), state=g.state)
+            replace(hoist_params(remove_dead(replace_outputs(g, g.results))), state=g.state)
         )
         return Plan(
-            whole, tuple(steps_in_place(whole, steps, placed(whole, {name for step in steps for name in step.outputs})))
+            whole,
+            tuple(
+                steps_in_place(whole, steps, find_placements(whole, {name for step in steps for name in step.outputs}))
+            ),
         )
 
     @cached_property
@@ -129,7 +132,7 @@ class Plan:
         """The number of times each kernel runs, by its name."""
         return dict(Counter(self.names))
 
-    def shapes_of(self, step: Step) -> str:
+    def shapes_text(self, step: Step) -> str:
         """Return the shapes of a step's results, as text."""
         return ", ".join(str(self.graph.types[name]) for name in step.outputs)
 
@@ -166,7 +169,7 @@ class Plan:
     @cached_property
     def placed(self) -> Homes:
         """The values that lie in the memory of others, of which they are a part, or over which they are put."""
-        found = placed(self.graph, {name for step in self.steps for name in step.outputs})
+        found = find_placements(self.graph, {name for step in self.steps for name in step.outputs})
         for step in self.steps:
             if step.over and step.over not in self.graph.inputs:
                 found[step.outputs[0]] = found.get(step.over, (step.over, 0))
@@ -197,7 +200,7 @@ class Plan:
     def layout(self, parts: Mapping[str, Part]) -> Layout:
         """Lay out all values in the least memory that we find. parts: the kernels, by their names."""
         types = self.graph.types
-        offsets, size = open_places(self.lifetimes(parts))
+        offsets, size = plan_symbolic_offsets(self.lifetimes(parts))
         within = tuple(
             tuple(offsets[at, k] for k in range(len(parts[kernel].workspaces))) for at, kernel in enumerate(self.names)
         )
@@ -215,8 +218,8 @@ class Plan:
         return self.placed[name][0] if name in self.placed else name
 
     def weights(self, parts: Mapping[str, Part], packed: MutableMapping[str, Constant]) -> Weights:
-        """Return the weights that these kernels read. packed: as weights_of takes it."""
-        return weights_of(self.graph, self.steps, [parts[name] for name in self.names], packed)
+        """Return the weights that these kernels read. packed: as collect_weights takes it."""
+        return collect_weights(self.graph, self.steps, [parts[name] for name in self.names], packed)
 
     def calls(
         self, outer: Mapping[str, Place], layout: Layout, arena: Buffer, weights: Sequence[Sequence[Place]] = ()
@@ -226,7 +229,7 @@ class Plan:
 
         def pointer(name: str, mode: str) -> Expr:
             home, at = self.placed.get(name, (name, 0))
-            place = outer[home].moved(1, at) if home in outer else None
+            place = outer[home].advance(1, at) if home in outer else None
             return (
                 arena.access_ptr("rw", offset=layout.values[name])
                 if place is None
@@ -276,7 +279,7 @@ def value_bytes(kind: TensorType) -> int:
     return prod(int(extent) for extent in kind.shape) * array_dtype(kind.dtype).itemsize
 
 
-def whole_buffer(name: str, kind: TensorType, alignment: int = 0) -> Buffer:
+def value_buffer(name: str, kind: TensorType, alignment: int = 0) -> Buffer:
     """A buffer of a value, whose extents may speak of symbols."""
     return Buffer(
         name, convert_shape(extents(kind.shape), name), DType(kind.dtype), data=Var(name, HANDLE), alignment=alignment
@@ -301,6 +304,6 @@ def steps_in_place(g: Parts, steps: Sequence[Step], homes: Homes) -> list[Step]:
         over: Step | None = None
         if not step.over and not step.nodes[-1].bodies and shared.isdisjoint(step.outputs):
             free = [name for name in step.inputs if name in made and name not in shared and last[name] == at]
-            over = next((each for name in free if (each := step_over(step, name, types)) is not None), None)
+            over = next((each for name in free if (each := reuse_input(step, name, types)) is not None), None)
         found.append(over or step)
     return found

@@ -50,7 +50,7 @@ def graph_text(g: Parts) -> str:
     lines = [f"graph {_name(g.name)} {{"]
     lines += [f"  input {_name(name)}: {kind}" for name, kind in g.inputs.items()]
     lines += [
-        f"  {'const' if param.fixed else 'param'} {_name(name)}: {param.type} = {_held(param)}"
+        f"  {'const' if param.fixed else 'param'} {_name(name)}: {param.type} = {_param_text(param)}"
         for name, param in g.constants.items()
     ]
     lines += [f"  {line}" for node in g.nodes for line in _node(node)]
@@ -66,7 +66,7 @@ def _name(name: str) -> str:
     return name if word else json.dumps(name)
 
 
-def _held(param: Param) -> str:
+def _param_text(param: Param) -> str:
     if param.data is None or param.data.size > _SPELT_OUT:
         return f"sha256:{param.digest}"
     values = param.data.reshape(-1)

@@ -23,7 +23,7 @@ from .plan import value_bytes
 from .program import Program
 from .types import symbol
 
-__all__ = ["Profile", "Row", "profile_of"]
+__all__ = ["Profile", "Row", "measure_profile"]
 
 _REPEATS = 5
 
@@ -108,7 +108,7 @@ class Profile:
         )
 
 
-def profile_of(
+def measure_profile(
     program: Program,
     given: Sequence[NDArray[Any]],
     results: Sequence[NDArray[Any]],
@@ -127,14 +127,18 @@ def profile_of(
 
     def address(name: str) -> int:
         home, at = plan.placed.get(name, (name, 0))
-        return held[home].ctypes.data + at * held[home].itemsize if home in held else base + _known(layout.values[name])
+        return (
+            held[home].ctypes.data + at * held[home].itemsize
+            if home in held
+            else base + _known_size(layout.values[name])
+        )
 
     calls: list[tuple[Callable[..., int], list[int]]] = []
     for at, step in enumerate(plan.steps):
         pointers = [address(name) for name in (*step.passed, *step.outputs)]
         pointers += [program.sizes[name] for name in step.symbols]
         pointers += [program.weights.held[digest].address for digest in program.weights.read[at]]
-        pointers += [base + _known(offset) for offset in layout.workspaces[at]]
+        pointers += [base + _known_size(offset) for offset in layout.workspaces[at]]
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *(ctypes.c_void_p for _ in pointers))
         calls.append((kind(program.parts[plan.names[at]].address), pointers))
     best, busy = [float("inf")] * len(calls), [float("inf")] * len(calls)
@@ -154,7 +158,7 @@ def profile_of(
                 ", ".join(str(types[name]) for name in step.outputs),
                 seconds,
                 operations.get(kernel, 0),
-                sum(value_bytes(types[name]) for name in _moved(step)),
+                sum(value_bytes(types[name]) for name in _traffic(step)),
                 each,
             )
             for kernel, step, seconds, each in zip(plan.names, plan.steps, best, busy, strict=True)
@@ -163,12 +167,12 @@ def profile_of(
     )
 
 
-def _known(size: Size) -> int:
+def _known_size(size: Size) -> int:
     assert isinstance(size, int), "a program that is run knows its sizes"
     return size
 
 
-def _moved(step: Step) -> list[str]:
+def _traffic(step: Step) -> list[str]:
     """The values that a kernel reads and stores; of what is stored in part as much as is put there."""
     if step.stores_part:
         return [*step.inputs, step.nodes[-1].inputs[-1]]

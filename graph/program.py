@@ -87,12 +87,12 @@ def build_family(
     exact: bool,
     packed: MutableMapping[str, Constant],
 ) -> Family:
-    """The graph as machine code. packed: as weights_of takes it. Raises BadBuckets (TW0909)."""
+    """The graph as machine code. packed: as collect_weights takes it. Raises BadBuckets (TW0909)."""
     variants = Variants.of(g, buckets)
     made: list[Laid] = []
 
     def caller(parts: Mapping[str, Part]) -> Function:
-        made.append(variants.laid(parts, packed))
+        made.append(variants.lay_out(parts, packed))
         return variants.main(made[0])
 
     linked = build_linked(

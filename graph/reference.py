@@ -14,15 +14,15 @@ from .domain import check_sizes
 from .errors import BadGraphInput
 from .node import Node, Parts
 from .operators import result_types, row_of
-from .types import Extent, array_dtype, resolved, sized, symbols_of, type_of_array
+from .types import Extent, array_dtype, evaluate_extent, find_symbols, substitute_attribute, type_of_array
 
-__all__ = ["bound_inputs", "run", "run_node", "sizes_of"]
+__all__ = ["bound_inputs", "run", "run_node", "solve_sizes"]
 
 
 def run(g: Parts, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[NDArray[Any]]:
     """The outputs, in order."""
     given = bound_inputs(g, arrays, named)
-    sizes = sizes_of(g, given)
+    sizes = solve_sizes(g, given)
     if sizes:
         check_sizes(g, sizes)
     return _results(g, given, sizes)
@@ -46,8 +46,12 @@ def run_node(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mapping[s
     """Run a node on these arrays, of the types that it says. Raises BadNode (TW0903) where symbols have sizes that it does
     not take."""
     if node.bodies:
-        return _controlled(node, inputs, sizes)
-    attributes = {name: sized(value, sizes) for name, value in node.attributes.items()} if sizes else node.attributes
+        return _run_control_node(node, inputs, sizes)
+    attributes = (
+        {name: substitute_attribute(value, sizes) for name, value in node.attributes.items()}
+        if sizes
+        else node.attributes
+    )
     if sizes:  # it may be no program at these
         result_types(
             row_of(node.operator), attributes, [None if array is None else type_of_array(array) for array in inputs]
@@ -60,14 +64,16 @@ def run_node(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mapping[s
             for result, kind in zip(several, node.types, strict=True)
         ]
     for result, kind in zip(typed, node.types, strict=True):
-        expected = tuple(resolved(extent, sizes) for extent in kind.shape)
+        expected = tuple(evaluate_extent(extent, sizes) for extent in kind.shape)
         assert result.shape == expected, (
             f"the reference of {node.operator} gives {result.shape}, and declares {expected}"
         )
     return typed
 
 
-def _controlled(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mapping[str, int]) -> list[NDArray[Any]]:
+def _run_control_node(
+    node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mapping[str, int]
+) -> list[NDArray[Any]]:
     """Run a node with graphs inside."""
     given = [array for array in inputs if array is not None]
 
@@ -78,12 +84,12 @@ def _controlled(node: Node, inputs: Sequence[NDArray[Any] | None], sizes: Mappin
         return inside(node.bodies[0 if given[0] else 1], given[1:])
     trips, condition, *rest = inputs
     carried = cast("int", node.attributes["carried"])
-    count = cast("tuple[int, ...]", sized(node.attributes["count"], sizes))
+    count = cast("tuple[int, ...]", substitute_attribute(node.attributes["count"], sizes))
     state, values = cast("list[NDArray[Any]]", rest[:carried]), cast("list[NDArray[Any]]", rest[carried:])
     limits = [1 << 62, *count] if trips is None else [int(trips), *count]
     most = min(limits)
     rows = [
-        np.zeros([resolved(extent, sizes) for extent in kind.shape], array_dtype(kind.dtype))
+        np.zeros([evaluate_extent(extent, sizes) for extent in kind.shape], array_dtype(kind.dtype))
         for kind in node.types[carried:]
     ]
     going, at = condition is None or bool(condition), 0
@@ -110,10 +116,10 @@ def bound_inputs(g: Parts, arrays: Sequence[Any], named: Mapping[str, Any]) -> d
     missing = [name for name in g.inputs if name not in given]
     if missing:
         raise _bad(g, f"it is not given {', '.join(missing)}")
-    bound = {name: _as_array(g, name, given[name]) for name in g.inputs}
-    sizes = sizes_of(g, bound)
+    bound = {name: _convert_input(g, name, given[name]) for name in g.inputs}
+    sizes = solve_sizes(g, bound)
     for name, kind in g.inputs.items():
-        expected = tuple(resolved(extent, sizes) for extent in kind.shape)
+        expected = tuple(evaluate_extent(extent, sizes) for extent in kind.shape)
         if bound[name].shape != expected:
             raise _bad(
                 g,
@@ -123,7 +129,7 @@ def bound_inputs(g: Parts, arrays: Sequence[Any], named: Mapping[str, Any]) -> d
     return bound
 
 
-def _as_array(g: Parts, name: str, given: Any) -> NDArray[Any]:
+def _convert_input(g: Parts, name: str, given: Any) -> NDArray[Any]:
     kind = g.inputs[name]
     try:
         array = readable_array(given)
@@ -136,7 +142,7 @@ def _as_array(g: Parts, name: str, given: Any) -> NDArray[Any]:
     return array
 
 
-def sizes_of(g: Parts, values: Mapping[str, NDArray[Any]]) -> dict[str, int]:
+def solve_sizes(g: Parts, values: Mapping[str, NDArray[Any]]) -> dict[str, int]:
     """Return the sizes of the symbols by the inputs. Raises BadGraphInput (TW0906) where one is not told."""
     pairs = [
         (extent, size)
@@ -144,11 +150,11 @@ def sizes_of(g: Parts, values: Mapping[str, NDArray[Any]]) -> dict[str, int]:
         for extent, size in zip(kind.shape, values[name].shape, strict=True)
         if isinstance(extent, str)
     ]
-    sizes = {extent: size for extent, size in pairs if symbols_of([extent]) == {extent}}
+    sizes = {extent: size for extent, size in pairs if find_symbols([extent]) == {extent}}
     for symbol in [name for name in g.symbols if name not in sizes]:
-        telling = ((extent, size) for extent, size in pairs if symbols_of([extent]) - sizes.keys() == {symbol})
+        telling = ((extent, size) for extent, size in pairs if find_symbols([extent]) - sizes.keys() == {symbol})
         told = next(
-            (told for extent, size in telling if (told := _solved(extent, symbol, size, sizes)) is not None), None
+            (told for extent, size in telling if (told := _solve_symbol(extent, symbol, size, sizes)) is not None), None
         )
         if told is None:
             raise _bad(g, f"no extent of an input tells {symbol}")
@@ -156,9 +162,9 @@ def sizes_of(g: Parts, values: Mapping[str, NDArray[Any]]) -> dict[str, int]:
     return sizes
 
 
-def _solved(extent: Extent, symbol: str, size: int, sizes: Mapping[str, int]) -> int | None:
+def _solve_symbol(extent: Extent, symbol: str, size: int, sizes: Mapping[str, int]) -> int | None:
     """Solve for a symbol where an extent, a multiple of it and something besides, has this size; the size may be no such one."""
-    first, second = (resolved(extent, {**sizes, symbol: number}) for number in (1, 2))
+    first, second = (evaluate_extent(extent, {**sizes, symbol: number}) for number in (1, 2))
     return max(1 + (size - first) // (second - first), 0) if second > first else None
 
 

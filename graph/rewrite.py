@@ -10,21 +10,21 @@ from .assembly import Assembly
 from .domain import check_sizes
 from .errors import BadGraph, BadGraphInput
 from .node import Node, Parts, inner_name
-from .types import Extent, partly, sized
+from .types import Extent, substitute_attribute, substitute_extent
 
 __all__ = [
     "specialised",
-    "unused",
-    "with_bodies",
-    "with_input_names",
-    "with_params_outside",
-    "with_results",
-    "with_shapes",
-    "without_dead",
+    "unused_name",
+    "map_bodies",
+    "rename_inputs",
+    "hoist_params",
+    "replace_outputs",
+    "replace_shapes",
+    "remove_dead",
 ]
 
 
-def without_dead(g: Parts) -> Parts:
+def remove_dead(g: Parts) -> Parts:
     """The graph without the nodes and parameters that no output needs."""
     needed = set(g.results.values())
     nodes: list[Node] = []
@@ -39,9 +39,9 @@ def without_dead(g: Parts) -> Parts:
     )
 
 
-def with_results(g: Parts, results: Mapping[str, str]) -> Parts:
+def replace_outputs(g: Parts, results: Mapping[str, str]) -> Parts:
     """The graph with these outputs, each a value of its own that a node computes: what is passed through is copied."""
-    b = assembly_of(g, {})
+    b = begin_assembly(g, {})
     computed = {name for node in g.nodes for name in node.outputs}
     for name, value in results.items():
         b.output(name, value if value in computed else b.node("identity", value))
@@ -51,7 +51,7 @@ def with_results(g: Parts, results: Mapping[str, str]) -> Parts:
 
 def specialised(g: Parts, sizes: Mapping[str, int]) -> Parts:
     """The graph in which these symbols have sizes."""
-    b = assembly_of(g, sizes)
+    b = begin_assembly(g, sizes)
     for name, value in g.results.items():
         b.output(name, value)
     for past, present in g.state.items():
@@ -59,7 +59,7 @@ def specialised(g: Parts, sizes: Mapping[str, int]) -> Parts:
     return b.parts()
 
 
-def with_shapes(g: Parts, shapes: Mapping[str, Sequence[Extent]]) -> Parts:
+def replace_shapes(g: Parts, shapes: Mapping[str, Sequence[Extent]]) -> Parts:
     """The graph whose inputs have these shapes, by name: numbers for symbols, and what it says already. Raises BadGraphInput
     (TW0906)."""
     sizes: dict[str, int] = {}
@@ -73,14 +73,17 @@ def with_shapes(g: Parts, shapes: Mapping[str, Sequence[Extent]]) -> Parts:
             if isinstance(new, int) and isinstance(old, str) and old in g.symbols
         )
     for name, shape in shapes.items():
-        if any(new not in (old, partly(old, sizes)) for old, new in zip(g.inputs[name].shape, shape, strict=True)):
+        if any(
+            new not in (old, substitute_extent(old, sizes))
+            for old, new in zip(g.inputs[name].shape, shape, strict=True)
+        ):
             raise _no_shape(g, name, shape)
     if len(sizes) == len(g.symbols):
         check_sizes(g, sizes)
     return specialised(g, sizes) if sizes else g
 
 
-def with_input_names(g: Parts, names: Sequence[str]) -> Parts:
+def rename_inputs(g: Parts, names: Sequence[str]) -> Parts:
     """The graph whose inputs have these names, in their order; what has one of them already gets another. Raises BadGraph (TW0901)
     where they are not one for each input."""
     if len(names) != len(g.inputs) or len(set(names)) != len(names):
@@ -93,7 +96,7 @@ def with_input_names(g: Parts, names: Sequence[str]) -> Parts:
     new = dict(zip(g.inputs, names, strict=True))
     taken = {*g.types, *names}
     for value in [name for name in names if name in g.types and name not in g.inputs]:
-        new[value] = unused(value, taken)
+        new[value] = unused_name(value, taken)
         taken.add(new[value])
     nodes = [
         replace(
@@ -123,17 +126,17 @@ def _no_shape(g: Parts, name: str, shape: Sequence[Extent]) -> BadGraphInput:
     )
 
 
-def with_params_outside(g: Parts) -> Parts:
+def hoist_params(g: Parts) -> Parts:
     """The graph in which the graphs inside of nodes have no parameters, but are given them."""
     if not any(node.bodies for node in g.nodes):
         return g
     constants, nodes, types = dict(g.constants), list[Node](), g.types
     digests = {param.digest: name for name, param in constants.items()}
     for node in g.nodes:
-        bodies = [with_params_outside(body) for body in node.bodies]
+        bodies = [hoist_params(body) for body in node.bodies]
         held = [(at, name, param) for at, body in enumerate(bodies) for name, param in body.constants.items()]
         outside = [
-            digests.setdefault(param.digest, unused(inner_name(node.outputs[0], at, name), types))
+            digests.setdefault(param.digest, unused_name(inner_name(node.outputs[0], at, name), types))
             for at, name, param in held
         ]
         constants |= {name: param for name, (_, _, param) in zip(outside, held, strict=True)}
@@ -144,7 +147,7 @@ def with_params_outside(g: Parts) -> Parts:
                 inputs={
                     **body.inputs,
                     **{
-                        name if at == own else unused(f"{at}/{name}", body.types): param.type
+                        name if at == own else unused_name(f"{at}/{name}", body.types): param.type
                         for at, name, param in held
                     },
                 },
@@ -155,14 +158,14 @@ def with_params_outside(g: Parts) -> Parts:
     return replace(g, constants=constants, nodes=tuple(nodes))
 
 
-def unused(name: str, taken: Collection[str]) -> str:
+def unused_name(name: str, taken: Collection[str]) -> str:
     """A name like this one that is not taken."""
     while name in taken:
         name += "_"
     return name
 
 
-def with_bodies(g: Parts, change: Callable[[Parts], Parts]) -> Parts:
+def map_bodies(g: Parts, change: Callable[[Parts], Parts]) -> Parts:
     """The graph in which each graph inside of a node is what `change` makes of it. The same graph where nothing changes."""
     nodes: list[Node] = []
     for node in g.nodes:
@@ -172,16 +175,18 @@ def with_bodies(g: Parts, change: Callable[[Parts], Parts]) -> Parts:
     return g if all(new is old for new, old in zip(nodes, g.nodes, strict=True)) else replace(g, nodes=tuple(nodes))
 
 
-def assembly_of(g: Parts, sizes: Mapping[str, int]) -> Assembly:
+def begin_assembly(g: Parts, sizes: Mapping[str, int]) -> Assembly:
     """An Assembly of the graph's inputs, parameters and nodes."""
     b = Assembly(g.name)
     for name, kind in g.inputs.items():
-        b.input(name, [partly(extent, sizes) for extent in kind.shape] if sizes else kind.shape, kind.dtype)
+        b.input(name, [substitute_extent(extent, sizes) for extent in kind.shape] if sizes else kind.shape, kind.dtype)
     for name, param in g.constants.items():
         b.param(name, param)
     for node in g.nodes:
         attributes = (
-            {name: sized(value, sizes) for name, value in node.attributes.items()} if sizes else node.attributes
+            {name: substitute_attribute(value, sizes) for name, value in node.attributes.items()}
+            if sizes
+            else node.attributes
         )
         bodies = [specialised(body, sizes) for body in node.bodies] if sizes else node.bodies
         b.nodes(node.operator, *node.inputs, outputs=node.outputs, source=node.source, bodies=bodies, **attributes)

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
-from .kernels import Step, step_of, step_over
+from .kernels import Step, build_step, reuse_input
 from .node import Node, Parts
 from .partition import cut_graph
-from .pieces import Homes, placed
-from .rewrite import unused
+from .pieces import Homes, find_placements
+from .rewrite import unused_name
 
 __all__ = ["steps_with_state"]
 
@@ -27,29 +27,29 @@ def steps_with_state(g: Parts) -> tuple[Parts, list[Step]]:
     steps = cut_graph(g)
     if not g.state:
         return g, steps
-    nodes, results, types, homes = list(g.nodes), dict(g.results), dict(g.types), placed(g)
+    nodes, results, types, homes = list(g.nodes), dict(g.results), dict(g.types), find_placements(g)
     after: dict[int, set[int]] = defaultdict(set)
     """By a step those that come before it, beside those whose values it reads."""
     for past, present in g.state.items():
         value = results[present]
         maker = next(at for at, step in enumerate(steps) if value in step.outputs)
         readers = {at for at, step in enumerate(steps) if past in step.inputs} - {maker}
-        over = step_over(steps[maker], past, types) if past in steps[maker].inputs else steps[maker]
-        if over is None or maker in _before(steps, after, homes, readers):
-            copy = results[present] = unused(f"{value}_kept", types)
+        over = reuse_input(steps[maker], past, types) if past in steps[maker].inputs else steps[maker]
+        if over is None or maker in _all_predecessors(steps, after, homes, readers):
+            copy = results[present] = unused_name(f"{value}_kept", types)
             types[copy] = types[value]
             nodes.append(Node("identity", (value,), {}, (copy,), (types[value],), past))
             if past in steps[maker].inputs:
                 readers.add(maker)
             maker = len(steps)
-            steps.append(step_of((nodes[-1],), types, g.constants))
+            steps.append(build_step((nodes[-1],), types, g.constants))
         else:
             steps[maker] = over
         after[maker] |= readers
-    return replace(g, nodes=tuple(nodes), results=results), _ordered(steps, after, homes)
+    return replace(g, nodes=tuple(nodes), results=results), _sort_steps(steps, after, homes)
 
 
-def _needed(steps: Sequence[Step], after: Mapping[int, set[int]], homes: Homes) -> list[set[int]]:
+def _predecessors(steps: Sequence[Step], after: Mapping[int, set[int]], homes: Homes) -> list[set[int]]:
     """By a step those that have to come before it."""
     makers = {name: at for at, step in enumerate(steps) for name in step.outputs}
     makers |= {name: makers[home] for name, (home, _) in homes.items() if home in makers and name not in makers}
@@ -58,9 +58,9 @@ def _needed(steps: Sequence[Step], after: Mapping[int, set[int]], homes: Homes) 
     ]
 
 
-def _before(steps: Sequence[Step], after: Mapping[int, set[int]], homes: Homes, some: set[int]) -> set[int]:
+def _all_predecessors(steps: Sequence[Step], after: Mapping[int, set[int]], homes: Homes, some: set[int]) -> set[int]:
     """All steps that have to come before some of them."""
-    needed = _needed(steps, after, homes)
+    needed = _predecessors(steps, after, homes)
     met: set[int] = set()
     stack = list(some)
     while stack:
@@ -70,9 +70,9 @@ def _before(steps: Sequence[Step], after: Mapping[int, set[int]], homes: Homes, 
     return met
 
 
-def _ordered(steps: Sequence[Step], after: Mapping[int, set[int]], homes: Homes) -> list[Step]:
+def _sort_steps(steps: Sequence[Step], after: Mapping[int, set[int]], homes: Homes) -> list[Step]:
     """The steps in an order in which all comes before that has to, as near as can be to the one that they have."""
-    needed = _needed(steps, after, homes)
+    needed = _predecessors(steps, after, homes)
     open_ones = [len(before) for before in needed]
     users: dict[int, list[int]] = defaultdict(list)
     for at, before in enumerate(needed):

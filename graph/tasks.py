@@ -18,7 +18,7 @@ from .variants import Variant
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["ModelPlan", "Task", "tasks_of"]
+__all__ = ["ModelPlan", "Task", "list_tasks"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Task:
         return schedule([one for one in self.tensors if not one.op.is_passed], target, tuned, exact)
 
 
-def tasks_of(plan: Plan, bucket: str = "") -> list[Task]:
+def list_tasks(plan: Plan, bucket: str = "") -> list[Task]:
     """The distinct kernels, in the order in which a call first runs them, those of graphs inside of nodes behind them."""
     nodes: dict[str, list[str]] = {}
     for name, step in zip(plan.names, plan.steps, strict=True):
@@ -56,9 +56,9 @@ def tasks_of(plan: Plan, bucket: str = "") -> list[Task]:
     for name, tensors in plan.kernels().items():
         if name in own:
             given = tuple(one for one in tensors if isinstance(one, Tensor))
-            shapes = plan.shapes_of(first[name])
+            shapes = plan.shapes_text(first[name])
             found[name] = Task(name, own[name], first[name].operators, tuple(nodes[name]), shapes, given, bucket)
-    inside = [task for plans in plan.inside.values() for inner in plans for task in tasks_of(inner, bucket)]
+    inside = [task for plans in plan.inside.values() for inner in plans for task in list_tasks(inner, bucket)]
     return [*(found[name] for name in dict.fromkeys(plan.names) if name in found), *inside]
 
 
@@ -81,7 +81,7 @@ class ModelPlan(Sequence[Task]):
     ) -> ModelPlan:
         """The plan of what is chosen among these."""
         several = len(variants) > 1
-        tasks = [task for each in variants for task in tasks_of(each.plan, str(each) if several else "")]
+        tasks = [task for each in variants for task in list_tasks(each.plan, str(each) if several else "")]
         return ModelPlan(tuple(tasks), target, tuned, exact)
 
     def __len__(self) -> int:

@@ -33,20 +33,20 @@ __all__ = [
     "Extent",
     "TensorType",
     "array_dtype",
-    "at_sizes",
+    "substitute_sizes",
     "attribute_symbols",
     "cancel",
-    "extent_of",
+    "convert_extent",
     "extents",
     "factors",
     "is_below_zero",
     "is_open",
-    "partly",
-    "resolved",
-    "sized",
+    "substitute_extent",
+    "evaluate_extent",
+    "substitute_attribute",
     "symbol",
     "symbolic_factors",
-    "symbols_of",
+    "find_symbols",
     "tensor_type",
     "type_of_array",
 ]
@@ -78,7 +78,7 @@ class TensorType(NamedTuple):
 
     def at(self, sizes: Mapping[str, int]) -> TensorType:
         """The type where symbols have these sizes."""
-        return TensorType(tuple(resolved(extent, sizes) for extent in self.shape), self.dtype)
+        return TensorType(tuple(evaluate_extent(extent, sizes) for extent in self.shape), self.dtype)
 
 
 def tensor_type(shape: Sequence[Any], dtype: object) -> TensorType:
@@ -104,7 +104,7 @@ def tensor_type(shape: Sequence[Any], dtype: object) -> TensorType:
 
 def _extent(extent: Any) -> Extent:
     if isinstance(extent, str):
-        return extent_of(_expression(extent))
+        return convert_extent(_expression(extent))
     if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)) or not 0 <= extent < _MOST_ELEMENTS:
         raise BadGraph(
             "a shape has an extent that is none",
@@ -157,7 +157,7 @@ def extents(shape: Sequence[Extent]) -> tuple[Any, ...]:
     return tuple(_expression(extent) if isinstance(extent, str) else extent for extent in shape)
 
 
-def extent_of(extent: Any) -> Extent:
+def convert_extent(extent: Any) -> Extent:
     """An extent of topi's as types have it."""
     if isinstance(extent, Expr):
         value = simplify(rewrite(simplify(extent), _one_division))
@@ -271,30 +271,30 @@ def attribute_symbols(value: Any) -> set[str]:
         return set()
     parts = cast("tuple[Any, ...]", value)
     return set[str]().union(
-        *(symbols_of([part]) if isinstance(part, str) else attribute_symbols(part) for part in parts)
+        *(find_symbols([part]) if isinstance(part, str) else attribute_symbols(part) for part in parts)
     )
 
 
-def symbols_of(shape: Sequence[Extent]) -> set[str]:
+def find_symbols(shape: Sequence[Extent]) -> set[str]:
     """The symbols that a shape speaks of."""
     return {var.name for extent in shape if isinstance(extent, str) for var in free_vars(_expression(extent))}
 
 
-def partly(extent: Extent, sizes: Mapping[str, int]) -> Extent:
+def substitute_extent(extent: Extent, sizes: Mapping[str, int]) -> Extent:
     """An extent where these symbols have sizes; others stay."""
-    if isinstance(extent, int) or not symbols_of([extent]) & sizes.keys():
+    if isinstance(extent, int) or not find_symbols([extent]) & sizes.keys():
         return extent
-    return extent_of(at_sizes(_expression(extent), sizes))
+    return convert_extent(substitute_sizes(_expression(extent), sizes))
 
 
-def resolved(extent: Extent, sizes: Mapping[str, int]) -> int:
+def evaluate_extent(extent: Extent, sizes: Mapping[str, int]) -> int:
     """Evaluate an extent where symbols have these sizes."""
-    number = partly(extent, sizes)
+    number = substitute_extent(extent, sizes)
     assert isinstance(number, int), "an expression over numbers is a number"
     return number
 
 
-def at_sizes(value: Expr, sizes: Mapping[str, int]) -> Expr:
+def substitute_sizes(value: Expr, sizes: Mapping[str, int]) -> Expr:
     """An expression over symbols where some have sizes."""
     known = {var: te.const(sizes[var.name], str(var.dtype)) for var in free_vars(value) if var.name in sizes}
     return simplify(substitute(value, known))
@@ -313,9 +313,12 @@ def is_open(value: Any) -> bool:
     )
 
 
-def sized(value: Any, sizes: Mapping[str, int]) -> Any:
+def substitute_attribute(value: Any, sizes: Mapping[str, int]) -> Any:
     """An attribute with its extents, the texts inside of tuples, where these symbols have sizes."""
     if isinstance(value, tuple):
         parts = cast("tuple[Any, ...]", value)
-        return tuple(partly(part, sizes) if isinstance(part, str) else sized(part, sizes) for part in parts)
+        return tuple(
+            substitute_extent(part, sizes) if isinstance(part, str) else substitute_attribute(part, sizes)
+            for part in parts
+        )
     return value

@@ -30,11 +30,11 @@ from ..te.shape import convert_shape
 from .arena import ALIGNMENT, Size
 from .domain import conditions
 from .errors import BadBuckets
-from .flow import functions_of
+from .flow import build_functions
 from .kernels import Step, declared_kernel, step_as_json
 from .node import Parts
 from .operators import is_ours, row_of
-from .plan import Layout, Place, Plan, whole_buffer
+from .plan import Layout, Place, Plan, value_buffer
 from .rewrite import specialised
 from .types import TensorType, symbol
 from .weights import Weights
@@ -125,15 +125,15 @@ class Variants:
 
     def functions(self) -> dict[str, Inner]:
         """The functions of nodes with graphs inside, by the names of their steps."""
-        return {name: inner for variant in self.each for name, inner in functions_of(variant.plan).items()}
+        return {name: inner for variant in self.each for name, inner in build_functions(variant.plan).items()}
 
     @property
     def over(self) -> frozenset[str]:
         """The kernels that put their result over a value that they read whole."""
         return frozenset[str]().union(*(variant.plan.over for variant in self.each))
 
-    def laid(self, parts: Mapping[str, Part], packed: MutableMapping[str, Constant]) -> Laid:
-        """Lay out values once the kernels are known. parts: these, by name. packed: as weights_of takes it."""
+    def lay_out(self, parts: Mapping[str, Part], packed: MutableMapping[str, Constant]) -> Laid:
+        """Lay out values once the kernels are known. parts: these, by name. packed: as collect_weights takes it."""
         layouts = tuple(variant.plan.layout(parts) for variant in self.each)
         weights = tuple(variant.plan.weights(parts, packed) for variant in self.each)
         size = layouts[-1].size
@@ -141,7 +141,7 @@ class Variants:
             size = variant.chosen(layout.size, size)
         return Laid(layouts, weights, size, {digest: held for each in weights for digest, held in each.held.items()})
 
-    def roles(self, order: Iterable[str], in_file: bool) -> ModelRoles:
+    def argument_roles(self, order: Iterable[str], in_file: bool) -> ModelRoles:
         """Return the roles of main's arguments. order: of the inputs as users pass them. in_file: weights come before all
         others."""
         whole, names = self.whole, self.whole.arguments
@@ -171,17 +171,17 @@ class Variants:
             alignment=ALIGNMENT,
         )
         inputs = {
-            name: whole_buffer(spelled, types[name]) for name, spelled in zip(self.whole.inputs, names, strict=False)
+            name: value_buffer(spelled, types[name]) for name, spelled in zip(self.whole.inputs, names, strict=False)
         }
         outputs = {
-            name: whole_buffer(spelled, types[value])
+            name: value_buffer(spelled, types[value])
             for (name, value), spelled in zip(self.whole.outputs.items(), names[len(inputs) :], strict=False)
         }
         own = (
             {}
             if offsets is not None
             else {
-                digest: whole_buffer(f"w{at}", TensorType(held.data.shape, str(held.data.dtype)))
+                digest: value_buffer(f"w{at}", TensorType(held.data.shape, str(held.data.dtype)))
                 for at, (digest, held) in enumerate(laid.held.items())
             }
         )
@@ -189,7 +189,7 @@ class Variants:
             []
             if offsets is None
             else [
-                whole_buffer(
+                value_buffer(
                     self.whole.weights_name, TensorType((weights_size(laid.held, offsets),), "uint8"), ALIGNMENT
                 )
             ]

@@ -22,7 +22,7 @@ from .paged import is_paged, release
 if TYPE_CHECKING:
     from .kernels import Step
 
-__all__ = ["Weights", "weights_of"]
+__all__ = ["Weights", "collect_weights"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Weights:
     whole: dict[str, str]
 
 
-def weights_of(
+def collect_weights(
     g: Parts,
     steps: Sequence[Step],
     parts: Sequence[Part],
@@ -43,13 +43,15 @@ def weights_of(
 ) -> Weights:
     """The weights of a graph's steps. parts: the kernel of each. packed: what is there already, by digests; gets what is new."""
     maker = _Maker(g, packed, {name for step in steps for node in step.nodes if is_heavy(node) for name in node.inputs})
-    whole = {name: maker.as_it_is(name) for step in steps for name in step.passed if name in g.constants}
+    whole = {name: maker.add_parameter(name) for step in steps for name in step.passed if name in g.constants}
     held = {constant.digest: constant for constant in whole.values()}
     read: list[tuple[str, ...]] = []
     for step, part in zip(steps, parts, strict=True):
         given = {step.placeholder(name): name for name in step.params}
         made = maker.packed(part, given) if part.opening.is_packed else []
-        taken = [made[each] if isinstance(each, int) else maker.as_it_is(given[each]) for each in part.opening.reads]
+        taken = [
+            made[each] if isinstance(each, int) else maker.add_parameter(given[each]) for each in part.opening.reads
+        ]
         held.update((constant.digest, constant) for constant in taken)
         read.append(tuple(constant.digest for constant in taken))
     return Weights(held, tuple(read), {name: constant.digest for name, constant in whole.items()})
@@ -63,7 +65,7 @@ class _Maker:
         self.g, self.known, self.used = g, known, used
         self.pages = LargePages()
 
-    def as_it_is(self, name: str) -> Constant:
+    def add_parameter(self, name: str) -> Constant:
         """A parameter; of one that lies in a file and is used, a copy in memory."""
         array, digest = self.g.params[name], self.g.constants[name].digest
         found = self.known.get(digest)

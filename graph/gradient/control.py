@@ -19,26 +19,26 @@ from ...errors import user_source
 from ..assembly import Assembly
 from ..errors import NoGradient
 from ..node import Parts
-from ..rewrite import assembly_of, unused
+from ..rewrite import begin_assembly, unused_name
 from ..types import Extent
-from .reverse import adjoints_of, is_float, sum_of, zeros
+from .reverse import accumulate, add_adjoints, is_float, zeros
 from .rule import Pullback, rule
 
 __all__: list[str] = []
 
 
 def _input_like(b: Assembly, name: str, like: Any) -> str:
-    return b.input(unused(name, b.types), like.shape, like.dtype)
+    return b.input(unused_name(name, b.types), like.shape, like.dtype)
 
 
-def _outputs(b: Assembly, values: Mapping[str, str]) -> None:
+def _add_outputs(b: Assembly, values: Mapping[str, str]) -> None:
     """Make values outputs, each a value of its own that a node gives."""
     for name, value in values.items():
         b.output(name, b.node("identity", value))
 
 
 @rule("if")
-def _if(p: Pullback) -> list[str | None]:
+def _differentiate_if(p: Pullback) -> list[str | None]:
     condition, *values = p.inputs
     wanted = [at for at, name in enumerate(values) if name in p.relevant]
     heads = {at: head for at, head in enumerate(p.heads) if head is not None}
@@ -50,13 +50,13 @@ def _if(p: Pullback) -> list[str | None]:
 
 def _branch(body: Parts, heads: Sequence[int], wanted: Sequence[int]) -> Parts:
     """The graph that takes what `body` takes and the gradients by some of what it gives, and gives those by some of its inputs."""
-    b, types = assembly_of(body, {}), body.types
+    b, types = begin_assembly(body, {}), body.types
     inputs, results = list(body.inputs), list(body.results.values())
     seeds: dict[str, str] = {}
     for at in heads:
-        sum_of(b, seeds, results[at], _input_like(b, f"head{at}", types[results[at]]))
-    found = adjoints_of(b, body, seeds, [inputs[at] for at in wanted])
-    _outputs(b, {f"grad{at}": found.get(inputs[at]) or zeros(b, inputs[at]) for at in wanted})
+        accumulate(b, seeds, results[at], _input_like(b, f"head{at}", types[results[at]]))
+    found = add_adjoints(b, body, seeds, [inputs[at] for at in wanted])
+    _add_outputs(b, {f"grad{at}": found.get(inputs[at]) or zeros(b, inputs[at]) for at in wanted})
     return b.parts()
 
 
@@ -74,7 +74,7 @@ def _loop(p: Pullback) -> list[str | None]:
         trips,
         condition,
         *given,
-        bodies=(_with_rows(p.node.bodies[0], carried, bool(condition)),),
+        bodies=(_add_carried_rows(p.node.bodies[0], carried, bool(condition)),),
         carried=carried,
         count=_count(p, trips),
         source=p.node.source,
@@ -116,14 +116,14 @@ def _count(p: Pullback, trips: str) -> tuple[Extent, ...]:
     return (max(int(known), 0),)
 
 
-def _with_rows(body: Parts, carried: int, conditional: bool) -> Parts:
+def _add_carried_rows(body: Parts, carried: int, conditional: bool) -> Parts:
     """The graph inside a loop with rows of its own: what is carried as it was, and that it ran."""
-    b = assembly_of(body, {})
+    b = begin_assembly(body, {})
     for name, value in list(body.results.items())[: carried + conditional]:
         b.output(name, value)
-    kept = {unused(f"row{at}", b.types): name for at, name in enumerate(list(body.inputs)[1 : 1 + carried])}
-    ran = b.param(unused("one", b.types), np.asarray(1, np.int64), fixed=True)
-    _outputs(b, {**kept, unused("ran", b.types): ran})
+    kept = {unused_name(f"row{at}", b.types): name for at, name in enumerate(list(body.inputs)[1 : 1 + carried])}
+    ran = b.param(unused_name("one", b.types), np.asarray(1, np.int64), fixed=True)
+    _add_outputs(b, {**kept, unused_name("ran", b.types): ran})
     return b.parts()
 
 
@@ -160,7 +160,7 @@ def _backwards(
     )
     names.update(
         {
-            name: b.param(unused(f"p{number}", b.types), held)
+            name: b.param(unused_name(f"p{number}", b.types), held)
             for number, (name, held) in enumerate(body.constants.items())
         }
     )
@@ -176,16 +176,16 @@ def _backwards(
         names.update(zip(node.outputs, made, strict=True))
     seeds: dict[str, str] = {}
     for at, value in by_carried.items():
-        sum_of(b, seeds, names[results[at]], value)
+        accumulate(b, seeds, names[results[at]], value)
     for at, value in of_rows.items():
-        sum_of(b, seeds, names[results[carried + at]], b.node("take", value, at_, axis=0))
+        accumulate(b, seeds, names[results[carried + at]], b.node("take", value, at_, axis=0))
     there = {at: names[inputs[1 + at]] for at in (*floats, *wanted)}
-    found = adjoints_of(b, b.parts(), seeds, list(there.values()))
+    found = add_adjoints(b, b.parts(), seeds, list(there.values()))
     after = {at: found.get(there[at]) or zeros(b, there[at]) for at in floats}
     for at in wanted:
         more = found.get(there[at])
         after[at] = by_values[at] if more is None else b.node("add", by_values[at], more)
-    _outputs(b, {f"after{at}": value for at, value in after.items()})
+    _add_outputs(b, {f"after{at}": value for at, value in after.items()})
     return b.parts()
 
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 from ..operators import OPERATORS
 from .rule import RULES, Pullback, Rule
 
-__all__ = ["evaluated"]
+__all__ = ["emit_formula"]
 
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "add",
@@ -40,7 +40,7 @@ _FUNCTIONS: dict[type[ast.AST], Callable[[float, float], float]] = {
 
 
 @cache
-def _parsed(formula: str) -> ast.expr:
+def _parse_formula(formula: str) -> ast.expr:
     return ast.parse(formula, mode="eval").body
 
 
@@ -59,7 +59,7 @@ def _number(one: ast.expr, values: Mapping[str, str], numbers: Mapping[str, Any]
     return None
 
 
-def evaluated(p: Pullback, formula: str, values: Mapping[str, str], numbers: Mapping[str, Any], like: str) -> str:
+def emit_formula(p: Pullback, formula: str, values: Mapping[str, str], numbers: Mapping[str, Any], like: str) -> str:
     """The value of a formula, whose names are values and numbers, these of the dtype of `like`. What is made of numbers alone is
     computed here, in float64."""
 
@@ -78,14 +78,14 @@ def evaluated(p: Pullback, formula: str, values: Mapping[str, str], numbers: Map
         assert isinstance(one, ast.Call) and isinstance(one.func, ast.Name), "operators are names"
         return p.emit(one.func.id, *map(value, one.args))
 
-    return value(_parsed(formula))
+    return value(_parse_formula(formula))
 
 
-def _of(formulas: Sequence[str | None]) -> Rule:
+def _formula_rule(formulas: Sequence[str | None]) -> Rule:
     def pulled_back(p: Pullback) -> list[str | None]:
         values = {**dict(zip("abc", p.inputs, strict=False)), "y": p.result, "g": p.head}
         return [
-            None if formula is None else evaluated(p, formula, values, p.node.attributes, p.head)
+            None if formula is None else emit_formula(p, formula, values, p.node.attributes, p.head)
             for formula in formulas
         ]
 
@@ -94,4 +94,4 @@ def _of(formulas: Sequence[str | None]) -> Rule:
 
 for _row in OPERATORS.values():
     if _row.derivative is not None:
-        RULES[_row.name] = _of(_row.derivative)
+        RULES[_row.name] = _formula_rule(_row.derivative)

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 
 from ..types import Extent
-from .rule import Pullback, by_tensor_expressions, rule
+from .rule import Pullback, differentiate_declaration, rule
 
 __all__: list[str] = []
 
 
 @rule("softmax")
-def _softmax(p: Pullback) -> list[str | None]:
+def _differentiate_softmax(p: Pullback) -> list[str | None]:
     total = p.sum(p.times(p.head, p.result), [_axis(p)])
     return [p.times(p.result, p.emit("subtract", p.head, total))]
 
@@ -26,7 +26,7 @@ def _axis(p: Pullback) -> int:
     return int(p["axis"]) % len(p.shape(p.result))
 
 
-def _known(p: Pullback, axes: Sequence[int]) -> int | None:
+def _element_count(p: Pullback, axes: Sequence[int]) -> int | None:
     """Return the number of elements along dimensions; None where nobody knows yet."""
     extents = [p.shape(p.inputs[0])[axis] for axis in axes]
     return math.prod(map(int, extents)) if all(isinstance(extent, int) for extent in extents) else None
@@ -43,7 +43,7 @@ def _standard(p: Pullback, x: str, axes: Sequence[int], centred: bool) -> tuple[
     return p.times(far, spread), spread
 
 
-def _by_data(p: Pullback, head: str, normal: str, spread: str, axes: Sequence[int], centred: bool) -> str:
+def _differentiate_data(p: Pullback, head: str, normal: str, spread: str, axes: Sequence[int], centred: bool) -> str:
     """The gradient by x of its standard form: head without its parts along 1 and along the normal."""
     along = p.times(normal, _mean(p, p.times(head, normal), axes))
     rest = p.emit("subtract", p.emit("subtract", head, _mean(p, head, axes)) if centred else head, along)
@@ -51,7 +51,7 @@ def _by_data(p: Pullback, head: str, normal: str, spread: str, axes: Sequence[in
 
 
 @rule("layer_norm", "rms_norm")
-def _last_dimensions(p: Pullback) -> list[str | None]:
+def _differentiate_last_dimensions(p: Pullback) -> list[str | None]:
     x, *weights = p.inputs
     rank = len(p.shape(x))
     axes = range(int(p["axis"]) % rank, rank)
@@ -59,34 +59,34 @@ def _last_dimensions(p: Pullback) -> list[str | None]:
     centred = p.node.operator == "layer_norm"
     normal, spread = _standard(p, x, axes, centred)
     head = p.times(p.head, scale) if scale else p.head
-    gradients = [_by_data(p, head, normal, spread, axes, centred), p.times(p.head, normal), p.head]
+    gradients = [_differentiate_data(p, head, normal, spread, axes, centred), p.times(p.head, normal), p.head]
     return [gradient if name else None for gradient, name in zip(gradients, p.inputs, strict=False)]
 
 
-def _by_channel(p: Pullback, value: str, rank: int) -> str:
+def _reshape_channels(p: Pullback, value: str, rank: int) -> str:
     """Numbers for each channel, dimension 1, so that they broadcast."""
-    return p.shaped(value, (*p.shape(value), *[1] * (rank - 2)))
+    return p.reshape(value, (*p.shape(value), *[1] * (rank - 2)))
 
 
-def _over_channels(p: Pullback, value: str) -> str:
+def _sum_channels(p: Pullback, value: str) -> str:
     return p.sum(value, [at for at in range(len(p.shape(value))) if at != 1], keepdims=False)
 
 
 @rule("instance_norm", "group_norm")
-def _groups(p: Pullback) -> list[str | None]:
+def _differentiate_groups(p: Pullback) -> list[str | None]:
     """As over the last dimension, of x with each group, or each channel, as one row."""
     x, *weights = p.inputs
     rank, shape = len(p.shape(x)), p.shape(x)
     groups: Extent = p["groups"] if p.node.operator == "group_norm" else shape[1]
-    count = _known(p, range(1, rank))
+    count = _element_count(p, range(1, rank))
     if count is None or not isinstance(shape[0], int) or not isinstance(groups, int):
-        return by_tensor_expressions(p)
+        return differentiate_declaration(p)
     apart = (shape[0], groups, count // max(groups, 1))
     scale = weights[0] if weights else ""
-    normal, spread = _standard(p, p.shaped(x, apart), [2], True)
-    head = p.times(p.head, _by_channel(p, scale, rank)) if scale else p.head
-    by_x = p.shaped(_by_data(p, p.shaped(head, apart), normal, spread, [2], True), shape)
-    gradients = [by_x, _over_channels(p, p.times(p.head, p.shaped(normal, shape))), _over_channels(p, p.head)]
+    normal, spread = _standard(p, p.reshape(x, apart), [2], True)
+    head = p.times(p.head, _reshape_channels(p, scale, rank)) if scale else p.head
+    by_x = p.reshape(_differentiate_data(p, p.reshape(head, apart), normal, spread, [2], True), shape)
+    gradients = [by_x, _sum_channels(p, p.times(p.head, p.reshape(normal, shape))), _sum_channels(p, p.head)]
     return [gradient if name else None for gradient, name in zip(gradients, p.inputs, strict=False)]
 
 
@@ -97,11 +97,11 @@ def _batch_norm(p: Pullback) -> list[str | None]:
     rank = len(p.shape(x))
     spread = p.emit("rsqrt", p.emit("add", variance, p.number(p["epsilon"], variance)))
     factor = p.times(spread, scale)
-    normal = p.times(p.emit("subtract", x, _by_channel(p, mean, rank)), _by_channel(p, spread, rank))
-    by_shift, by_scale = _over_channels(p, p.head), _over_channels(p, p.times(p.head, normal))
-    by_variance = p.scaled(p.times(by_scale, scale, spread, spread), -0.5)
+    normal = p.times(p.emit("subtract", x, _reshape_channels(p, mean, rank)), _reshape_channels(p, spread, rank))
+    by_shift, by_scale = _sum_channels(p, p.head), _sum_channels(p, p.times(p.head, normal))
+    by_variance = p.scale(p.times(by_scale, scale, spread, spread), -0.5)
     return [
-        p.times(p.head, _by_channel(p, factor, rank)),
+        p.times(p.head, _reshape_channels(p, factor, rank)),
         by_scale,
         by_shift,
         p.emit("negative", p.times(by_shift, factor)),

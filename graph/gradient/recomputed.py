@@ -55,14 +55,14 @@ class Recomputed:
             return node
         values = self._made.get(number)
         if values is None:
-            values = self._made[number] = self._again(number, head)
+            values = self._made[number] = self._emit_copy(number, head)
         return replace(
             node,
             inputs=tuple(values.get(name, name) for name in node.inputs),
             outputs=tuple(values.get(name, name) for name in node.outputs),
         )
 
-    def _again(self, number: int, head: str) -> dict[str, str]:
+    def _emit_copy(self, number: int, head: str) -> dict[str, str]:
         """The nodes of a part a second time: what their values, and those that they read, are called."""
         values: dict[str, str] = {}
         for node in self.g.nodes:

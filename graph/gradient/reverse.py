@@ -16,38 +16,40 @@ from ...errors import user_source
 from ..assembly import Assembly
 from ..errors import NoGradient
 from ..node import Parts
-from ..rewrite import assembly_of, without_dead
+from ..rewrite import begin_assembly, remove_dead
 from ..types import TensorType, array_dtype
 from .recomputed import Recomputed
-from .rule import RULES, Pullback, by_tensor_expressions
+from .rule import RULES, Pullback, differentiate_declaration
 
-__all__ = ["adjoints_of", "gradients_in", "is_float", "sum_of", "with_gradients", "zeros"]
+__all__ = ["add_adjoints", "add_gradients", "is_float", "accumulate", "with_gradients", "zeros"]
 
 
 def with_gradients(g: Parts, of: str, wrt: Sequence[str], checkpoints: Sequence[str] = ()) -> Parts:
-    """The graph with an output grad_NAME for each value of `wrt`. checkpoints: as gradients_in takes them. Raises NoGradient
+    """The graph with an output grad_NAME for each value of `wrt`. checkpoints: as add_gradients takes them. Raises NoGradient
     (TW0930)."""
-    b = assembly_of(g, {})
+    b = begin_assembly(g, {})
     for name, value in g.results.items():
         b.output(name, value)
-    for name, gradient in gradients_in(b, g, of, wrt, checkpoints).items():
+    for name, gradient in add_gradients(b, g, of, wrt, checkpoints).items():
         b.output(f"grad_{name}", gradient)
     for past, present in g.state.items():
         b.state(past, present)
-    return without_dead(b.parts())
+    return remove_dead(b.parts())
 
 
-def gradients_in(b: Assembly, g: Parts, of: str, wrt: Sequence[str], checkpoints: Sequence[str] = ()) -> dict[str, str]:
+def add_gradients(
+    b: Assembly, g: Parts, of: str, wrt: Sequence[str], checkpoints: Sequence[str] = ()
+) -> dict[str, str]:
     """The gradients by the values `wrt`, as nodes added to `b`, which holds the graph's. checkpoints: values behind which the graph
     is cut; the way back computes each part anew from what it reads, but the last. Raises NoGradient (TW0930)."""
-    loss = _checked(g, of, wrt)
+    loss = _check_outputs(g, of, wrt)
     again = Recomputed.of(b, g, checkpoints)
     one = b.param(b.fresh(1)[0], np.ones((), array_dtype(b.types[loss].dtype)), fixed=True)
-    found = adjoints_of(b, g, {loss: b.node("broadcast_to", one, shape=b.types[loss].shape)}, wrt, again)
+    found = add_adjoints(b, g, {loss: b.node("broadcast_to", one, shape=b.types[loss].shape)}, wrt, again)
     return {name: found.get(name) or zeros(b, name) for name in wrt}
 
 
-def adjoints_of(
+def add_adjoints(
     b: Assembly,
     g: Parts,
     seeds: Mapping[str, str],
@@ -66,13 +68,13 @@ def adjoints_of(
         here = node if again is None else again.node(node, next(head for head in heads if head is not None))
         named = {*relevant, *(ours for name, ours in zip(node.inputs, here.inputs, strict=True) if name in relevant)}
         p = Pullback(b, here, heads, named)
-        for name, gradient in zip(node.inputs, RULES.get(node.operator, by_tensor_expressions)(p), strict=True):
+        for name, gradient in zip(node.inputs, RULES.get(node.operator, differentiate_declaration)(p), strict=True):
             if gradient is not None and name in relevant:
-                sum_of(b, adjoints, name, p.fitted(gradient, b.types[name]), node.source)
+                accumulate(b, adjoints, name, p.reduce_like(gradient, b.types[name]), node.source)
     return adjoints
 
 
-def sum_of(b: Assembly, sums: dict[str, str], name: str, value: str, source: str = "") -> None:
+def accumulate(b: Assembly, sums: dict[str, str], name: str, value: str, source: str = "") -> None:
     """Add a value to the sum of this name."""
     sums[name] = b.node("add", sums[name], value, source=source) if name in sums else value
 
@@ -90,7 +92,7 @@ def is_float(kind: TensorType) -> bool:
     return kind.dtype.startswith(("float", "bfloat"))
 
 
-def _checked(g: Parts, of: str, wrt: Sequence[str]) -> str:
+def _check_outputs(g: Parts, of: str, wrt: Sequence[str]) -> str:
     """The value that the output is."""
     loss = g.results.get(of) if is_a(of, str) else None
     types = g.types

@@ -15,7 +15,7 @@ from ..operators.fused import body_text
 from ..operators.row import Attribute
 from ..types import Extent, TensorType, array_dtype
 
-__all__ = ["RULES", "Pullback", "Rule", "by_tensor_expressions", "rule"]
+__all__ = ["RULES", "Pullback", "Rule", "differentiate_declaration", "rule"]
 
 
 class Pullback:
@@ -65,7 +65,7 @@ class Pullback:
         """A number of the dtype of a value."""
         return self.b.param(self.b.fresh(1)[0], np.asarray(value, array_dtype(self.type(like).dtype)), fixed=True)
 
-    def filled(self, value: float, like: str) -> str:
+    def fill_like(self, value: float, like: str) -> str:
         """A value of this type, all of whose elements are one number."""
         return self.emit("broadcast_to", self.number(value, like), shape=self.shape(like))
 
@@ -76,7 +76,7 @@ class Pullback:
             product = self.emit("multiply", product, factor)
         return product
 
-    def scaled(self, value: str, factor: float) -> str:
+    def scale(self, value: str, factor: float) -> str:
         """The product with a number."""
         return value if factor == 1 else self.times(value, self.number(factor, value))
 
@@ -84,15 +84,15 @@ class Pullback:
         """The sum over dimensions."""
         return self.emit("sum", value, axes=tuple(axes), keepdims=keepdims) if axes else value
 
-    def swapped(self, value: str, order: Sequence[int]) -> str:
+    def transpose(self, value: str, order: Sequence[int]) -> str:
         """The dimensions in another order."""
         return value if list(order) == list(range(len(order))) else self.emit("transpose", value, axes=tuple(order))
 
-    def shaped(self, value: str, shape: Sequence[Extent]) -> str:
+    def reshape(self, value: str, shape: Sequence[Extent]) -> str:
         """The elements in another shape."""
         return value if self.shape(value) == tuple(shape) else self.emit("reshape", value, shape=tuple(shape))
 
-    def fitted(self, value: str, kind: TensorType) -> str:
+    def reduce_like(self, value: str, kind: TensorType) -> str:
         """The gradient by what was broadcast, and converted, to the type that `value` has: the sum over what it was broadcast
         along, in its own dtype."""
         more = len(self.shape(value)) - len(kind.shape)
@@ -122,7 +122,7 @@ def rule(*operators: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def by_tensor_expressions(p: Pullback) -> list[str | None]:
+def differentiate_declaration(p: Pullback) -> list[str | None]:
     """The rule of operators that have none: te.gradient of what they declare. Raises NoGradient (TW0930)."""
     node = p.node
     if len(node.outputs) > 1 or any(map(_has_symbols, node.attributes.values())):

@@ -17,10 +17,10 @@ from ...errors import user_source
 from ..assembly import Assembly
 from ..errors import BadTraining
 from ..node import Node, Parts
-from ..rewrite import unused, without_dead
-from .formulas import evaluated
+from ..rewrite import remove_dead, unused_name
+from .formulas import emit_formula
 from .optimizers import OPTIMIZERS, Optimizer
-from .reverse import gradients_in, is_float
+from .reverse import add_gradients, is_float
 from .rule import Pullback
 
 __all__ = ["training_graph"]
@@ -69,7 +69,7 @@ def training_graph(
             fix="parameters and inputs of floats, each once",
         )
     how = next((further for option, further in how.further.items() if options.get(option)), how)
-    return _Step(g, weights, optimizer, how, options).made(loss, checkpoints)
+    return _Step(g, weights, optimizer, how, options).build(loss, checkpoints)
 
 
 class _Step:
@@ -109,12 +109,12 @@ class _Step:
             )
 
     def _input(self, name: str, shape: Sequence[Any], dtype: str) -> str:
-        return self.b.input(unused(name, {**self.g.types, **self.b.types}), shape, dtype)
+        return self.b.input(unused_name(name, {**self.g.types, **self.b.types}), shape, dtype)
 
-    def made(self, loss: str, checkpoints: Sequence[str]) -> Parts:
+    def build(self, loss: str, checkpoints: Sequence[str]) -> Parts:
         """The whole of it."""
         b, g = self.b, self.g
-        gradients = gradients_in(b, g, loss, self.weights, checkpoints)
+        gradients = add_gradients(b, g, loss, self.weights, checkpoints)
         for name, value in g.results.items():
             b.output(name, value)
         for past, present in g.state.items():
@@ -123,11 +123,11 @@ class _Step:
         if count:
             self._follows(self.count, count)
         for name in self.weights:
-            after = self._updated(name, gradients[name], count)
+            after = self._apply_formulas(name, gradients[name], count)
             self._follows(name, after["w"])
             for moment, value in self.moments[name].items():
                 self._follows(value, after[moment])
-        return without_dead(b.parts())
+        return remove_dead(b.parts())
 
     def _follows(self, past: str, value: str) -> None:
         present = f"{past}.next"
@@ -141,7 +141,7 @@ class _Step:
         node = Node("identity", (name,), {}, (name,), (self.b.types[name],), f"{self.optimizer} of {name}")
         return Pullback(self.b, node, [name])
 
-    def _updated(self, name: str, gradient: str, count: str) -> dict[str, str]:
+    def _apply_formulas(self, name: str, gradient: str, count: str) -> dict[str, str]:
         """Apply the formulas to a weight: the values by their names."""
         p = self._pullback(name)
         values = {"w": name, "g": gradient, **self.moments[name]}
@@ -157,5 +157,5 @@ class _Step:
         for result, formula in self.how.steps.items():
             if result == "g" and not numbers["weight_decay"]:
                 continue
-            values[result] = evaluated(p, formula, values, numbers, name)
+            values[result] = emit_formula(p, formula, values, numbers, name)
         return values

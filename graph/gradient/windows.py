@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from ...topi.nn.spatial import spatial
-from .rule import Pullback, by_tensor_expressions, rule
+from .rule import Pullback, differentiate_declaration, rule
 
 __all__: list[str] = []
 
@@ -19,11 +19,11 @@ def _numbers(p: Pullback, value: str) -> tuple[int, ...]:
 
 
 @rule("conv")
-def _conv(p: Pullback) -> list[str | None]:
+def _differentiate_conv(p: Pullback) -> list[str | None]:
     """By the data, the transposed convolution of the gradient; by the weights, a convolution of the data by the gradient, in which
     strides and dilations change places; by the bias, a sum."""
     if not _known_shapes(p):
-        return by_tensor_expressions(p)
+        return differentiate_declaration(p)
     x, w, *bias = p.inputs
     rank = len(p.shape(x)) - 2
     stride, padding, dilation = spatial(rank, p["stride"], p["padding"], p["dilation"])
@@ -44,20 +44,22 @@ def _conv(p: Pullback) -> list[str | None]:
         groups=p["groups"],
         output_padding=more,
     )
-    by_w = _by_weights(p, stride, padding, dilation)
+    by_w = _differentiate_weights(p, stride, padding, dilation)
     by_bias = [p.sum(p.head, [0, *range(2, rank + 2)], keepdims=False)] if bias else []
     return [by_x, by_w, *by_bias]
 
 
-def _by_weights(p: Pullback, stride: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...]) -> str:
+def _differentiate_weights(
+    p: Pullback, stride: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...]
+) -> str:
     x, w = p.inputs[:2]
     groups = int(p["groups"])
     (n, c, *size), (o, _, *taps), out = _numbers(p, x), _numbers(p, w), _numbers(p, p.result)[2:]
     places = range(3, len(size) + 3)
-    image = p.shaped(
-        p.swapped(p.shaped(x, (n, groups, c // groups, *size)), (2, 1, 0, *places)), (c // groups, groups * n, *size)
+    image = p.reshape(
+        p.transpose(p.reshape(x, (n, groups, c // groups, *size)), (2, 1, 0, *places)), (c // groups, groups * n, *size)
     )
-    kernel = p.shaped(p.swapped(p.shaped(p.head, (n, groups, o // groups, *out)), (1, 2, 0, *places)), (o, n, *out))
+    kernel = p.reshape(p.transpose(p.reshape(p.head, (n, groups, o // groups, *out)), (1, 2, 0, *places)), (o, n, *out))
     found = p.emit("conv", image, kernel, stride=dilation, padding=padding, dilation=stride, groups=groups)
     if _numbers(p, found)[2:] != tuple(taps):
         found = p.emit(
@@ -68,18 +70,18 @@ def _by_weights(p: Pullback, stride: tuple[int, ...], padding: tuple[int, ...], 
             step=(1,) * len(taps),
             axes=tuple(range(2, len(taps) + 2)),
         )
-    return p.swapped(found, (1, 0, *range(2, len(taps) + 2)))
+    return p.transpose(found, (1, 0, *range(2, len(taps) + 2)))
 
 
 @rule("conv_transpose")
-def _conv_transpose(p: Pullback) -> list[str | None]:
+def _differentiate_conv_transpose(p: Pullback) -> list[str | None]:
     """By the data, the convolution of the gradient; by the weights, that of the gradient by the data."""
     x, w, *bias = p.inputs
     rank = len(p.shape(x)) - 2
     stride, padding, dilation = spatial(rank, p["stride"], p["padding"], p["dilation"])
     more = tuple(p["output_padding"]) or (0,) * rank
     if not _known_shapes(p) or any(extra >= step for extra, step in zip(more, stride, strict=True)):
-        return by_tensor_expressions(p)
+        return differentiate_declaration(p)
     by_x = p.emit("conv", p.head, w, stride=stride, padding=padding, dilation=dilation, groups=p["groups"])
-    by_w = by_tensor_expressions(p)[1]
+    by_w = differentiate_declaration(p)[1]
     return [by_x, by_w, *([p.sum(p.head, [0, *range(2, rank + 2)], keepdims=False)] if bias else [])]

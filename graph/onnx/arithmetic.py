@@ -65,7 +65,7 @@ _SAME = {
 
 
 @converts(*_SAME)
-def _same(c: Context) -> str:
+def _convert_elementwise(c: Context) -> str:
     operands = list(c.inputs)
     if c.opset < 7 and c.attribute("broadcast") and c.attribute("axis") is not None:
         raise Refused("operators with an axis of broadcasting are of versions before 7")
@@ -84,7 +84,7 @@ _WITH_DEFAULTS: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
 
 
 @converts(*_WITH_DEFAULTS)
-def _with_defaults(c: Context) -> str:
+def _convert_with_attributes(c: Context) -> str:
     name, attributes = _WITH_DEFAULTS[c.proto.op_type]
     return c.emit(
         name, c[0], **{ours: float(c.attribute(theirs, default)) for ours, (theirs, default) in attributes.items()}
@@ -92,12 +92,12 @@ def _with_defaults(c: Context) -> str:
 
 
 @converts("Gelu")
-def _gelu(c: Context) -> str:
+def _convert_gelu(c: Context) -> str:
     return c.emit("gelu", c[0], approximate=c.attribute("approximate", "none"))
 
 
 @converts("Swish")
-def _swish(c: Context) -> str:
+def _convert_swish(c: Context) -> str:
     alpha = float(c.attribute("alpha", 1.0))
     if alpha == 1:
         return c.emit("silu", c[0])
@@ -109,7 +109,7 @@ def _is_float(c: Context, value: str) -> bool:
 
 
 @converts("Div")
-def _div(c: Context) -> str:
+def _convert_div(c: Context) -> str:
     return c.emit("divide" if _is_float(c, c[0]) else "trunc_divide", c[0], c[1])
 
 
@@ -122,12 +122,12 @@ def _mod(c: Context) -> str:
 
 
 @converts("Reciprocal")
-def _reciprocal(c: Context) -> str:
+def _convert_reciprocal(c: Context) -> str:
     return c.emit("divide", c.constant(1, 0), c[0])
 
 
 @converts("Pow")
-def _pow(c: Context) -> str:
+def _convert_pow(c: Context) -> str:
     dtype = c.type(0).dtype
     wide = dtype if _is_float(c, c[0]) else "float64" if dtype in ("int64", "uint64") else "float32"
     power = c.emit("power", c.cast(c[0], wide), c.cast(c[1], wide))
@@ -135,7 +135,7 @@ def _pow(c: Context) -> str:
 
 
 @converts("IsInf")
-def _isinf(c: Context) -> str:
+def _convert_isinf(c: Context) -> str:
     infinite = c.emit("isinf", c[0])
     zero = c.constant(0, 0)
     if not c.attribute("detect_negative", 1):
@@ -162,7 +162,7 @@ def _shift(c: Context) -> str:
 
 
 @converts("Sum", "Max", "Min", "Mean")
-def _variadic(c: Context) -> str:
+def _convert_variadic(c: Context) -> str:
     kind = {"Sum": "add", "Mean": "add", "Max": "maximum", "Min": "minimum"}[c.proto.op_type]
     total = c[0]
     for other in c.inputs[1:]:
@@ -200,7 +200,7 @@ def _cast(c: Context) -> str:
 
 
 @converts("BitCast")
-def _bitcast(c: Context) -> str:
+def _convert_bitcast(c: Context) -> str:
     dtype = dtype_named(c.attribute("to"))
     if c.type(0).dtype == "bool" and dtype in ("int8", "uint8"):
         return c.cast(c[0], dtype)
@@ -229,7 +229,7 @@ def _reduce(c: Context) -> str:
     keep, nothing = bool(c.attribute("keepdims", 1)), bool(c.attribute("noop_with_empty_axes", 0))
     if not axes:
         if nothing:
-            return c.cast(_after(c, _before(c, c[0])), c.type(0).dtype)
+            return c.cast(_finish_reduction(c, _prepare_reduction(c, c[0])), c.type(0).dtype)
         axes = list(range(c.rank(0)))
     axes = sorted({c.within(axis, c.rank(0)) for axis in axes})
     value = c[0]
@@ -239,26 +239,28 @@ def _reduce(c: Context) -> str:
         top = c.emit("where", c.emit("isfinite", top), top, c.constant(0, top))
         total = c.emit("sum", c.emit("exp", c.emit("subtract", value, top)), axes=axes, keepdims=True)
         result = c.emit("add", c.emit("log", total), top)
-        return c.cast(c.reshape(result, _kept(c, result, axes, keep)), c.type(0).dtype)
+        return c.cast(c.reshape(result, _reduced_shape(c, result, axes, keep)), c.type(0).dtype)
     dtype = c.type(0).dtype
     if dtype == "bool" and kind in ("ReduceMax", "ReduceMin"):
         return c.emit("any" if kind == "ReduceMax" else "all", value, axes=axes, keepdims=keep)
-    return c.cast(_after(c, c.emit(_REDUCED[kind], _before(c, value), axes=axes, keepdims=keep)), dtype)
+    return c.cast(
+        _finish_reduction(c, c.emit(_REDUCED[kind], _prepare_reduction(c, value), axes=axes, keepdims=keep)), dtype
+    )
 
 
-def _before(c: Context, value: str) -> str:
+def _prepare_reduction(c: Context, value: str) -> str:
     if c.proto.op_type == "ReduceL1":
         return c.emit("abs", value)
     return c.emit("square", value) if c.proto.op_type in ("ReduceL2", "ReduceSumSquare") else value
 
 
-def _after(c: Context, total: str) -> str:
+def _finish_reduction(c: Context, total: str) -> str:
     if c.proto.op_type == "ReduceL2":
         return c.root(total)
     return c.emit("log", total) if c.proto.op_type == "ReduceLogSum" else total
 
 
-def _kept(c: Context, value: str, axes: list[int], keep: bool) -> list[Any]:
+def _reduced_shape(c: Context, value: str, axes: list[int], keep: bool) -> list[Any]:
     return [extent for at, extent in enumerate(c.type(value).shape) if keep or at not in axes]
 
 
@@ -274,7 +276,7 @@ def _place(c: Context) -> str:
 
 
 @converts("CumSum", "CumProd")
-def _running(c: Context) -> str:
+def _convert_running(c: Context) -> str:
     axis = c.within(c.numbers(1)[0], c.rank(0))
     return c.emit(
         c.proto.op_type.lower(),
@@ -286,12 +288,12 @@ def _running(c: Context) -> str:
 
 
 @converts("MatMul")
-def _matmul(c: Context) -> str:
+def _convert_matmul(c: Context) -> str:
     return c.emit("matmul", c[0], c[1])
 
 
 @converts("Gemm")
-def _gemm(c: Context) -> str:
+def _convert_gemm(c: Context) -> str:
     product = c.emit(
         "matmul", c[0], c[1], transpose_a=bool(c.attribute("transA", 0)), transpose_b=bool(c.attribute("transB", 0))
     )
@@ -303,12 +305,12 @@ def _gemm(c: Context) -> str:
 
 
 @converts("Einsum")
-def _einsum(c: Context) -> str:
+def _convert_einsum(c: Context) -> str:
     return c.emit("einsum", *c.inputs, equation=c.attribute("equation"))
 
 
 @converts("Hardmax")
-def _hardmax(c: Context) -> str:
+def _convert_hardmax(c: Context) -> str:
     """Before version 13 of rows that hold all axes from the one named on."""
     shape = c.type(0).shape
     axis = c.axis(-1 if c.opset >= 13 else 1)
@@ -322,7 +324,7 @@ def _hardmax(c: Context) -> str:
 
 
 @converts("Softmax", "LogSoftmax")
-def _softmax(c: Context) -> str:
+def _convert_softmax(c: Context) -> str:
     name = "softmax" if c.proto.op_type == "Softmax" else "log_softmax"
     if c.opset >= 13:
         return c.emit(name, c[0], axis=c.axis(-1))

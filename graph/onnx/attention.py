@@ -27,7 +27,7 @@ def _heads(c: Context, at: int, count: int) -> str:
 
 
 @converts("Attention")
-def _attention(c: Context) -> Sequence[str]:
+def _convert_attention(c: Context) -> Sequence[str]:
     heads = int(c.attribute("q_num_heads", 0)), int(c.attribute("kv_num_heads", 0))
     q, k, v = _heads(c, 0, heads[0]), _heads(c, 1, heads[1]), _heads(c, 2, heads[1])
     past: Extent = 0
@@ -72,7 +72,7 @@ def _attention(c: Context) -> Sequence[str]:
 
 
 @controls("ai.onnx.preview.FlexAttention")
-def _flex_attention(r: Reading, node: Any) -> None:
+def _convert_flex_attention(r: Reading, node: Any) -> None:
     """Attention whose scores, and what the softmax makes of them, graphs inside of the node change."""
     c = r.context(node)
     graphs = {one.name: one.g for one in node.attribute if one.name in ("score_mod", "prob_mod")}
@@ -87,7 +87,7 @@ def _flex_attention(r: Reading, node: Any) -> None:
             inside = r.beside(graphs[name], [value])
             result = graphs[name].output[0].name
             changed = inside.value(result)
-            if changed is None or inside.unsupported or inside.waits_for(result):
+            if changed is None or inside.unsupported or inside.is_unknown(result):
                 r.waiting.update(node.output)
                 return
             value = changed
@@ -115,7 +115,7 @@ def _times(c: Context, a: str, b: str, transposed: bool) -> str:
     return c.reshape(product, (batch, heads, length, c.type(product).shape[3]))
 
 
-def _whole_mask(c: Context, keys: Extent, dtype: str) -> str:
+def _extend_mask(c: Context, keys: Extent, dtype: str) -> str:
     """The mask over all keys, of bools or of this dtype; keys that it does not reach are not seen."""
     mask = c[3]
     covered = c.type(mask).shape[-1]
@@ -137,7 +137,7 @@ def _mask(
     """All that says which of the keys a query sees as one mask, of bools or of this dtype; "" where it sees all. of: queries and
     keys. seen: whether it is causal, and the windows."""
     queries, keys = (kind.shape[2] for kind in of)
-    mask = _whole_mask(c, keys, dtype) if c.has(3) else ""
+    mask = _extend_mask(c, keys, dtype) if c.has(3) else ""
     causal, windows = seen
     if not (causal or max(windows) >= 0 or c.has(6)):
         return mask

@@ -12,9 +12,9 @@ from ...ir.expr import Var
 from ..conversion import Conversion, Items, NeedsValue, Refused
 from ..errors import BadNode
 from ..inner import InnerScope, emit_if, emit_loop
-from ..types import Extent, extent_of
+from ..types import Extent, convert_extent
 from .context import Context
-from .reader import attributes_of
+from .reader import read_attributes
 from .reading import Reading, controls
 from .shapes import backward
 
@@ -37,21 +37,21 @@ def _scalar(c: Conversion, value: str, dtype: str) -> str:
 
 
 @controls("If")
-def _if(r: Reading, node: Any) -> None:
+def _convert_if(r: Reading, node: Any) -> None:
     c = r.context(node)
     known = r.scope.graph.data(c[0])
     if known is not None:
-        r.inlined(node, _graph(node, "then_branch" if known.reshape(-1)[0] else "else_branch"))
+        r.inline_graph(node, _graph(node, "then_branch" if known.reshape(-1)[0] else "else_branch"))
         return
     readings, scopes, results = list[Reading](), list[InnerScope](), list[list[str]]()
     waits = False
     for name in ("then_branch", "else_branch"):
         graph = _graph(node, name)
-        reading, scope = r.inside(name.removesuffix("_branch"))
+        reading, scope = r.enter_graph(name.removesuffix("_branch"))
         reading.read(graph)
         readings.append(reading)
         scopes.append(scope)
-        waits = waits or any(reading.waits_for(entry.name) for entry in graph.output)
+        waits = waits or any(reading.is_unknown(entry.name) for entry in graph.output)
         results.append([reading.value(entry.name) or "" for entry in graph.output])
     problems = any(reading.unsupported for reading in readings)
     if problems and r.may_wait(node.input[0]):  # the branch that is taken may be without
@@ -78,7 +78,7 @@ class _Body:
     def __init__(self, r: Reading, node: Any, graph: Any, first: Sequence[str]) -> None:
         first = [value for value in first if value not in r.scope.lists]
         self.r, self.graph, self.first = r, graph, list(first)
-        self.reading, self.scope = r.inside(graph.name or "body")
+        self.reading, self.scope = r.enter_graph(graph.name or "body")
         self.c = Conversion(self.scope, [], node.name or node.op_type)
         self.i = self.scope.graph.input("iteration", (), "int64")
         self.carried = [
@@ -95,7 +95,7 @@ class _Body:
     def read(self) -> list[str] | None:
         """The graph's results; None where it waits, or is refused, for reasons that are the reading's."""
         self.reading.read(self.graph)
-        if self.reading.unsupported or any(self.reading.waits_for(entry.name) for entry in self.graph.output):
+        if self.reading.unsupported or any(self.reading.is_unknown(entry.name) for entry in self.graph.output):
             return None
         results = [self.reading.value(entry.name) for entry in self.graph.output]
         missing = [entry.name for entry, value in zip(self.graph.output, results, strict=True) if value is None]
@@ -122,7 +122,7 @@ def _loop(r: Reading, node: Any) -> None:
         r.waiting.update(node.output)
         return
     goes_on, results = results[0], results[1:]
-    results, appended = _with_appended(body, results, first, r.scope.lists)
+    results, appended = _declare_appended(body, results, first, r.scope.lists)
     carried = [value for value in first if value not in r.scope.lists]
     condition = _scalar(c, c[1], "bool") if c.has(1) else c.constant(np.asarray(True))
     always = _is_true(body.scope, goes_on) and _is_true(r.scope, condition)
@@ -138,7 +138,7 @@ def _loop(r: Reading, node: Any) -> None:
     values = emit_loop(
         r.scope, body.scope, trips, "" if always else condition, carried, given, most if rows else None, c.source
     )
-    for name, value in zip(node.output, _with_lists(r, first, appended, values), strict=False):
+    for name, value in zip(node.output, _insert_lists(r, first, appended, values), strict=False):
         if name:
             r.define(name, value)
 
@@ -176,14 +176,14 @@ def _loop_body(r: Reading, node: Any, first: Sequence[str], most: Extent | None)
     carried = iter(body.carried)
     for entry, value in zip(graph.input[2:], first, strict=False):
         if value in r.scope.lists:
-            name = body.scope.values[entry.name] = body.scope.listed(Items())
+            name = body.scope.values[entry.name] = body.scope.name_list(Items())
             body.scope.lists[name] = Items(grows=name)
         else:
             body.bind(entry, next(carried))
     return body
 
 
-def _with_appended(
+def _declare_appended(
     body: _Body,
     results: Sequence[str],
     first: Sequence[str],
@@ -206,12 +206,12 @@ def _with_appended(
     return [*kept, *appended, *results[len(first) :]], places
 
 
-def _with_lists(r: Reading, first: Sequence[str], appended: Sequence[int], values: Sequence[str]) -> list[str]:
+def _insert_lists(r: Reading, first: Sequence[str], appended: Sequence[int], values: Sequence[str]) -> list[str]:
     """Return the results of a loop, where what it appended to lists comes as lists, in their places among what is carried."""
     begin = len(first) - len(appended)
     rows = iter(values[begin:])
     kept = iter(values[:begin])
-    carried = [r.scope.listed(Items(rows=next(rows))) if at in appended else next(kept) for at in range(len(first))]
+    carried = [r.scope.name_list(Items(rows=next(rows))) if at in appended else next(kept) for at in range(len(first))]
     return [*carried, *rows]
 
 
@@ -227,7 +227,7 @@ def _trips(c: Context) -> tuple[str, Extent | None]:
             if number >= _ENDLESS
             else (_scalar(c, c[0], "int64"), max(number, 0) if number <= _MOST_ROWS else None)
         )
-    return _scalar(c, c[0], "int64"), None if expression is None else extent_of(expression.reshape(-1)[0])
+    return _scalar(c, c[0], "int64"), None if expression is None else convert_extent(expression.reshape(-1)[0])
 
 
 def _is_true(scope: Any, value: str) -> bool:
@@ -242,7 +242,7 @@ def _scan(r: Reading, node: Any) -> None:
     given = list(c.inputs)[c.opset < 9 :]
     if len(graph.input) != len(given) or len(graph.output) < len(given) - count or not 0 < count <= len(given):
         raise Refused("the graph inside does not take what it is given")
-    made = _batched(r, c, node, given, count) if c.opset < 9 else _slices(r, c, node, given, count)
+    made = _convert_batched_scan(r, c, node, given, count) if c.opset < 9 else _slices(r, c, node, given, count)
     if made is None:
         r.waiting.update(node.output)
         return
@@ -251,10 +251,10 @@ def _scan(r: Reading, node: Any) -> None:
             r.define(name, value)
 
 
-def _batched(r: Reading, c: Context, node: Any, given: Sequence[str], count: int) -> list[str] | None:
+def _convert_batched_scan(r: Reading, c: Context, node: Any, given: Sequence[str], count: int) -> list[str] | None:
     """The form of version 8: everything has a batch, its first dimension, each row of which is gone over by itself, as far as the
     first input says."""
-    outer, scope = r.inside("batch")
+    outer, scope = r.enter_graph("batch")
     b = Conversion(scope, [], c.source)
     row = scope.graph.input("row", (), "int64")
     rows = [b.emit("take", scope.taken(value), row, axis=0) for value in given]
@@ -271,7 +271,7 @@ def _slices(
 ) -> list[str] | None:
     """Return the results of going over slices: states, then rows. given: states, then `count` values whose slices are
     taken. trips: how many of them, "" for all."""
-    graph, said = _graph(node, "body"), attributes_of(node, None)
+    graph, said = _graph(node, "body"), read_attributes(node, None)
     states, scanned = list(given[:-count]), list(given[-count:])
     body = _Body(r, node, graph, states)
     for entry, value in zip(graph.input, body.carried, strict=False):

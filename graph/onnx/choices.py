@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..choosing import coordinates_of, kept_places, nonzero
+from ..choosing import nonzero, select_positions, unravel_positions
 from ..conversion import Conversion, Refused, few
 from ..inner import InnerScope, emit_loop
 from .context import Context, converts
@@ -19,7 +19,7 @@ _MOST_COMPARED = 1 << 24
 
 
 @converts("NonZero")
-def _nonzero(c: Context) -> str:
+def _convert_nonzero(c: Context) -> str:
     shape = c.static(0)
     places, coordinates = nonzero(c, c[0])
     return c.emit("stack", *coordinates, axis=0) if shape else c.reshape(places, (0, c.type(places).shape[0]))
@@ -31,12 +31,12 @@ def _compress(c: Context) -> str:
     source = c.reshape(c[0], (int(np.prod(c.static(0))),)) if axis is None else c[0]
     at = 0 if axis is None else c.axis()
     known = c.scope.graph.data(c[1])
-    places = kept_places(c, c[1], "count") if known is None else c.constant(np.flatnonzero(known))
+    places = select_positions(c, c[1], "count") if known is None else c.constant(np.flatnonzero(known))
     return c.emit("take", source, places, axis=at)
 
 
 @converts("Unique")
-def _unique(c: Context) -> Sequence[str]:
+def _convert_unique(c: Context) -> Sequence[str]:
     axis, shape = c.attribute("axis"), c.static(0)
     at = c.axis() if axis is not None else -1
     keys = c.reshape(c[0], (int(np.prod(shape)),)) if axis is None else _ranks(c, at)
@@ -71,7 +71,7 @@ def _ranks(c: Context, axis: int) -> str:
 
 
 @converts("NonMaxSuppression")
-def _suppression(c: Context) -> str:
+def _convert_suppression(c: Context) -> str:
     """In each iteration, of each batch and class, the box of the highest score that is left; it and those that overlap it go."""
     batch, boxes, _ = c.static(0)
     center = int(c.attribute("center_point_box", 0))
@@ -102,8 +102,8 @@ def _suppression(c: Context) -> str:
     after = b.emit("where", b.emit("logical_or", gone, itself), nothing, left)
     _, places, kept = emit_loop(c.scope, inner, "", "", [scores], [after, best, found], most, c.source)
     order = c.reshape(c.emit("transpose", kept, axes=(1, 2, 0)), (batch * classes * most,))
-    chosen = kept_places(c, order, "count")
-    at, kind, _ = coordinates_of(c, chosen, (batch, classes, most))
+    chosen = select_positions(c, order, "count")
+    at, kind, _ = unravel_positions(c, chosen, (batch, classes, most))
     box = c.emit(
         "take", c.reshape(c.emit("transpose", places, axes=(1, 2, 0)), (batch * classes * most,)), chosen, axis=0
     )

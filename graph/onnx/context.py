@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ...ir.expr import Expr
 from ..conversion import Conversion, NeedsValue, Scope
-from ..types import Extent, extent_of
+from ..types import Extent, convert_extent
 
-__all__ = ["CONTROL_NAMES", "ROWS", "Context", "converts", "operator_of"]
+__all__ = ["CONTROL_NAMES", "ROWS", "Context", "converts", "operator_name"]
 
 _WITHOUT_MEANING = {
     "axis",
@@ -39,7 +39,7 @@ CONTROL_NAMES = ("If", "Loop", "Scan", "ai.onnx.preview.FlexAttention")
 """The operators with graphs inside."""
 
 
-def operator_of(node: Any) -> str:
+def operator_name(node: Any) -> str:
     """The name of a node's operator, behind that of its domain where this is not ONNX's own."""
     return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
 
@@ -80,7 +80,7 @@ class Context(Conversion):
         expressions = self.scope.shapes.get(self[at])
         if expressions is None:
             return [*self.numbers(at)]
-        return [extent_of(part) if isinstance(part, Expr) else int(part) for part in expressions.reshape(-1)]
+        return [convert_extent(part) if isinstance(part, Expr) else int(part) for part in expressions.reshape(-1)]
 
     def axis(self, default: int = 0, rank: int | None = None) -> int:
         """The attribute axis, counted from the beginning."""

@@ -8,10 +8,10 @@ from typing import Any
 from ...errors import user_source
 from ..errors import NotAModel
 from ..graph import Graph
-from ..open_graph import OpenGraph, graph_of
+from ..open_graph import OpenGraph, import_graph
 from ..types import Extent
 from .importer import Importer
-from .reader import parsed
+from .reader import parse_model
 
 __all__ = ["from_onnx"]
 
@@ -31,7 +31,7 @@ def from_onnx(
     Raises NotAModel (TW0911), InvalidNode (TW0916), UnsupportedModel (TW0912), which lists everything that is not
     supported, BadExternalData (TW0913), ModelPackageMissing (TW0910), BadGraph (TW0901) for shapes and state that are none.
     """
-    proto, folder = parsed(model)
+    proto, folder = parse_model(model)
     given = dict(shapes or {})
     unknown = set(given) - {entry.name for entry in proto.graph.input}
     if unknown:
@@ -41,4 +41,4 @@ def from_onnx(
             allowed=", ".join(entry.name for entry in proto.graph.input),
             fix="shapes= of inputs",
         )
-    return graph_of(Importer(proto, folder, given, state or {}))
+    return import_graph(Importer(proto, folder, given, state or {}))

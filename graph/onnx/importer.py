@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import user_source
-from ..conversion import Scope, unsupported
+from ..conversion import Scope, unsupported_model
 from ..errors import NotAModel
 from ..node import Param, Parts
 from ..open_graph import Measures
-from ..rewrite import without_dead
+from ..rewrite import remove_dead
 from ..types import Extent, TensorType, tensor_type
 from . import (
     arithmetic,
@@ -36,7 +36,7 @@ from . import (
     vision,
 )
 from .package import onnx_package
-from .reader import all_nodes, input_type
+from .reader import input_type, walk_nodes
 from .reading import Needs, Reading
 
 __all__ = ["FAMILIES", "Importer"]
@@ -105,7 +105,7 @@ class Importer:
             if scope.values.get(entry.name) in scope.lists:
                 reading.unsupported.setdefault("a sequence is no output", []).append(entry.name)
         if reading.unsupported:
-            raise unsupported(reading.unsupported)
+            raise unsupported_model(reading.unsupported)
         if any(name not in values for name in self.late):
             return None
         results = needs.measured or {entry.name: scope.values.get(entry.name) for entry in model.output}
@@ -118,10 +118,10 @@ class Importer:
                 )
             scope.graph.output(name, value)
         if needs.measured:
-            return Measures(without_dead(scope.graph.parts()))
+            return Measures(remove_dead(scope.graph.parts()))
         for past, present in self.state.items():
             scope.graph.state(past, present)
-        return without_dead(scope.graph.parts())
+        return remove_dead(scope.graph.parts())
 
     def _versions(self) -> dict[str, int]:
         return {entry.domain: entry.version for entry in self.proto.opset_import}
@@ -130,7 +130,7 @@ class Importer:
         versions = self._versions()
         opset, defs = versions.get("", versions.get("ai.onnx", 0)), onnx_package().defs
         newest = defs.onnx_opset_version()
-        used = {node.op_type for node in all_nodes(self.proto.graph) if node.domain in ("", "ai.onnx")}
+        used = {node.op_type for node in walk_nodes(self.proto.graph) if node.domain in ("", "ai.onnx")}
         if not (opset or used):
             return newest
         if 0 < opset < _OLDEST and all(_is_as_later(defs, name, opset) for name in used):

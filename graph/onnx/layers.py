@@ -12,10 +12,10 @@ from ..conversion import Refused, few, product, scaled_extent
 from ..types import Extent
 from .context import Context, converts
 
-__all__ = ["kernel_of", "windows_of"]
+__all__ = ["kernel_shape", "window_attributes"]
 
 
-def windows_of(c: Context, kernel: Sequence[int], value: str | int = 0) -> dict[str, Any]:
+def window_attributes(c: Context, kernel: Sequence[int], value: str | int = 0) -> dict[str, Any]:
     """Stride, padding and dilation of a node; paddings that are named are worked out."""
     rank = len(kernel)
     stride = tuple(c.attribute("strides") or (1,) * rank)
@@ -45,7 +45,7 @@ def _same_total(size: Extent, reach: int, step: int) -> int:
     return reach - 1
 
 
-def kernel_of(c: Context, value: str | int = 1) -> tuple[int, ...]:
+def kernel_shape(c: Context, value: str | int = 1) -> tuple[int, ...]:
     """The taps of weights. Raises Refused where the node says others."""
     kernel = c.static(value, slice(2, None))
     if tuple(c.attribute("kernel_shape") or kernel) != kernel:
@@ -54,18 +54,18 @@ def kernel_of(c: Context, value: str | int = 1) -> tuple[int, ...]:
 
 
 @converts("Conv")
-def _conv(c: Context) -> str:
+def _convert_conv(c: Context) -> str:
     groups = int(c.attribute("group", 1))
-    value = c.with_extent(c[0], 1, c.extent(1, 1) * groups)
-    return c.emit("conv", value, *c.inputs[1:], groups=groups, **windows_of(c, kernel_of(c)))
+    value = c.fix_extent(c[0], 1, c.extent(1, 1) * groups)
+    return c.emit("conv", value, *c.inputs[1:], groups=groups, **window_attributes(c, kernel_shape(c)))
 
 
 @converts("ConvTranspose")
-def _conv_transpose(c: Context) -> str:
-    kernel = kernel_of(c)
+def _convert_conv_transpose(c: Context) -> str:
+    kernel = kernel_shape(c)
     same = c.attribute("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER")
     windows = (
-        windows_of(c, kernel)
+        window_attributes(c, kernel)
         if not same
         else {
             "stride": tuple(c.attribute("strides") or (1,) * len(kernel)),
@@ -98,10 +98,10 @@ def _conv_transpose(c: Context) -> str:
         more = [extra + max(-last, 0) for extra, last in zip(more, high, strict=True)]
         before = [max(-first, 0) for first in low]
         windows["padding"] = tuple(max(pad, 0) for pad in (*low, *high))
-    return _with_rows_before(c, before, groups=int(c.attribute("group", 1)), output_padding=tuple(more), **windows)
+    return _prepend_rows(c, before, groups=int(c.attribute("group", 1)), output_padding=tuple(more), **windows)
 
 
-def _with_rows_before(c: Context, before: Sequence[int], **attributes: Any) -> str:
+def _prepend_rows(c: Context, before: Sequence[int], **attributes: Any) -> str:
     """A transposed convolution whose result begins so many elements before what the first tap reaches: there it is the bias."""
     if not any(before):
         return c.emit("conv_transpose", *c.inputs, **attributes)
@@ -111,36 +111,36 @@ def _with_rows_before(c: Context, before: Sequence[int], **attributes: Any) -> s
 
 
 @converts("MaxPool", "AveragePool", "LpPool")
-def _pool(c: Context) -> str | Sequence[str]:
+def _convert_pool(c: Context) -> str | Sequence[str]:
     kind = {"MaxPool": "max_pool", "AveragePool": "avg_pool", "LpPool": "lp_pool"}[c.proto.op_type]
     kernel = tuple(c.attribute("kernel_shape"))
     if c.outputs > 1:
-        return _with_places(c, kernel)
+        return _convert_max_pool_positions(c, kernel)
     more: dict[str, Any] = {
         "avg_pool": {"count_padding": bool(c.attribute("count_include_pad", 0))},
         "lp_pool": {"p": int(c.attribute("p", 2))},
     }.get(kind, {})
-    how = {"kernel": kernel, **windows_of(c, kernel), **more}
+    how = {"kernel": kernel, **window_attributes(c, kernel), **more}
     ceil = bool(c.attribute("ceil_mode", 0))
     if ceil and kind != "lp_pool" and not all(isinstance(size, int) for size in c.type(0).shape[-len(kernel) :]):
         return c.open_pool(kind, c[0], how)
     return c.emit(kind, c[0], ceil_mode=ceil, **how)
 
 
-def _with_places(c: Context, kernel: Sequence[int]) -> list[str]:
+def _convert_max_pool_positions(c: Context, kernel: Sequence[int]) -> list[str]:
     """The greatest of windows, and their places among all elements, in row-major order, or, where storage_order says so, in
     column-major order of a channel."""
     if c.attribute("ceil_mode", 0):
         raise Refused("its windows may end beyond the padding, and their places are asked for")
     shape = c.static(0)
-    values, places = c.emit_all("max_pool_with_places", c[0], kernel=tuple(kernel), **windows_of(c, kernel))
+    values, places = c.emit_all("max_pool_with_places", c[0], kernel=tuple(kernel), **window_attributes(c, kernel))
     if c.attribute("storage_order", 0):
-        places = _by_columns(c, places, shape[2:])
+        places = _convert_to_column_major(c, places, shape[2:])
     lead = np.arange(few(*shape[:2])).reshape(*shape[:2], *[1] * len(kernel)) * prod(shape[2:])
     return [values, c.emit("add", places, c.constant(lead))]
 
 
-def _by_columns(c: Context, places: str, shape: Sequence[int]) -> str:
+def _convert_to_column_major(c: Context, places: str, shape: Sequence[int]) -> str:
     """Places of the elements of a shape in row-major order as those in column-major order."""
     result, rest = "", places
     for at in reversed(range(len(shape))):
@@ -151,26 +151,26 @@ def _by_columns(c: Context, places: str, shape: Sequence[int]) -> str:
 
 
 @converts("GlobalAveragePool", "GlobalMaxPool")
-def _global_pool(c: Context) -> str:
+def _convert_global_pool(c: Context) -> str:
     return c.emit(
         "mean" if "Average" in c.proto.op_type else "max", c[0], axes=tuple(range(2, c.rank(0))), keepdims=True
     )
 
 
 @converts("GlobalLpPool")
-def _global_lp_pool(c: Context) -> str:
+def _convert_global_lp_pool(c: Context) -> str:
     return c.norm(c[0], int(c.attribute("p", 2)), tuple(range(2, c.rank(0))), True)
 
 
 @converts("LpNormalization")
-def _lp_normalization(c: Context) -> str:
+def _convert_lp_normalization(c: Context) -> str:
     norm = c.norm(c[0], int(c.attribute("p", 2)), (c.axis(-1),), True)
     safe = c.emit("where", c.emit("equal", norm, c.constant(0, norm)), c.constant(1, norm), norm)
     return c.emit("divide", c[0], safe)
 
 
 @converts("MeanVarianceNormalization")
-def _mean_variance(c: Context) -> str:
+def _convert_mean_variance(c: Context) -> str:
     axes = tuple(c.attribute("axes") or (0, 2, 3))
     far = c.emit("subtract", c[0], c.emit("mean", c[0], axes=axes, keepdims=True))
     deviation = c.root(c.emit("mean", c.emit("square", far), axes=axes, keepdims=True))
@@ -202,12 +202,12 @@ def _batch_norm(c: Context) -> str | Sequence[str]:
 
 
 @converts("InstanceNormalization")
-def _instance_norm(c: Context) -> str:
+def _convert_instance_norm(c: Context) -> str:
     return c.emit("instance_norm", *c.inputs, epsilon=float(c.attribute("epsilon", 1e-5)))
 
 
 @converts("LayerNormalization")
-def _layer_norm(c: Context) -> Sequence[str]:
+def _convert_layer_norm(c: Context) -> Sequence[str]:
     axis, epsilon = c.axis(-1), float(c.attribute("epsilon", 1e-5))
     results = [c.emit("layer_norm", *c.inputs, axis=axis, epsilon=epsilon)]
     if c.outputs > 1:
@@ -220,7 +220,7 @@ def _layer_norm(c: Context) -> Sequence[str]:
 
 
 @converts("RMSNormalization")
-def _rms_norm(c: Context) -> str:
+def _convert_rms_norm(c: Context) -> str:
     return c.emit("rms_norm", *c.inputs, axis=c.axis(-1), epsilon=float(c.attribute("epsilon", 1e-5)))
 
 
@@ -236,7 +236,7 @@ def _group_norm(c: Context) -> str:
 
 
 @converts("LRN")
-def _lrn(c: Context) -> str:
+def _convert_lrn(c: Context) -> str:
     size = int(c.attribute("size"))
     alpha, beta, bias = (
         float(c.attribute(name, value)) for name, value in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))

@@ -17,7 +17,7 @@ _MOST_NUMBERS = 1 << 24
 
 
 @converts("ai.onnx.ml.ArrayFeatureExtractor")
-def _features(c: Context) -> str:
+def _convert_features(c: Context) -> str:
     """Columns of the last dimension."""
     shape = c.type(0).shape
     places = c.reshape(c[1], (product(c.type(1).shape),))
@@ -27,12 +27,12 @@ def _features(c: Context) -> str:
 
 
 @converts("ai.onnx.ml.Binarizer")
-def _binarizer(c: Context) -> str:
+def _convert_binarizer(c: Context) -> str:
     return c.cast(c.emit("greater", c[0], c.constant(float(c.attribute("threshold", 0.0)), 0)), c.type(0).dtype)
 
 
 @converts("ai.onnx.ml.LabelEncoder")
-def _labels(c: Context) -> str:
+def _convert_labels(c: Context) -> str:
     """Look up each element in a table, or return its default."""
     keys, values = (_table(c, kind) for kind in ("keys", "values"))
     if (
@@ -70,7 +70,7 @@ def _table(c: Context, kind: str) -> NDArray[Any] | None:
 
 
 @converts("ai.onnx.ml.ZipMap")
-def _maps(c: Context) -> str:
+def _convert_maps(c: Context) -> str:
     """The matrix of all values, a column for each key in their order: there are no maps here."""
     keys = c.attribute("classlabels_int64s") or c.attribute("classlabels_strings") or ()
     c.attribute("classlabels_strings")
@@ -80,7 +80,7 @@ def _maps(c: Context) -> str:
 
 
 @converts("TfIdfVectorizer")
-def _ngrams(c: Context) -> str:
+def _convert_ngrams(c: Context) -> str:
     """Return the number of times each of the n-grams of a pool occurs in each row, or whether, or that times a weight."""
     pool, counts = c.attribute("pool_int64s"), list(c.attribute("ngram_counts"))
     columns, mode = np.asarray(c.attribute("ngram_indexes"), np.int64), c.attribute("mode")

@@ -47,7 +47,7 @@ def _place(c: Context, at: int, count: int) -> int:
 
 
 @converts("OptionalGetElement")
-def _element(c: Context) -> str:
+def _convert_element(c: Context) -> str:
     return c[0]  # optionals are no inputs, and none are made
 
 
@@ -58,12 +58,12 @@ def _has_element(c: Context) -> str:
 
 @converts("SequenceEmpty")
 def _empty(c: Context) -> str:
-    return c.scope.listed(Items(dtype=dtype_named(int(c.attribute("dtype", 1)))))
+    return c.scope.name_list(Items(dtype=dtype_named(int(c.attribute("dtype", 1)))))
 
 
 @converts("SequenceConstruct")
 def _construct(c: Context) -> str:
-    return c.scope.listed(Items(tuple(c.inputs)))
+    return c.scope.name_list(Items(tuple(c.inputs)))
 
 
 @converts("SequenceInsert")
@@ -73,23 +73,23 @@ def _insert(c: Context) -> str:
     if dtype not in ("", c.type(1).dtype):
         raise Refused(f"its sequence is of {dtype}, and what is put into it of {c.type(1).dtype}")
     if not c.has(2):
-        return c.scope.listed(replace(items, values=(*items.values, c[1])))
+        return c.scope.name_list(replace(items, values=(*items.values, c[1])))
     each, place = _each(c), c.numbers(2)[0]
     if not -len(each) <= place <= len(each):
         raise Refused(f"{place} is no place among {len(each)} values")
     each.insert(place, c[1])
-    return c.scope.listed(Items(tuple(each)))
+    return c.scope.name_list(Items(tuple(each)))
 
 
 @converts("SequenceErase")
 def _erase(c: Context) -> str:
     each = _each(c)
     del each[_place(c, 1, len(each)) if c.has(1) else -1]
-    return c.scope.listed(Items(tuple(each)))
+    return c.scope.name_list(Items(tuple(each)))
 
 
 @converts("SequenceAt")
-def _at(c: Context) -> str:
+def _convert_sequence_at(c: Context) -> str:
     items = _items(c)
     if items.rows and not items.values and not items.grows:
         return c.emit("take", items.rows, c[1], axis=0)
@@ -98,7 +98,7 @@ def _at(c: Context) -> str:
 
 
 @converts("SequenceLength")
-def _length(c: Context) -> str:
+def _convert_length(c: Context) -> str:
     items = _items(c)
     if items.rows and not items.values and not items.grows:
         return c.reshape(c.shape_value(items.rows, slice(0, 1)), ())
@@ -123,11 +123,11 @@ def _split(c: Context) -> str:
     if not c.has(1) and not keeps:
         shape = c.type(0).shape
         values = [c.reshape(value, (*shape[:axis], *shape[axis + 1 :])) for value in values]
-    return c.scope.listed(Items(tuple(values)))
+    return c.scope.name_list(Items(tuple(values)))
 
 
 @converts("ConcatFromSequence")
-def _concat(c: Context) -> str:
+def _convert_concat(c: Context) -> str:
     items, is_new = _items(c), bool(c.attribute("new_axis", 0))
     if items.grows or not (items.rows or items.values):
         raise Refused("what its sequence holds is not known, or nothing")

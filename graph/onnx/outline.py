@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-__all__ = ["outlined"]
+__all__ = ["build_outline"]
 
 _LEAST = 1 << 16
 """Bytes below which weights stay in the model."""
@@ -33,29 +33,29 @@ class _Field(NamedTuple):
     end: int
 
 
-def outlined(content: memoryview, name: str) -> bytes | None:
+def build_outline(content: memoryview, name: str) -> bytes | None:
     """Return the outline to parse in place of a file of this content and name; None for the file itself."""
     try:
-        return _with(
+        return _replace_field(
             content,
             0,
             len(content),
             _GRAPH,
-            lambda graph: _with(
-                content, graph.at, graph.end, _INITIALIZER, lambda tensor: _outside(content, tensor, name)
+            lambda graph: _replace_field(
+                content, graph.at, graph.end, _INITIALIZER, lambda tensor: _refer_to_file(content, tensor, name)
             ),
         )
     except ValueError:
         return None
 
 
-def _with(
+def _replace_field(
     content: memoryview, at: int, end: int, number: int, change: Callable[[_Field], bytes | None]
 ) -> bytes | None:
     """A message with the fields of this number replaced; None where none of them is."""
     parts: list[bytes | memoryview] = []
     kept = at
-    for field in _fields(content, at, end):
+    for field in _read_fields(content, at, end):
         new = change(field) if field.number == number and field.is_message else None
         if new is not None:
             parts += [content[kept : field.begin], _message(number, new)]
@@ -63,9 +63,9 @@ def _with(
     return b"".join([*parts, content[kept:end]]) if parts else None
 
 
-def _outside(content: memoryview, tensor: _Field, name: str) -> bytes | None:
+def _refer_to_file(content: memoryview, tensor: _Field, name: str) -> bytes | None:
     """A large tensor, said to lie in the file."""
-    fields = list(_fields(content, tensor.at, tensor.end))
+    fields = list(_read_fields(content, tensor.at, tensor.end))
     raw = [field for field in fields if field.number == _RAW and field.is_message]
     kinds = [field.value for field in fields if field.number == _TYPE]
     if (
@@ -75,7 +75,7 @@ def _outside(content: memoryview, tensor: _Field, name: str) -> bytes | None:
         or any(field.number in (_EXTERNAL, _LOCATION) for field in fields)
     ):
         return None
-    dims = [extent for field in fields if field.number == _DIMS for extent in _numbers(content, field)]
+    dims = [extent for field in fields if field.number == _DIMS for extent in _read_numbers(content, field)]
     size = raw[0].end - raw[0].at
     if math.prod(dims) * _BYTES.get(kinds[0], 0) != size:
         return None
@@ -88,17 +88,17 @@ def _outside(content: memoryview, tensor: _Field, name: str) -> bytes | None:
     )
 
 
-def _fields(content: memoryview, at: int, end: int) -> Iterator[_Field]:
+def _read_fields(content: memoryview, at: int, end: int) -> Iterator[_Field]:
     """The fields of a message. Raises ValueError for what is none."""
     while at < end:
         begin = at
-        tag, at = _varint(content, at, end)
+        tag, at = _read_varint(content, at, end)
         kind, value = tag & 7, 0
         start = at
         if kind == 0:
-            value, at = _varint(content, at, end)
+            value, at = _read_varint(content, at, end)
         elif kind == 2:
-            length, start = _varint(content, at, end)
+            length, start = _read_varint(content, at, end)
             at = start + length
         elif kind in (1, 5):
             at += 8 if kind == 1 else 4
@@ -109,17 +109,17 @@ def _fields(content: memoryview, at: int, end: int) -> Iterator[_Field]:
         yield _Field(tag >> 3, kind == 2, value, begin, start, at)
 
 
-def _numbers(content: memoryview, field: _Field) -> Iterator[int]:
+def _read_numbers(content: memoryview, field: _Field) -> Iterator[int]:
     """The numbers of a field that may hold several."""
     at = field.at
     while field.is_message and at < field.end:
-        value, at = _varint(content, at, field.end)
+        value, at = _read_varint(content, at, field.end)
         yield value
     if not field.is_message:
         yield field.value
 
 
-def _varint(content: memoryview, at: int, end: int) -> tuple[int, int]:
+def _read_varint(content: memoryview, at: int, end: int) -> tuple[int, int]:
     """A number, and where it ends."""
     value = 0
     for shift in range(0, 70, 7):

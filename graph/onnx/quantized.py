@@ -8,10 +8,10 @@ import numpy as np
 
 from ..conversion import Refused, few
 from .context import Context, converts
-from .layers import windows_of
+from .layers import window_attributes
 from .package import dtype_named
 
-__all__ = ["dequantized", "products", "quantized", "rounded"]
+__all__ = ["dequantize", "products", "quantized", "rounded"]
 
 _WHOLE = ("int8", "uint8", "int16", "uint16", "int32")
 
@@ -38,7 +38,7 @@ def quantized(c: Context, x: str, scale: str, zero: str, dtype: str, axis: int) 
     )
 
 
-def dequantized(c: Context, x: str, scale: str, zero: str, axis: int, dtype: str) -> str:
+def dequantize(c: Context, x: str, scale: str, zero: str, axis: int, dtype: str) -> str:
     """(x - zero) * scale."""
     if c.type(x).dtype not in _WHOLE:
         raise Refused(f"it takes {c.type(x).dtype}")
@@ -58,11 +58,11 @@ def _quantize(c: Context) -> str:
 def _dequantize(c: Context) -> str:
     kind = int(c.attribute("output_dtype", 0))
     dtype = dtype_named(kind) if kind else c.type(1).dtype
-    return dequantized(c, c[0], c[1], c[2] if c.has(2) else "", c.axis(1) if c.rank(0) > 1 else 0, dtype)
+    return dequantize(c, c[0], c[1], c[2] if c.has(2) else "", c.axis(1) if c.rank(0) > 1 else 0, dtype)
 
 
 @converts("DynamicQuantizeLinear")
-def _dynamic(c: Context) -> Sequence[str]:
+def _convert_dynamic(c: Context) -> Sequence[str]:
     return rounded(c, c[0])
 
 
@@ -80,7 +80,7 @@ def rounded(c: Context, x: str) -> list[str]:
     return [quantized(c, x, scale, zero_point, "uint8", 0), scale, zero_point]
 
 
-def _moved(c: Context, value: str, zero: str, axis: int) -> str:
+def _subtract_zero(c: Context, value: str, zero: str, axis: int) -> str:
     """Quantised numbers as int32, less their zero point."""
     wide = c.cast(value, "int32")
     return c.emit("subtract", wide, c.cast(_spread(c, zero, value, axis), "int32")) if zero else wide
@@ -97,7 +97,9 @@ def products(c: Context, x: str, w: str, zeros: tuple[str, str]) -> str:
     )
     if c.rank(x) > 1 and alike and (not left or _is_one(c, left)):
         return c.emit("integer_matmul", x, w, c.reshape(left, ()) if left else "", _flat(c, right) if right else "")
-    return c.emit("matmul", _moved(c, x, left, max(c.rank(x) - 2, 0)), _moved(c, w, right, c.rank(w) - 1))
+    return c.emit(
+        "matmul", _subtract_zero(c, x, left, max(c.rank(x) - 2, 0)), _subtract_zero(c, w, right, c.rank(w) - 1)
+    )
 
 
 def _is_one(c: Context, value: str) -> bool:
@@ -110,11 +112,11 @@ def _flat(c: Context, value: str) -> str:
 
 
 @converts("MatMulInteger")
-def _matmul_integer(c: Context) -> str:
+def _convert_matmul_integer(c: Context) -> str:
     return products(c, c[0], c[1], (c[2] if c.has(2) else "", c[3] if c.has(3) else ""))
 
 
-def _convolved(c: Context, x: int, w: int, zeros: tuple[int, int]) -> str:
+def _convolve(c: Context, x: int, w: int, zeros: tuple[int, int]) -> str:
     """Of bytes, in int32, channels last."""
     taps = tuple(c.attribute("kernel_shape") or c.static(w, slice(2, None)))
     left, right = (c[at] if c.has(at) else "" for at in zeros)
@@ -126,7 +128,7 @@ def _convolved(c: Context, x: int, w: int, zeros: tuple[int, int]) -> str:
         c.reshape(left, ()) if left else "",
         _flat(c, right) if right else "",
         groups=int(c.attribute("group", 1)),
-        **windows_of(c, taps, c[x]),
+        **window_attributes(c, taps, c[x]),
     )
 
 
@@ -136,11 +138,11 @@ def _channels_second(c: Context, value: str) -> str:
 
 
 @converts("ConvInteger")
-def _conv_integer(c: Context) -> str:
-    return _channels_second(c, _convolved(c, 0, 1, (2, 3)))
+def _convert_conv_integer(c: Context) -> str:
+    return _channels_second(c, _convolve(c, 0, 1, (2, 3)))
 
 
-def _requantized(c: Context, sums: str, scales: tuple[str, str, str], zero: str) -> str:
+def _requantize(c: Context, sums: str, scales: tuple[str, str, str], zero: str) -> str:
     """Sums of products of quantised numbers as quantised numbers, the scales of columns along the last dimension."""
     x, w, y = (c.cast(_flat(c, scale), "float32") for scale in scales)
     step = c.emit("divide", c.emit("multiply", x, w), y)
@@ -151,13 +153,13 @@ def _requantized(c: Context, sums: str, scales: tuple[str, str, str], zero: str)
 
 
 @converts("QLinearConv")
-def _qlinear_conv(c: Context) -> str:
-    sums = _convolved(c, 0, 3, (2, 5))
+def _convert_qlinear_conv(c: Context) -> str:
+    sums = _convolve(c, 0, 3, (2, 5))
     return _channels_second(
-        c, _requantized(c, c.emit("add", sums, c[8]) if c.has(8) else sums, (c[1], c[4], c[6]), c[7])
+        c, _requantize(c, c.emit("add", sums, c[8]) if c.has(8) else sums, (c[1], c[4], c[6]), c[7])
     )
 
 
 @converts("QLinearMatMul")
-def _qlinear_matmul(c: Context) -> str:
-    return _requantized(c, products(c, c[0], c[3], (c[2], c[5])), (c[1], c[4], c[6]), c[7])
+def _convert_qlinear_matmul(c: Context) -> str:
+    return _requantize(c, products(c, c[0], c[3], (c[2], c[5])), (c[1], c[4], c[6]), c[7])

@@ -21,19 +21,19 @@ from ...errors import is_interruption, user_source
 from ...untrusted import open_regular
 from ..errors import BadExternalData, NotAModel
 from ..types import Extent
-from .context import CONTROL_NAMES, ROWS, operator_of
-from .outline import outlined
+from .context import CONTROL_NAMES, ROWS, operator_name
+from .outline import build_outline
 from .package import dtype_named, onnx_package
 
 __all__ = [
-    "all_nodes",
-    "array_of",
-    "attributes_of",
+    "walk_nodes",
+    "read_array",
+    "read_attributes",
     "input_type",
     "is_known",
     "narrow_constants",
-    "parsed",
-    "whole_bytes",
+    "parse_model",
+    "widen_integers",
 ]
 
 _MOST_DEPTH = 4
@@ -43,7 +43,7 @@ _NARROW = ("int2", "uint2", "int4", "uint4")
 """Integers of less than a byte, which are read as bytes where that is the same."""
 
 
-def parsed(model: Any) -> tuple[Any, Path | None]:
+def parse_model(model: Any) -> tuple[Any, Path | None]:
     """A model as onnx.ModelProto, and the folder in which its weights may lie. model: a path, bytes, or one already. Raises
     NotAModel (TW0911), ModelPackageMissing (TW0910)."""
     onnx = onnx_package()
@@ -67,7 +67,7 @@ def parsed(model: Any) -> tuple[Any, Path | None]:
             fix="write it again by onnx.save",
         )
     _check_names(proto.graph)
-    return _inlined(onnx, proto), folder
+    return _inline_functions(onnx, proto), folder
 
 
 def _check_names(graph: Any) -> None:
@@ -85,14 +85,14 @@ def _check_names(graph: Any) -> None:
         )
 
 
-def _inlined(onnx: Any, proto: Any) -> Any:
+def _inline_functions(onnx: Any, proto: Any) -> Any:
     """The model without functions: its own, and operators without a row that ONNX defines by others."""
     try:
         if proto.functions:
             _check_expansion(proto)
             proto = onnx.inliner.inline_local_functions(proto)
         for _ in range(_MOST_DEPTH):  # a function may be made of others
-            others = {node.op_type for node in all_nodes(proto.graph) if not is_known(node) and _has_body(onnx, node)}
+            others = {node.op_type for node in walk_nodes(proto.graph) if not is_known(node) and _has_body(onnx, node)}
             defined = [("", name) for name in sorted(others)]
             if not defined:
                 break
@@ -114,7 +114,7 @@ def _inlined(onnx: Any, proto: Any) -> Any:
 def _check_expansion(proto: Any) -> None:
     """Refuse a model whose functions call each other in circles, or become far more nodes than the file has: where each calls the
     next one twice, a thousand bytes become any number of nodes. Raises NotAModel (TW0911)."""
-    bodies = {(one.domain, one.name, one.overload): list(all_nodes(one)) for one in proto.functions}
+    bodies = {(one.domain, one.name, one.overload): list(walk_nodes(one)) for one in proto.functions}
     calls = {
         key: [called for node in nodes if (called := (node.domain, node.op_type, node.overload)) in bodies]
         for key, nodes in bodies.items()
@@ -125,7 +125,7 @@ def _check_expansion(proto: Any) -> None:
             sizes[key] = min(len(bodies[key]) + sum(sizes[called] for called in calls[key]), 1 << 62)
     except CycleError:
         raise _too_much("its functions call each other in circles", "functions that end") from None
-    own = list(all_nodes(proto.graph))
+    own = list(walk_nodes(proto.graph))
     count = len(own) + sum(sizes.get((node.domain, node.op_type, node.overload), 0) for node in own)
     most = _MOST_EXPANDED + len(own) + sum(map(len, bodies.values()))
     if count > most:
@@ -142,13 +142,13 @@ def _too_much(reason: str, allowed: str) -> NotAModel:
     )
 
 
-def all_nodes(graph: Any) -> Iterator[Any]:
+def walk_nodes(graph: Any) -> Iterator[Any]:
     """The nodes of a graph, and of those inside of them."""
     for node in graph.node:
         yield node
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                yield from all_nodes(attribute.g)
+                yield from walk_nodes(attribute.g)
 
 
 def _has_body(onnx: Any, node: Any) -> bool:
@@ -161,18 +161,18 @@ def _has_body(onnx: Any, node: Any) -> bool:
 
 def is_known(node: Any) -> bool:
     """Return whether an operator has a row, or is one of control that the importer knows."""
-    operator = operator_of(node)
+    operator = operator_name(node)
     return operator in ROWS or operator in CONTROL_NAMES
 
 
-def attributes_of(node: Any, folder: Path | None) -> dict[str, Any]:
+def read_attributes(node: Any, folder: Path | None) -> dict[str, Any]:
     """A node's attributes: numbers, texts, lists of them, and arrays. Graphs are left out."""
     onnx = onnx_package()
     kinds = onnx.AttributeProto
     result: dict[str, Any] = {}
     for one in node.attribute:
         if one.type == kinds.TENSOR:
-            result[one.name] = array_of(one.t, folder)
+            result[one.name] = read_array(one.t, folder)
         elif one.type == kinds.STRING:
             result[one.name] = one.s.decode("utf-8", "replace")
         elif one.type in (kinds.INT, kinds.FLOAT):
@@ -213,7 +213,7 @@ def _read(onnx: Any, model: bytes | bytearray | str | PathLike[str]) -> tuple[An
     if not isinstance(model, (bytes, bytearray)):
         try:
             path = Path(os.path.realpath(model))
-            folder, content = path.parent, _content(path)
+            folder, content = path.parent, _read_outline(path)
         except (OSError, ValueError) as problem:
             raise NotAModel(
                 f"{os.fspath(model)!r} cannot be read",
@@ -234,17 +234,17 @@ def _read(onnx: Any, model: bytes | bytearray | str | PathLike[str]) -> tuple[An
         ) from problem
 
 
-def _content(path: Path) -> bytes:
+def _read_outline(path: Path) -> bytes:
     """A file, without its large weights."""
     with open_regular(path) as file:
         try:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as whole:
-                return outlined(whole, path.name) or bytes(whole)
+                return build_outline(whole, path.name) or bytes(whole)
         except (ValueError, OSError):  # it is empty, or nothing that can be mapped
             return file.read()
 
 
-def array_of(tensor: Any, folder: Path | None) -> NDArray[Any]:
+def read_array(tensor: Any, folder: Path | None) -> NDArray[Any]:
     """The elements of a TensorProto. Raises BadExternalData (TW0913), NotAModel (TW0911)."""
     onnx = onnx_package()
     kind = tensor.data_type
@@ -257,7 +257,7 @@ def array_of(tensor: Any, folder: Path | None) -> NDArray[Any]:
         )
     try:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            return _beside(tensor, folder, np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind)))
+            return _read_external(tensor, folder, np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind)))
         return np.asarray(onnx.numpy_helper.to_array(tensor))
     except (ValueError, TypeError, KeyError, RuntimeError, MemoryError, OverflowError) as problem:
         if is_interruption(problem):
@@ -270,7 +270,7 @@ def array_of(tensor: Any, folder: Path | None) -> NDArray[Any]:
         ) from problem
 
 
-def whole_bytes(array: NDArray[Any]) -> NDArray[Any]:
+def widen_integers(array: NDArray[Any]) -> NDArray[Any]:
     """Integers of less than a byte as bytes."""
     name = array.dtype.name
     return np.asarray(array.astype(name.rstrip("24") + "8") if name in _NARROW else array)
@@ -281,35 +281,35 @@ def narrow_constants(graph: Any) -> dict[str, str]:
     an operator that reads one and would not do the same, "" where there is none."""
     kinds = {number for name, number in onnx_package().TensorProto.DataType.items() if name.lower() in _NARROW}
     narrow = {tensor.name: "" for tensor in graph.initializer if tensor.data_type in kinds}
-    for node in all_nodes(graph) if narrow else ():
+    for node in walk_nodes(graph) if narrow else ():
         for at, name in enumerate(node.input):
             if name in narrow and not (node.op_type == "DequantizeLinear" or node.op_type == "Cast" and at == 0):
-                narrow[name] = operator_of(node)
+                narrow[name] = operator_name(node)
     return narrow
 
 
-def _beside(tensor: Any, folder: Path | None, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _read_external(tensor: Any, folder: Path | None, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Elements that lie in a file below the model's folder."""
     said: Mapping[str, str] = {entry.key: entry.value for entry in tensor.external_data}
     size = math.prod(tensor.dims) * dtype.itemsize
     location = said.get("location", "")
     if folder is None or not location:
-        raise _refused(tensor, "a model in bytes has no folder, or the place is not said")
+        raise _bad_external_data(tensor, "a model in bytes has no folder, or the place is not said")
     path = Path(os.path.realpath(folder / location)) if as_path(location) else folder
     if not path.is_relative_to(folder) or not os.path.isfile(path):
-        raise _refused(tensor, f"{location[:100]!r} is no file below the model's folder")
+        raise _bad_external_data(tensor, f"{location[:100]!r} is no file below the model's folder")
     digits = (said.get("offset", "0"), said.get("length", str(size)))
     if not all(text.isdecimal() and len(text) < 19 for text in digits):
-        raise _refused(tensor, f"offset and length are {digits}"[:100])
+        raise _bad_external_data(tensor, f"offset and length are {digits}"[:100])
     offset, length = map(int, digits)
     if length != size or offset + size > path.stat().st_size or tensor.data_type > 16:
-        raise _refused(tensor, f"{size} bytes at {offset} are not in the file, or not what it says")
+        raise _bad_external_data(tensor, f"{size} bytes at {offset} are not in the file, or not what it says")
     with open_regular(path) as file:
         file.seek(offset)
         return np.frombuffer(file.read(size), dtype).reshape(tuple(tensor.dims))
 
 
-def _refused(tensor: Any, reason: str) -> BadExternalData:
+def _bad_external_data(tensor: Any, reason: str) -> BadExternalData:
     return BadExternalData(
         f"the weights {tensor.name!r} are not there"[:200],
         reason=reason,

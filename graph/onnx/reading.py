@@ -19,8 +19,8 @@ from ..conversion import NeedsValue, Refused, Scope
 from ..errors import InvalidNode, NotAModel
 from ..inner import InnerScope
 from ..node import Param
-from .context import ROWS, Context, operator_of
-from .reader import array_of, attributes_of, is_known, narrow_constants, whole_bytes
+from .context import ROWS, Context, operator_name
+from .reader import is_known, narrow_constants, read_array, read_attributes, widen_integers
 from .schema import check_node
 
 __all__ = ["CONTROL", "Needs", "Reading", "controls"]
@@ -62,7 +62,7 @@ class Reading:
         """Return whether the nodes are those of the model's own graph."""
         return self.outer is None or not isinstance(self.scope, InnerScope) and self.outer.is_outside
 
-    def inside(self, name: str) -> tuple[Reading, InnerScope]:
+    def enter_graph(self, name: str) -> tuple[Reading, InnerScope]:
         """The reading of a graph inside of a node. Raises Refused."""
         if self.depth >= _MOST_DEPTH:
             raise Refused("its graphs are nested too deep")
@@ -77,13 +77,13 @@ class Reading:
                 self.scope.values[name] = self.scope.taken(outside) if isinstance(self.scope, InnerScope) else outside
         return self.scope.values.get(name)
 
-    def waits_for(self, name: str) -> bool:
+    def is_unknown(self, name: str) -> bool:
         """Return whether a value cannot be told yet."""
         return (
             name in self.waiting
             or name not in self.scope.values
             and self.outer is not None
-            and self.outer.waits_for(name)
+            and self.outer.is_unknown(name)
         )
 
     def refuse_unknown(self, graph: Any) -> None:
@@ -105,12 +105,14 @@ class Reading:
         statistics = {name for node in graph.node if node.op_type == "BatchNormalization" for name in node.input[3:5]}
         for at, tensor in enumerate(graph.initializer):
             if self.outer is not None:
-                self.scope.values[tensor.name] = self.scope.constant(whole_bytes(array_of(tensor, self.needs.folder)))
+                self.scope.values[tensor.name] = self.scope.constant(
+                    widen_integers(read_array(tensor, self.needs.folder))
+                )
                 continue
             held[at] = (
                 held[at]
                 if at in held
-                else Param.of(whole_bytes(array_of(tensor, self.needs.folder)), tensor.name in statistics)
+                else Param.of(widen_integers(read_array(tensor, self.needs.folder)), tensor.name in statistics)
             )
             self.scope.values[tensor.name] = self.scope.graph.param(tensor.name, held[at])
         if graph.sparse_initializer:
@@ -127,7 +129,7 @@ class Reading:
             self.sources.update(
                 {name: set[str]().union(*(self.sources.get(one, set()) for one in behind)) for name in node.output}
             )
-            if any(map(self.waits_for, inputs)) or not is_known(node):
+            if any(map(self.is_unknown, inputs)) or not is_known(node):
                 self.waiting.update(node.output)
                 continue
             missing = [name for name in inputs if self.value(name) is None]
@@ -142,7 +144,7 @@ class Reading:
     def context(self, node: Any) -> Context:
         """Return the context of a node for its row."""
         inputs = [(self.value(name) or "") if name else "" for name in node.input]
-        c = Context(self.scope, node, inputs, attributes_of(node, self.needs.folder), node.name or f"{node.op_type}")
+        c = Context(self.scope, node, inputs, read_attributes(node, self.needs.folder), node.name or f"{node.op_type}")
         c.measures = self.needs.values
         return c
 
@@ -157,7 +159,7 @@ class Reading:
     def node(self, node: Any) -> None:
         try:
             self.check(node)
-            operator = operator_of(node)
+            operator = operator_name(node)
             if operator in CONTROL:
                 CONTROL[operator](self, node)
                 return
@@ -237,13 +239,13 @@ class Reading:
         self.merge(reading)
         return reading
 
-    def inlined(self, node: Any, graph: Any) -> None:
+    def inline_graph(self, node: Any, graph: Any) -> None:
         """The nodes of a graph in the place of one."""
         reading = self.beside(graph)
         for name, entry in zip(node.output, graph.output, strict=True):
             self.sources[name] = reading.sources.get(entry.name, set())
             value = reading.value(entry.name)
-            if reading.waits_for(entry.name) or reading.unsupported:
+            if reading.is_unknown(entry.name) or reading.unsupported:
                 self.waiting.add(name)
             elif name and value is not None:
                 self.define(name, value)
@@ -251,7 +253,7 @@ class Reading:
     def refuse(self, node: Any, reason: str) -> None:
         self.waiting.update(node.output)
         name = node.name or (node.output[0] if node.output else "?")
-        self.unsupported.setdefault(f"{operator_of(node)}: {reason}", []).append(name)
+        self.unsupported.setdefault(f"{operator_name(node)}: {reason}", []).append(name)
 
 
 Control = Callable[[Reading, Any], None]

@@ -57,7 +57,7 @@ _FUNCTIONS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "
 
 
 @converts("RNN", "GRU", "LSTM")
-def _recurrent(c: Context) -> Sequence[str]:
+def _convert_recurrent(c: Context) -> Sequence[str]:
     kind, turned = c.proto.op_type, bool(c.attribute("layout", 0))
     x = c.emit("transpose", c[0], axes=(1, 0, 2)) if turned else c[0]
     direction = c.attribute("direction", "forward")
@@ -76,7 +76,7 @@ def _recurrent(c: Context) -> Sequence[str]:
         layer = _direction(c, x, at, back, hidden, turned)
         layer.functions, layer.clip = functions[at * each : (at + 1) * each], None if clip is None else float(clip)
         whole, *last = layer.run(cell)
-        outs.append([_turned_back(c, layer, whole) if back else whole, *last])
+        outs.append([_reverse_sequences(c, layer, whole) if back else whole, *last])
     whole = c.emit("stack", *(one[0] for one in outs), axis=1)
     last = [c.emit("stack", *values, axis=0) for values in list(zip(*outs, strict=True))[1:]]
     if turned:
@@ -85,7 +85,7 @@ def _recurrent(c: Context) -> Sequence[str]:
     return [whole, *last][: c.outputs]
 
 
-def _turned_back(c: Context, layer: Layer, value: str) -> str:
+def _reverse_sequences(c: Context, layer: Layer, value: str) -> str:
     return (
         c.emit("reverse_sequence", value, layer.lengths, time_axis=0, batch_axis=1)
         if layer.lengths
@@ -98,9 +98,9 @@ def _direction(c: Context, x: str, at: int, back: bool, hidden: int, turned: boo
     kind, dtype = c.proto.op_type, c.type(0).dtype
     for position, axis in ((5, 0 if turned else 1), (4, 0)):  # where x leaves the batch open, and these tell it
         if c.has(position) and isinstance(known := c.type(position).shape[axis], int):
-            x = c.with_extent(x, 1, known)
+            x = c.fix_extent(x, 1, known)
     if isinstance(known := c.type(1).shape[2], int):
-        x = c.with_extent(x, 2, known)
+        x = c.fix_extent(x, 2, known)
     steps, batch, width = c.type(x).shape
     lengths = c[4] if c.has(4) else ""
     if back:

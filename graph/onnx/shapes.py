@@ -12,7 +12,7 @@ from ...ir import ops
 from ...ir.arith.analyzer import Analyzer, simplify
 from ...ir.expr import Expr, IntImm, Range
 from ..conversion import Conversion, Refused, broadcast, few, open_extent, product
-from ..types import Extent, extent_of, extents
+from ..types import Extent, convert_extent, extents
 from .context import Context, converts
 from .package import dtype_named
 
@@ -23,7 +23,7 @@ _LAST = 1 << 30
 
 
 @converts("Constant")
-def _constant(c: Context) -> str:
+def _convert_constant(c: Context) -> str:
     for name in ("value", "value_float", "value_floats", "value_int", "value_ints"):
         if name in c.attributes:
             value = c.attribute(name)
@@ -34,7 +34,7 @@ def _constant(c: Context) -> str:
 
 
 @converts("ConstantOfShape")
-def _filled(c: Context) -> str:
+def _convert_constant_of_shape(c: Context) -> str:
     value = c.attribute("value", np.zeros(1, np.float32))
     return c.emit("broadcast_to", c.constant(value.reshape(())), shape=tuple(c.extents(0)))
 
@@ -45,7 +45,7 @@ def _shape(c: Context) -> str:
 
 
 @converts("Identity")
-def _identity(c: Context) -> str:
+def _convert_identity(c: Context) -> str:
     return c[0]
 
 
@@ -55,7 +55,7 @@ def _size(c: Context) -> str:
 
 
 @converts("Range")
-def _range(c: Context) -> str:
+def _convert_range(c: Context) -> str:
     if any(c[at] in c.scope.shapes for at in range(2)):
         return _range_of_extents(c)
     begin, end, step = (c.array(at).reshape(()) for at in range(3))
@@ -73,7 +73,7 @@ def _range_of_extents(c: Context) -> str:
         raise Refused("its step is 0")
     first, last = extents((begin, end))
     far = ops.subtract(last, first) if step > 0 else ops.subtract(first, last)
-    count = extent_of((far + (abs(step) - 1)) // abs(step))
+    count = convert_extent((far + (abs(step) - 1)) // abs(step))
     return c.steps_value(begin, step, count, c.type(0).dtype)
 
 
@@ -113,7 +113,7 @@ def _squeeze(c: Context) -> str:
 
 
 @converts("Unsqueeze")
-def _unsqueeze(c: Context) -> str:
+def _convert_unsqueeze(c: Context) -> str:
     shape, axes = list(c.type(0).shape), c.axes(1) or []
     for axis in sorted(c.within(at, len(shape) + len(axes)) for at in axes):
         shape.insert(axis, 1)
@@ -140,7 +140,7 @@ def _tile(c: Context) -> str:
 
 
 @converts("Concat")
-def _concat(c: Context) -> str:
+def _convert_concat(c: Context) -> str:
     return c.emit("concat", *c.inputs, axis=c.axis())
 
 
@@ -155,12 +155,12 @@ def _split(c: Context) -> Sequence[str]:
     axis = c.axis()
     sizes, value = c.numbers(1) if c.has(1) else c.attribute("split"), c[0]
     if sizes is not None:
-        value = c.with_extent(value, axis, sum(sizes))
+        value = c.fix_extent(value, axis, sum(sizes))
     else:
         extent, shape = c.type(0).shape[axis], c.type(0).shape
         count = int(c.attribute("num_outputs", c.outputs))
         if not isinstance(extent, int):  # equal parts, which is asked at the call
-            each, whole = (extent_of(one) for one in _parts(extent, count))
+            each, whole = (convert_extent(one) for one in _parts(extent, count))
             value = c.reshape(value, (*shape[:axis], whole, *shape[axis + 1 :]))
             return c.emit_all("split", value, sizes=(each,) * count, axis=axis)
         each = -(-extent // count)
@@ -175,7 +175,7 @@ def _parts(extent: str, count: int) -> tuple[Any, Any]:
     return each, each * count
 
 
-def _is_beyond(end: Extent) -> bool:
+def _is_open_end(end: Extent) -> bool:
     """Return whether this is the end of any dimension."""
     return isinstance(end, int) and end >= _LAST
 
@@ -191,7 +191,7 @@ def _ends(c: Context, at: int) -> list[Extent]:
     return [*c.numbers(at)] if from_the_end else ends
 
 
-def _inside(begin: Extent, step: int, extent: Extent) -> Extent:
+def _clamp_begin(begin: Extent, step: int, extent: Extent) -> Extent:
     """Return the begin of a slice. One that goes backwards from before the first element begins there in ONNX; in numpy, whose rule the
     operator slice has, nothing is left of it."""
     if step < 0 and isinstance(begin, int) and isinstance(extent, int):
@@ -251,9 +251,9 @@ def _slice(c: Context) -> str:
                 value = c.emit("flip", value, axis=at)
                 begin, end, step = ~begin, ~end, -step
             if isinstance(extent, str):
-                begin, end = _clamped(begin, end, extent, turned)
-        if not (begin == 0 and step == 1 and (end == extent or _is_beyond(end))):
-            cuts.append((_inside(begin, step, extent), end, step, at))
+                begin, end = _clamp_ends(begin, end, extent, turned)
+        if not (begin == 0 and step == 1 and (end == extent or _is_open_end(end))):
+            cuts.append((_clamp_begin(begin, step, extent), end, step, at))
     if not cuts:
         return value
     begins, ends, steps, axes = (list(part) for part in zip(*cuts, strict=True))
@@ -262,15 +262,15 @@ def _slice(c: Context) -> str:
 
 def _turns(begin: int, end: int, step: int) -> bool:
     """Return whether a slice is an axis from its end to its beginning."""
-    return step == -1 and (begin == -1 or _is_beyond(begin)) and end <= -_LAST
+    return step == -1 and (begin == -1 or _is_open_end(begin)) and end <= -_LAST
 
 
-def _clamped(begin: int, end: int, extent: Extent, turned: bool) -> tuple[Extent, Extent]:
+def _clamp_ends(begin: int, end: int, extent: Extent, turned: bool) -> tuple[Extent, Extent]:
     """The ends of a slice of an axis that is open, inside of it whatever its extent; but for one element that is cut off at an end,
     which is asked to be there: what n - 1 rows are said to be stays so simple. turned: it went backwards, and so begins no later
     than at the last element."""
-    if not turned and begin in (0, 1) and (end == -1 or _is_beyond(end)):
-        return begin, extent if _is_beyond(end) else end
+    if not turned and begin in (0, 1) and (end == -1 or _is_open_end(end)):
+        return begin, extent if _is_open_end(end) else end
     (size,) = extents((extent,))
 
     def place(number: int) -> Any:
@@ -283,7 +283,7 @@ def _clamped(begin: int, end: int, extent: Extent, turned: bool) -> tuple[Extent
     low, high = place(begin), place(end)
     if turned and begin > 0:
         low = ops.maximum(ops.minimum(ops.const(min(begin, _LAST), "int64"), size - 1), 0)
-    return extent_of(low), extent_of(high if begin == 0 else ops.maximum(low, high))
+    return convert_extent(low), convert_extent(high if begin == 0 else ops.maximum(low, high))
 
 
 @converts("Pad")
@@ -344,7 +344,7 @@ def _scatter_nd(c: Context) -> str:
 
 
 @converts("TensorScatter")
-def _tensor_scatter(c: Context) -> str:
+def _convert_tensor_scatter(c: Context) -> str:
     """Updates along an axis of a cache, from a place on that each sequence of the batch has."""
     axis = c.axis(-2)
     rank, updates = c.rank(0), c.type(1).shape
@@ -361,13 +361,13 @@ def _tensor_scatter(c: Context) -> str:
 
 
 @converts("OneHot")
-def _one_hot(c: Context) -> str:
+def _convert_one_hot(c: Context) -> str:
     indices = c[0] if "float" not in c.type(0).dtype else c.cast(c[0], "int64")
     return c.emit("one_hot", indices, c[2], depth=c.numbers(1)[0], axis=c.axis(-1, c.rank(0) + 1))
 
 
 @converts("TopK")
-def _topk(c: Context) -> Sequence[str]:
+def _convert_topk(c: Context) -> Sequence[str]:
     if not c.attribute("sorted", 1):
         raise Refused("its results have no order")
     axis = c.axis(-1)
@@ -378,12 +378,12 @@ def _topk(c: Context) -> Sequence[str]:
 
 
 @converts("Trilu")
-def _trilu(c: Context) -> str:
+def _convert_trilu(c: Context) -> str:
     return c.emit("trilu", c[0], k=c.numbers(1)[0] if c.has(1) else 0, upper=bool(c.attribute("upper", 1)))
 
 
 @converts("EyeLike")
-def _eye(c: Context) -> str:
+def _convert_eye(c: Context) -> str:
     kind = c.attribute("dtype")
     return c.emit(
         "eye_like", c[0], k=int(c.attribute("k", 0)), dtype=c.type(0).dtype if kind is None else dtype_named(kind)
@@ -402,12 +402,12 @@ def _reverse_sequence(c: Context) -> str:
 
 
 @converts("DepthToSpace")
-def _depth_to_space(c: Context) -> str:
+def _convert_depth_to_space(c: Context) -> str:
     return c.emit("depth_to_space", c[0], block=int(c.attribute("blocksize")), mode=c.attribute("mode", "DCR"))
 
 
 @converts("SpaceToDepth")
-def _space_to_depth(c: Context) -> str:
+def _convert_space_to_depth(c: Context) -> str:
     block = int(c.attribute("blocksize"))
     if c.attribute("mode", "DCR") == "DCR":
         return c.emit("space_to_depth", c[0], block=block)
@@ -419,7 +419,7 @@ def _space_to_depth(c: Context) -> str:
 
 
 @converts("Dropout")
-def _dropout(c: Context) -> Sequence[str]:
+def _convert_dropout(c: Context) -> Sequence[str]:
     training = c.has(2) and bool(c.array(2).reshape(-1)[0])
     ratio = float(c.array(1).reshape(-1)[0]) if c.has(1) and training else 0.0
     if training and ratio:

@@ -13,7 +13,7 @@ __all__: list[str] = []
 
 
 @converts("DFT")
-def _dft(c: Context) -> str:
+def _convert_dft(c: Context) -> str:
     length = int(c.array(1).reshape(-1)[0]) if c.has(1) else None
     axis = c.numbers(2)[0] if c.has(2) else int(c.attribute("axis", 1 if c.opset < 20 else -2))
     return c.emit(
@@ -27,7 +27,7 @@ def _dft(c: Context) -> str:
 
 
 @converts("STFT")
-def _stft(c: Context) -> str:
+def _convert_stft(c: Context) -> str:
     """The frames of a signal, each times the window, transformed."""
     size = c.type(0).shape[1]
     if not isinstance(size, int):
@@ -48,7 +48,7 @@ def _stft(c: Context) -> str:
 
 
 @converts("HannWindow", "HammingWindow", "BlackmanWindow")
-def _window(c: Context) -> str:
+def _convert_window(c: Context) -> str:
     size, kind = int(c.array(0).reshape(-1)[0]), dtype_named(int(c.attribute("output_datatype", 1)))
     with np.errstate(invalid="ignore"):  # a symmetric window of one is 0 / 0, as ONNX defines it
         turns = 2 * np.pi * np.arange(few(size)) / np.float64(size if c.attribute("periodic", 1) else size - 1)
@@ -62,7 +62,7 @@ def _window(c: Context) -> str:
 
 
 @converts("MelWeightMatrix")
-def _mel(c: Context) -> str:
+def _convert_mel(c: Context) -> str:
     bins, points, rate, low, high = (float(c.array(at).reshape(-1)[0]) for at in range(5))
     return c.emit(
         "cast",

@@ -15,7 +15,7 @@ __all__: list[str] = []
 
 
 @converts("CausalConvWithState")
-def _causal_conv(c: Context) -> Sequence[str]:
+def _convert_causal_conv(c: Context) -> Sequence[str]:
     """Each channel by taps of its own, which see what is before alone. The state: as many elements as they look back."""
     batch, channels, length = c.type(0).shape
     taps = c.extent(1, 2)
@@ -38,7 +38,7 @@ def _causal_conv(c: Context) -> Sequence[str]:
 
 
 @converts("LinearAttention")
-def _linear_attention(c: Context) -> Sequence[str]:
+def _convert_linear_attention(c: Context) -> Sequence[str]:
     """A state, keys times values, that each position adds to, after it was damped where that is asked for, and that queries read.
     Groups of heads of the queries share a state."""
     c.attribute("chunk_size")  # says how to compute it, and nothing of what it is

@@ -21,7 +21,7 @@ _SUM, _LEAST, _GREATEST = 1, 2, 3
 
 
 @converts("ai.onnx.ml.TreeEnsemble")
-def _trees(c: Context) -> str:
+def _convert_trees(c: Context) -> str:
     """All trees at once: from their roots on, every element of (rows, trees) is a node, which becomes the next one, until all are
     leaves, which stay what they are."""
     if int(c.attribute("post_transform", 0)):
@@ -59,7 +59,7 @@ def _trees(c: Context) -> str:
 
 
 @converts("ai.onnx.ml.TreeEnsembleClassifier", "ai.onnx.ml.TreeEnsembleRegressor")
-def _older_trees(c: Context) -> Sequence[str]:
+def _convert_older_trees(c: Context) -> Sequence[str]:
     """The ensembles of versions before 5, whose leaves are nodes: the label and the scores of each row, or its targets alone."""
     is_classifier = c.proto.op_type.endswith("Classifier")
     held, roots, depth = _nodes_by_names(c)

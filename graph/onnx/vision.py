@@ -8,7 +8,7 @@ import numpy as np
 
 from ..conversion import Refused
 from .context import Context, converts
-from .layers import kernel_of, windows_of
+from .layers import kernel_shape, window_attributes
 
 __all__: list[str] = []
 
@@ -16,17 +16,17 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 
 @converts("GridSample")
-def _grid_sample(c: Context) -> str:
+def _convert_grid_sample(c: Context) -> str:
     mode, padding = c.attribute("mode", "linear"), c.attribute("padding_mode", "zeros")
     mode, align, grid = _MODES.get(mode, mode), bool(c.attribute("align_corners", 0)), c[1]
     if mode == "cubic" and padding == "border":
-        grid = _at_the_border(c, align)
+        grid = _clamp_grid(c, align)
     if "float" not in c.type(0).dtype and mode != "nearest":
         raise Refused("integers are weighed")
     return c.emit("grid_sample", c[0], grid, mode=mode, padding=padding, align_corners=align)
 
 
-def _at_the_border(c: Context, align: bool) -> str:
+def _clamp_grid(c: Context, align: bool) -> str:
     """A grid whose places outside are those of the outermost elements: ONNX moves them there before it looks for neighbours."""
     one = c.constant(1, 1)
     sizes = np.asarray(c.static(0)[:1:-1])
@@ -36,7 +36,7 @@ def _at_the_border(c: Context, align: bool) -> str:
 
 
 @converts("RoiAlign")
-def _roi_align(c: Context) -> str:
+def _convert_roi_align(c: Context) -> str:
     where = c.attribute("coordinate_transformation_mode", "half_pixel" if c.opset >= 16 else "output_half_pixel")
     return c.emit(
         "roi_align",
@@ -52,15 +52,15 @@ def _roi_align(c: Context) -> str:
 
 
 @converts("MaxRoiPool")
-def _roi_pool(c: Context) -> str:
+def _convert_roi_pool(c: Context) -> str:
     return c.emit(
         "roi_pool", c[0], c[1], size=tuple(c.attribute("pooled_shape")), scale=float(c.attribute("spatial_scale", 1.0))
     )
 
 
 @converts("DeformConv")
-def _deform_conv(c: Context) -> str:
-    kernel = kernel_of(c)
+def _convert_deform_conv(c: Context) -> str:
+    kernel = kernel_shape(c)
     mask = [c[4]] if c.has(4) else []
     result = c.emit(
         "deform_conv",
@@ -70,24 +70,24 @@ def _deform_conv(c: Context) -> str:
         *mask,
         groups=int(c.attribute("group", 1)),
         offset_groups=int(c.attribute("offset_group", 1)),
-        **windows_of(c, kernel),
+        **window_attributes(c, kernel),
     )
     return c.emit("add", result, c.reshape(c[3], (c.extent(3, 0), *[1] * len(kernel)))) if c.has(3) else result
 
 
 @converts("Col2Im")
-def _col2im(c: Context) -> str:
+def _convert_col2im(c: Context) -> str:
     return c.emit(
-        "col2im", c[0], image=tuple(c.numbers(1)), kernel=tuple(kernel := c.numbers(2)), **windows_of(c, kernel)
+        "col2im", c[0], image=tuple(c.numbers(1)), kernel=tuple(kernel := c.numbers(2)), **window_attributes(c, kernel)
     )
 
 
 @converts("MaxUnpool")
-def _unpooled(c: Context) -> str:
+def _convert_max_unpool(c: Context) -> str:
     """The elements at their places of zeros of the shape that was pooled, which is the upper left of what is asked for; where a
     place is outside of that shape, all of them are places of what is asked for."""
     kernel, shape = tuple(c.attribute("kernel_shape")), c.static(0)
-    windows = windows_of(c, kernel)
+    windows = window_attributes(c, kernel)
     rank = len(kernel)
     own = [
         (size - 1) * step - low - high + taps
@@ -104,12 +104,12 @@ def _unpooled(c: Context) -> str:
         beyond = c.emit(
             "greater_equal", c.emit("max", places, axes=(0,)), c.constant(np.asarray(prod(whole), np.int64))
         )
-        places = c.emit("where", beyond, places, _places_in(c, places, whole, wanted))
+        places = c.emit("where", beyond, places, _widen_positions(c, places, whole, wanted))
     zeros = c.emit("broadcast_to", c.constant(0, 0), shape=(prod(wanted),))
     return c.reshape(c.emit("scatter_elements", zeros, places, values, axis=0), wanted)
 
 
-def _places_in(c: Context, places: str, shape: tuple[int, ...], wider: tuple[int, ...]) -> str:
+def _widen_positions(c: Context, places: str, shape: tuple[int, ...], wider: tuple[int, ...]) -> str:
     """Places of the elements of a shape as those of the same elements of a wider one, in row-major order."""
     result, rest, far = "", places, 1
     for extent, room in zip(reversed(shape), reversed(wider), strict=True):

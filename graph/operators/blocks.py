@@ -21,15 +21,15 @@ from .row import operator
 __all__: list[str] = []
 
 
-def _windows_of(x: Any, reach: Any, stride: Any, padding: Any, dilation: Any) -> Any:
+def _block_windows(x: Any, reach: Any, stride: Any, padding: Any, dilation: Any) -> Any:
     """The windows of an image in blocks: (N, C, b, OH, OW, KH, KW)."""
     stride, padding, dilation = spatial(2, stride, padding, dilation)
     around = np.pad(x, [(0, 0), (0, 0), (padding[0], padding[2]), (padding[1], padding[3]), (0, 0)])
     return strided_windows(np.moveaxis(around, 4, 2), reach, stride, dilation)
 
 
-def _convolved(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> Any:
-    windows = _windows_of(x, w.shape[2:4], stride, padding, dilation)
+def _numpy_convolution(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> Any:
+    windows = _block_windows(x, w.shape[2:4], stride, padding, dilation)
     batch, chunks, block, *rest = windows.shape
     terms = windows.reshape(batch, chunks * block, *rest)[:, : w.shape[1] * w.shape[4]]
     parts = terms.reshape(batch, w.shape[1], w.shape[4], *rest)
@@ -38,7 +38,7 @@ def _convolved(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> A
 
 @operator(
     "conv_in_blocks",
-    wide(_convolved),
+    wide(_numpy_convolution),
     samples=[
         sample(floating(1, 2, 5, 7, 4), floating(3, 2, 3, 1, 4, 8), stride=(2, 1), padding=(1, 0, 0, 2)),
         sample(floating(2, 3, 6, 5, 1), floating(2, 3, 2, 3, 1, 16), dilation=(1, 2)),
@@ -51,16 +51,16 @@ def _conv_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (), dila
     stride, padding, dilation = spatial(2, stride, padding, dilation)
     if same_extent(x.shape[4], w.shape[4]):
         return topi.nn.conv2d(x, w, stride, padding, dilation, layout="NCHWc", algorithm="auto")
-    return _by_parts_of_blocks(x, w, stride, padding, dilation)
+    return _convolve_block_parts(x, w, stride, padding, dilation)
 
 
-def _by_parts_of_blocks(x: Tensor, w: Tensor, stride: Any, padding: Any, dilation: Any) -> Tensor:
+def _convolve_block_parts(x: Tensor, w: Tensor, stride: Any, padding: Any, dilation: Any) -> Tensor:
     batch, chunks, *_, block = x.shape
     outputs, parts, *reach, part, lanes = w.shape
     each, rest = divmod(tap_count(block), tap_count(part))
     if rest or tap_count(parts) > tap_count(chunks) * each:
         raise ValueError(f"{parts} parts of {part} channels are no parts of {chunks} blocks of {block}")
-    image, out = _padded(x, reach, stride, padding, dilation)
+    image, out = _pad_blocks(x, reach, stride, padding, dilation)
     c, p, q, k = (
         te.reduce_axis((0, extent), name)
         for extent, name in zip((parts, *reach, part), ("rc", "ry", "rx", "rb"), strict=True)
@@ -86,7 +86,7 @@ def _by_parts_of_blocks(x: Tensor, w: Tensor, stride: Any, padding: Any, dilatio
     return convert_elements(sums, x.dtype)
 
 
-def _padded(
+def _pad_blocks(
     x: Tensor, reach: Any, stride: Any, padding: Any, dilation: Any, peeled: bool = False
 ) -> tuple[Tensor, list[Any]]:
     """The image with zeros around it, and height and width of the result."""
@@ -98,14 +98,14 @@ def _padded(
     return padded(x, tuple(padding), (2, 3), peeled=peeled), out
 
 
-def _convolved_apart(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> Any:
-    windows = _windows_of(x, w.shape[1:3], stride, padding, dilation)
+def _numpy_depthwise(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> Any:
+    windows = _block_windows(x, w.shape[1:3], stride, padding, dilation)
     return np.einsum("ncbijxy,cxyb->ncijb", windows, w, optimize=True)
 
 
 @operator(
     "depthwise_in_blocks",
-    wide(_convolved_apart),
+    wide(_numpy_depthwise),
     samples=[
         sample(floating(2, 2, 9, 7, 16), floating(2, 3, 5, 16), stride=(2, 1), padding=(1, 2, 0, 2)),
         sample(floating(1, 3, 7, 6, 4), floating(3, 2, 2, 4), dilation=(2, 1)),
@@ -117,7 +117,7 @@ def _depthwise_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (),
     chunks, *reach, block = w.shape
     if not (same_extent(x.shape[1], chunks) and same_extent(x.shape[4], block)):
         raise ValueError(f"weights {w.shape} are not those of an image {x.shape}")
-    image, out = _padded(x, reach, stride, padding, dilation, peeled=True)
+    image, out = _pad_blocks(x, reach, stride, padding, dilation, peeled=True)
     p, q = (te.reduce_axis((0, extent), name) for extent, name in zip(reach, ("ry", "rx"), strict=True))
 
     def element(n: Any, c: Any, i: Any, j: Any, v: Any) -> Any:

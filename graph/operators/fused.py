@@ -30,7 +30,7 @@ _MOST_DEPTH = 64
 
 
 @lru_cache(1024)
-def _parsed(body: str) -> ast.expr:
+def _parse_body(body: str) -> ast.expr:
     """The expression. Raises ValueError for what is none over operators and inputs."""
     if len(body) > _MOST_CHARACTERS:
         raise ValueError(f"a body of more than {_MOST_CHARACTERS} characters")
@@ -46,7 +46,7 @@ def _parsed(body: str) -> ast.expr:
     return expression
 
 
-def _evaluated(
+def _evaluate_body(
     body: str,
     inputs: Sequence[Any],
     sizes: Sequence[Any],
@@ -68,7 +68,7 @@ def _evaluated(
             made[key] = apply(one.func.id, [value(operand) for operand in one.args], attributes)
         return made[key]
 
-    return value(_parsed(body))
+    return value(_parse_body(body))
 
 
 def _literal(one: ast.expr, sizes: Sequence[Any]) -> Any:
@@ -101,18 +101,19 @@ def body_text(
     extents over symbols among those that stand beside the body."""
     defaults = row_of(name).attributes
     given = [
-        f"{key}={_written(value, sizes or {})}"
+        f"{key}={_attribute_text(value, sizes or {})}"
         for key, value in attributes.items()
         if repr(defaults[key]) != repr(value)
     ]
     return f"{name}({', '.join([*operands, *given])})"
 
 
-def _written(value: Attribute, sizes: Mapping[str, int]) -> str:
+def _attribute_text(value: Attribute, sizes: Mapping[str, int]) -> str:
     if not isinstance(value, tuple):
         return repr(value)
     parts = [
-        f"size{sizes[part]}" if isinstance(part, str) and part in sizes else _written(part, sizes) for part in value
+        f"size{sizes[part]}" if isinstance(part, str) and part in sizes else _attribute_text(part, sizes)
+        for part in value
     ]
     return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
@@ -134,7 +135,7 @@ def _numpy_fused(*xs: Any, body: str, sizes: Sequence[Any] = ()) -> Any:
         (kind,) = result_types(row, attributes, kinds)
         return np.asarray(row.reference(*operands, **attributes)).astype(array_dtype(kind.dtype), copy=False)
 
-    return _evaluated(body, xs, sizes, apply)
+    return _evaluate_body(body, xs, sizes, apply)
 
 
 def declare_body(body: str, xs: Sequence[Any], sizes: Sequence[Any] = ()) -> Any:
@@ -145,7 +146,7 @@ def declare_body(body: str, xs: Sequence[Any], sizes: Sequence[Any] = ()) -> Any
         (result,) = declared(row, operands, whole_attributes(row, given))
         return result
 
-    return _evaluated(body, xs, sizes, apply)
+    return _evaluate_body(body, xs, sizes, apply)
 
 
 @operator(
@@ -153,5 +154,5 @@ def declare_body(body: str, xs: Sequence[Any], sizes: Sequence[Any] = ()) -> Any
     _numpy_fused,
     samples=[sample(floating(2, 3), floating(3, 5), floating(5), body="relu(add(matmul(x0, x1), x2))")],
 )
-def _fused(*xs: Any, body: str, sizes: tuple[Any, ...] = ()) -> Any:
+def _declare_fused(*xs: Any, body: str, sizes: tuple[Any, ...] = ()) -> Any:
     return declare_body(body, xs, sizes)

@@ -12,7 +12,7 @@ from ...importing import PACKAGE
 from ...ir.visit import deep_recursion
 from ...topi.row import MANY, REQUIRED, Fusion, Operator, Sample, load_rows, make_row
 from ..errors import BadNode, UnknownOperator
-from ..types import Extent, TensorType, extent_of, extents, tensor_type
+from ..types import Extent, TensorType, convert_extent, extents, tensor_type
 
 __all__ = [
     "OPERATORS",
@@ -150,7 +150,7 @@ def _declared_types(
     try:
         with deep_recursion():
             return tuple(
-                tensor_type([extent_of(extent) for extent in tensor.shape], tensor.dtype)
+                tensor_type([convert_extent(extent) for extent in tensor.shape], tensor.dtype)
                 for tensor in declared(row, given, dict(attributes))
             )
     except TilewrightError as problem:
@@ -175,12 +175,12 @@ def _declared_types(
 def declared(row: Operator, tensors: Sequence[Any], attributes: Mapping[str, Attribute]) -> list[te.Tensor]:
     """Declare the result of a row for these tensors."""
     if row.name not in _OWN:
-        attributes = {name: _expressed(value) for name, value in attributes.items()}
+        attributes = {name: _express_extents(value) for name, value in attributes.items()}
     results = row.declare(*tensors, **attributes)
     return list(cast("Sequence[te.Tensor]", results)) if isinstance(results, (list, tuple)) else [results]
 
 
-def _expressed(value: Attribute) -> Any:
+def _express_extents(value: Attribute) -> Any:
     """An attribute as topi takes it: extents over symbols as expressions."""
     if not isinstance(value, tuple) or not any(isinstance(part, str) for part in value):
         return value

@@ -14,7 +14,7 @@ from .row import operator
 __all__: list[str] = []
 
 
-def _transformed(x: Any, *, axis: int, length: int | None, inverse: bool, onesided: bool) -> Any:
+def _numpy_fft(x: Any, *, axis: int, length: int | None, inverse: bool, onesided: bool) -> Any:
     wide = x.astype(np.float64)
     numbers = wide[..., 0] + (1j * wide[..., 1] if x.shape[-1] == 2 else 0)
     at = axis % x.ndim
@@ -28,7 +28,7 @@ def _transformed(x: Any, *, axis: int, length: int | None, inverse: bool, onesid
 
 @operator(
     "dft",
-    _transformed,
+    _numpy_fft,
     samples=[
         sample(floating(3, 15, 2), axis=1),
         sample(floating(9, 2, 1), axis=0, length=12, onesided=True),
@@ -77,7 +77,7 @@ def _unique(x: Any, *, ordered: bool = True) -> Any:
     ]
 
 
-def _searched(rows: Any, values: Any, *, right: bool) -> Any:
+def _numpy_searchsorted(rows: Any, values: Any, *, right: bool) -> Any:
     result = np.empty(values.shape, np.int64)
     side: Any = "right" if right else "left"
     for place in np.ndindex(*values.shape[:-1]):
@@ -87,7 +87,7 @@ def _searched(rows: Any, values: Any, *, right: bool) -> Any:
 
 @operator(
     "searchsorted",
-    _searched,
+    _numpy_searchsorted,
     samples=[
         sample(np.asarray([0.0, 2.0, 4.0, 6.0, 8.0], "float32"), integers(3, 5, below=10, dtype="float32")),
         sample(
@@ -95,6 +95,6 @@ def _searched(rows: Any, values: Any, *, right: bool) -> Any:
         ),
     ],
 )
-def _searchsorted(rows: Any, values: Any, *, right: bool = False) -> Any:
+def _declare_searchsorted(rows: Any, values: Any, *, right: bool = False) -> Any:
     """Return the positions of values in ascending rows, int64, as topi.searchsorted has it."""
     return topi.searchsorted(rows, values, right)

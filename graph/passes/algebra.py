@@ -24,7 +24,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .pattern import Match, Rule, by_rules, of_floats, of_integers
+from .pattern import Match, Rule, has_float_result, has_integer_result, rule_pass
 from .row import GraphPass
 
 __all__ = ["ALGEBRA", "RULES", "STOPS"]
@@ -43,7 +43,7 @@ def _halves(match: Match) -> bool:
     return bool((np.abs(mantissas) == 0.5).all() and (np.abs(exponents) < 100).all())
 
 
-def _reciprocal(match: Match) -> str:
+def _build_reciprocal(match: Match) -> str:
     c = match.known("c")
     return match.r.node(
         "multiply", match["x"], match.r.constant((1 / c).astype(c.dtype)), outputs=match.nodes[0].outputs
@@ -76,7 +76,7 @@ def _full(number: int) -> Callable[[Match], str]:
     return result
 
 
-def _joined(operator: str) -> Rule:
+def _reassociation_rule(operator: str) -> Rule:
     """Two known operands of an operator on integers, which wrap, are one: they may be joined in any order."""
 
     def result(match: Match) -> str:
@@ -87,7 +87,7 @@ def _joined(operator: str) -> Rule:
 
 
 def _one_integer_type(match: Match) -> bool:
-    return of_integers(match) and all(match.type(name).dtype == match.result.dtype for name in match.values)
+    return has_integer_result(match) and all(match.type(name).dtype == match.result.dtype for name in match.values)
 
 
 def _has_sign(match: Match) -> bool:
@@ -106,18 +106,18 @@ def _one_type(match: Match) -> bool:
 
 RULES = (
     Rule("identity", "identity(x)", "x"),
-    Rule("add-zero", "add(x, 0)", "x", when=of_integers),
-    Rule("add-negative-zero", "add(x, -0.0)", "x", when=of_floats),
+    Rule("add-zero", "add(x, 0)", "x", when=has_integer_result),
+    Rule("add-negative-zero", "add(x, -0.0)", "x", when=has_float_result),
     Rule("subtract-zero", "subtract(x, 0)", "x"),
     Rule("multiply-one", "multiply(x, 1)", "x"),
     Rule("divide-one", "divide(x, 1)", "x"),
-    Rule("floor-divide-one", "floor_divide(x, 1)", "x", when=of_integers),
-    Rule("trunc-divide-one", "trunc_divide(x, 1)", "x", when=of_integers),
-    Rule("multiply-zero", "multiply(x, 0)", _full(0), when=of_integers),
-    Rule("subtract-itself", "subtract(x, x)", _full(0), when=of_integers),
-    Rule("xor-itself", "bitwise_xor(x, x)", _full(0), when=of_integers),
-    Rule("and-itself", "bitwise_and(x, x)", "x", when=of_integers),
-    Rule("or-itself", "bitwise_or(x, x)", "x", when=of_integers),
+    Rule("floor-divide-one", "floor_divide(x, 1)", "x", when=has_integer_result),
+    Rule("trunc-divide-one", "trunc_divide(x, 1)", "x", when=has_integer_result),
+    Rule("multiply-zero", "multiply(x, 0)", _full(0), when=has_integer_result),
+    Rule("subtract-itself", "subtract(x, x)", _full(0), when=has_integer_result),
+    Rule("xor-itself", "bitwise_xor(x, x)", _full(0), when=has_integer_result),
+    Rule("and-itself", "bitwise_and(x, x)", "x", when=has_integer_result),
+    Rule("or-itself", "bitwise_or(x, x)", "x", when=has_integer_result),
     Rule("both-itself", "logical_and(x, x)", "x", when=_bools),
     Rule("either-itself", "logical_or(x, x)", "x", when=_bools),
     Rule("and-true", "logical_and(x, 1)", "x", when=_bools),
@@ -139,7 +139,7 @@ RULES = (
     Rule("round-round", "nearbyint(nearbyint(x))", "nearbyint(x)"),
     Rule("add-negative", "add(x, negative(y))", "subtract(x, y)", when=_negated_as_wide),
     Rule("subtract-negative", "subtract(x, negative(y))", "add(x, y)", when=_negated_as_wide),
-    Rule("divide-by-power-of-two", "divide(x, c)", _reciprocal, when=_halves),
+    Rule("divide-by-power-of-two", "divide(x, c)", _build_reciprocal, when=_halves),
     Rule("cast-to-itself", "cast(x, dtype=A)", "x", when=_one_type),
     Rule("cast-cast", "cast(cast(x, dtype=A), dtype=B)", "cast(x, dtype=B)", when=_widens),
     Rule("where-same", "where(b, x, x)", "x"),
@@ -148,15 +148,15 @@ RULES = (
     Rule("where-false", "where(0, x, y)", "y"),
     Rule("not-equal", "logical_not(equal(x, y))", "not_equal(x, y)"),
     Rule("not-not-equal", "logical_not(not_equal(x, y))", "equal(x, y)"),
-    _joined("add"),
-    _joined("multiply"),
+    _reassociation_rule("add"),
+    _reassociation_rule("multiply"),
 )
 
 ALGEBRA = GraphPass(
     "algebra",
     "rules of algebra that hold to the bit: x * 1, --x, integers in any order",
     "exact",
-    by_rules(RULES),
+    rule_pass(RULES),
     __doc__,
 )
 
@@ -164,7 +164,7 @@ STOPS = GraphPass(
     "stops",
     "stop_gradient(x) is x, which only derivatives tell apart: builds run it, g.transform() where it is named",
     "exact",
-    by_rules((Rule("stop-gradient", "stop_gradient(x)", "x"),)),
+    rule_pass((Rule("stop-gradient", "stop_gradient(x)", "x"),)),
     """stop_gradient computes nothing: derivatives alone ask for it.
 
     input x: float32[4]

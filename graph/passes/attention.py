@@ -35,7 +35,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from ..node import Node, Parts
-from .rewriter import Rewriter, rewritten
+from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
 __all__ = ["ATTENTION"]
@@ -53,17 +53,17 @@ class _Scores(NamedTuple):
 
 def _visit(r: Rewriter, node: Node) -> str | None:
     if node.operator == "attention":
-        return _shared(r, node) or _causal(r, node)
+        return _share_heads(r, node) or _recognize_causal(r, node)
     if node.operator != "matmul" or any(node.attributes.values()):
         return None
     mark = r.mark()
-    value = _raised(r, node)
+    value = _recognize_attention(r, node)
     if value is None:
         r.undo(mark)  # a mask that was made of two
     return value
 
 
-def _raised(r: Rewriter, node: Node) -> str | None:
+def _recognize_attention(r: Rewriter, node: Node) -> str | None:
     """The product of a softmax of scores with values, as attention."""
     weights, v = node.inputs
     softmax, unseen = _softmax(r, weights)
@@ -118,7 +118,7 @@ def _readings(r: Rewriter, node: Node) -> Iterator[_Scores]:
     kind = node.types[0]
     if node.operator == "matmul":
         if node.attributes["transpose_b"] and not node.attributes["transpose_a"]:
-            (q, by_q), (k, by_k) = (_unscaled(r, name) for name in node.inputs)
+            (q, by_q), (k, by_k) = (_split_scale(r, name) for name in node.inputs)
             yield _Scores(q, k, by_q * by_k)
         return
     *condition, one, other = node.inputs
@@ -148,7 +148,7 @@ def _readings(r: Rewriter, node: Node) -> Iterator[_Scores]:
             yield found._replace(scale=found.scale * number if node.operator == "multiply" else found.scale / number)
 
 
-def _unscaled(r: Rewriter, value: str) -> tuple[str, float]:
+def _split_scale(r: Rewriter, value: str) -> tuple[str, float]:
     """A value without the number that it is multiplied by, and the number."""
     node = r.sole(value, "multiply", "divide")
     if node is not None:
@@ -166,15 +166,15 @@ def _number(r: Rewriter, value: str) -> float | None:
     return float(r.known(value).astype(np.float64).reshape(-1)[0])
 
 
-def _shared(r: Rewriter, node: Node) -> str | None:
+def _share_heads(r: Rewriter, node: Node) -> str | None:
     """Attention over keys and values of which each head is several times there, over each of them once."""
-    (k, several), (v, as_many) = (_once(r, name) for name in node.inputs[1:3])
+    (k, several), (v, as_many) = (_unrepeat_heads(r, name) for name in node.inputs[1:3])
     if several == 1 or several != as_many:
         return None
     return r.like(node, node.inputs[0], k, v, *node.inputs[3:], outputs=node.outputs)
 
 
-def _once(r: Rewriter, value: str) -> tuple[str, int]:
+def _unrepeat_heads(r: Rewriter, value: str) -> tuple[str, int]:
     """Keys or values of which each head is there once, and how often it was."""
     merged = r.maker(value, "reshape")
     repeated = r.maker(merged.inputs[0], "broadcast_to") if merged is not None else None
@@ -194,7 +194,7 @@ def _once(r: Rewriter, value: str) -> tuple[str, int]:
     return r.node("reshape", repeated.inputs[0], shape=(*whole[:-3], heads // count, *whole[-2:])), count
 
 
-def _causal(r: Rewriter, node: Node) -> str | None:
+def _recognize_causal(r: Rewriter, node: Node) -> str | None:
     """Attention whose mask is known to hide nothing, or what comes after a query, without the mask."""
     if len(node.inputs) < 4 or node.attributes["causal"] or not r.is_known(node.inputs[3]):
         return None
@@ -226,14 +226,14 @@ def _causal(r: Rewriter, node: Node) -> str | None:
     )
 
 
-def _attention(g: Parts) -> Parts:
-    return rewritten(g, _visit)
+def _raise_attention(g: Parts) -> Parts:
+    return rewrite(g, _visit)
 
 
 ATTENTION = GraphPass(
     "attention",
     "products, masks and a softmax are attention, and heads that are repeated are shared",
     "rounds",
-    _attention,
+    _raise_attention,
     __doc__,
 )

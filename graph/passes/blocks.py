@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from ..node import Node, Parts
 from ..operators import row_of
 from ..types import TensorType
-from .rewriter import Rewriter, rewritten
+from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
 __all__ = ["BLOCKS"]
@@ -61,10 +61,10 @@ def _fits(kind: TensorType) -> bool:
     if not kind.is_static or kind.dtype != "float32" or len(kind.shape) != 4:
         return False
     channels = cast("int", kind.shape[1])
-    return channels % PART == 0 and 0 < BLOCK * _blocks_of(channels) <= MOST * channels
+    return channels % PART == 0 and 0 < BLOCK * _block_count(channels) <= MOST * channels
 
 
-def _blocks_of(channels: int) -> int:
+def _block_count(channels: int) -> int:
     return -(-channels // BLOCK)
 
 
@@ -77,7 +77,7 @@ def _is_conv(node: Node, g: Parts, blocked: Collection[str]) -> bool:
     ):
         return False
     if node.operator == "conv_transpose":
-        return _is_apart(node, g)
+        return _has_disjoint_results(node, g)
     return (
         node.attributes["groups"] == 1
         or _is_depthwise(node, g.constants[node.inputs[1]].type)
@@ -89,7 +89,7 @@ def _is_depthwise(node: Node, weights: TensorType) -> bool:
     return node.attributes["groups"] == weights.shape[0] == node.types[0].shape[1] and weights.shape[1] == 1
 
 
-def _is_apart(node: Node, g: Parts) -> bool:
+def _has_disjoint_results(node: Node, g: Parts) -> bool:
     """Return whether each element of a transposed convolution's image makes results of its own, side by side."""
     reach = g.constants[node.inputs[1]].type.shape[2:]
     others = ("padding", "output_padding")
@@ -101,7 +101,7 @@ def _is_apart(node: Node, g: Parts) -> bool:
     )
 
 
-def _by_channel(shape: Sequence[object]) -> bool:
+def _is_channel_shape(shape: Sequence[object]) -> bool:
     """Return whether an array of this shape is one number for all, or one for each channel of an image."""
     whole = (*([1] * (4 - len(shape))), *shape)
     return len(shape) <= 4 and whole[0] == 1 and whole[2:] == (1, 1)
@@ -125,7 +125,7 @@ def _keeps(node: Node, g: Parts, types: Mapping[str, TensorType], blocked: Mappi
     known = [types[name].shape for name in node.inputs if name in g.constants]
     return (
         any(types[name].shape == kind.shape and name in blocked for name in moved)
-        and all(map(_by_channel, known))
+        and all(map(_is_channel_shape, known))
         and all(name in blocked or types[name].shape == (*kind.shape[:2], 1, 1) for name in moved)
     )
 
@@ -138,7 +138,7 @@ def _bytes(kind: TensorType) -> int:
     return 4 * prod(map(int, kind.shape))
 
 
-def _chosen(g: Parts) -> set[str]:
+def _choose_values(g: Parts) -> set[str]:
     """The values that are to lie in blocks."""
     types = g.types
     region: dict[str, str] = {}
@@ -179,7 +179,9 @@ class _Blocks:
 
     def __call__(self, r: Rewriter, node: Node) -> str | None:
         if node.outputs[0] in self.chosen:
-            made = {"conv": self._conv, "conv_transpose": self._apart}.get(node.operator, self._same)(r, node)
+            made = {"conv": self._conv, "conv_transpose": self._convert_disjoint}.get(node.operator, self._same)(
+                r, node
+            )
             self.blocked[node.outputs[0]] = made
             return self._plain(r, made, node.types[0], node.outputs)
         if _means_image(node) and node.inputs[0] in self.blocked and not node.attributes["keepdims"]:
@@ -196,32 +198,32 @@ class _Blocks:
     def _cut(self, r: Rewriter, value: str, kind: TensorType, outputs: Sequence[str]) -> str:
         """With the channels in one dimension, without what fills up their last block."""
         batch, channels, *size = kind.shape
-        filled = BLOCK * _blocks_of(cast("int", channels))
+        filled = BLOCK * _block_count(cast("int", channels))
         if filled == channels:
             return r.node("reshape", value, outputs=outputs, shape=kind.shape)
         whole = r.node("reshape", value, shape=(batch, filled, *size))
         return r.node("slice", whole, outputs=outputs, begin=(0,), end=(channels,), step=(1,), axes=(1,))
 
-    def _in_blocks(self, r: Rewriter, name: str) -> str:
+    def _pack(self, r: Rewriter, name: str) -> str:
         """A value in blocks: one that lies so, or one for each channel."""
         if name in self.blocked:
             return self.blocked[name]
         batch, channels, *_ = cast("tuple[int, ...]", r.type(name).shape)
         more = -channels % BLOCK
         filled = r.node("pad", name, before=(0, 0, 0, 0), after=(0, more, 0, 0), value=0.0) if more else name
-        return r.node("reshape", filled, shape=(batch, _blocks_of(channels), 1, 1, BLOCK))
+        return r.node("reshape", filled, shape=(batch, _block_count(channels), 1, 1, BLOCK))
 
     def _conv(self, r: Rewriter, node: Node) -> str:
         weights = r.known(node.inputs[1])
         attributes: dict[str, Any] = {name: node.attributes[name] for name in ("stride", "padding", "dilation")}
         if node.attributes["groups"] != 1:
-            turned = _filled(weights[:, 0], 0).reshape(-1, BLOCK, *weights.shape[2:]).transpose(0, 2, 3, 1)
+            turned = _pad_channels(weights[:, 0], 0).reshape(-1, BLOCK, *weights.shape[2:]).transpose(0, 2, 3, 1)
             value = r.node("depthwise_in_blocks", self.blocked[node.inputs[0]], r.constant(turned), **attributes)
         else:
-            value = self._convolved(r, node.inputs[0], _filled(weights, 0), attributes)
-        return self._biased(r, node, value, 1)
+            value = self._convolve(r, node.inputs[0], _pad_channels(weights, 0), attributes)
+        return self._add_bias(r, node, value, 1)
 
-    def _convolved(self, r: Rewriter, x: str, weights: NDArray[Any], attributes: dict[str, Any]) -> str:
+    def _convolve(self, r: Rewriter, x: str, weights: NDArray[Any], attributes: dict[str, Any]) -> str:
         """The convolution with weights (O, C, KH, KW), O being whole blocks."""
         outputs, inputs, high, wide = weights.shape
         block = (BLOCK if inputs % BLOCK == 0 else PART) if x in self.blocked else 1
@@ -231,23 +233,23 @@ class _Blocks:
         image = self.blocked[x] if x in self.blocked else r.node("reshape", x, shape=(*r.type(x).shape, 1))
         return r.node("conv_in_blocks", image, r.constant(np.ascontiguousarray(turned)), **attributes)
 
-    def _biased(self, r: Rewriter, node: Node, value: str, times: int) -> str:
+    def _add_bias(self, r: Rewriter, node: Node, value: str, times: int) -> str:
         """With its bias, each block of which serves so many of the value's."""
         if len(node.inputs) < 3 or not node.inputs[2]:
             return value
-        bias = _filled(r.known(node.inputs[2]), 0).reshape(1, -1, 1, 1, BLOCK)
+        bias = _pad_channels(r.known(node.inputs[2]), 0).reshape(1, -1, 1, 1, BLOCK)
         return r.node("add", value, r.constant(np.repeat(bias, times, 1)))
 
-    def _apart(self, r: Rewriter, node: Node) -> str:
+    def _convert_disjoint(self, r: Rewriter, node: Node) -> str:
         """A transposed convolution whose results do not overlap: the convolution of each place, and its results side by side."""
-        weights = _filled(r.known(node.inputs[1]), 1)
+        weights = _pad_channels(r.known(node.inputs[1]), 1)
         inputs, outputs, high, wide = weights.shape
         parts = weights.reshape(inputs, outputs // BLOCK, BLOCK, high, wide).transpose(1, 3, 4, 2, 0)
-        value = self._convolved(r, node.inputs[0], parts.reshape(-1, inputs, 1, 1), {})
+        value = self._convolve(r, node.inputs[0], parts.reshape(-1, inputs, 1, 1), {})
         batch, _, rows, columns, block = cast("tuple[int, ...]", r.type(value).shape)
         value = r.node(
             "reshape",
-            self._biased(r, node, value, high * wide),
+            self._add_bias(r, node, value, high * wide),
             shape=(batch, outputs // BLOCK, high, wide, rows, columns, block),
         )
         value = r.node("transpose", value, axes=(0, 1, 4, 2, 5, 3, 6))
@@ -263,7 +265,7 @@ class _Blocks:
         return r.like(
             node,
             *(
-                "" if not name else self._known(r, r.known(name)) if r.is_known(name) else self._in_blocks(r, name)
+                "" if not name else self._pack_constant(r, r.known(name)) if r.is_known(name) else self._pack(r, name)
                 for name in node.inputs
             ),
         )
@@ -283,24 +285,29 @@ class _Blocks:
             padding=(*padding[:2], 0, *padding[2:], 0),
         )
 
-    def _known(self, r: Rewriter, array: NDArray[Any]) -> str:
+    def _pack_constant(self, r: Rewriter, array: NDArray[Any]) -> str:
         """A number for all, or one for each channel."""
         if array.size == 1:
             return r.constant(array.reshape(()))
-        return r.constant(_filled(array.reshape(-1), 0).reshape(1, -1, 1, 1, BLOCK))
+        return r.constant(_pad_channels(array.reshape(-1), 0).reshape(1, -1, 1, 1, BLOCK))
 
 
-def _filled(array: NDArray[Any], axis: int) -> NDArray[Any]:
+def _pad_channels(array: NDArray[Any], axis: int) -> NDArray[Any]:
     """An array whose channels, along an axis, are filled up with zeros to whole blocks."""
     more = [(0, -extent % BLOCK if at == axis else 0) for at, extent in enumerate(array.shape)]
     return np.pad(array, more) if any(after for _, after in more) else array
 
 
-def _blocks(g: Parts) -> Parts:
-    chosen = _chosen(g)
-    return rewritten(g, _Blocks(chosen)) if chosen else g
+def _lay_out_blocks(g: Parts) -> Parts:
+    chosen = _choose_values(g)
+    return rewrite(g, _Blocks(chosen)) if chosen else g
 
 
 BLOCKS = GraphPass(
-    "blocks", "channels lie in blocks of a cache line between convolutions", "rounds", _blocks, __doc__, late=True
+    "blocks",
+    "channels lie in blocks of a cache line between convolutions",
+    "rounds",
+    _lay_out_blocks,
+    __doc__,
+    late=True,
 )

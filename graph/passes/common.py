@@ -20,13 +20,13 @@ from dataclasses import replace
 from typing import Any
 
 from ..node import Node, Parts
-from .rewriter import Rewriter, rewritten
+from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
 __all__ = ["COMMON"]
 
 
-def _common(g: Parts) -> Parts:
+def _merge_common(g: Parts) -> Parts:
     first: dict[Any, Node] = {}
     params: dict[Any, str] = {}
     for name, held in g.constants.items():
@@ -47,9 +47,9 @@ def _common(g: Parts) -> Parts:
         earlier = first.setdefault((node.operator, node.inputs, repr(sorted(node.attributes.items()))), node)
         return None if earlier is node else earlier.outputs
 
-    return rewritten(g, visit)
+    return rewrite(g, visit)
 
 
 COMMON = GraphPass(
-    "common", "what is computed twice is computed once; equal parameters are one", "exact", _common, __doc__
+    "common", "what is computed twice is computed once; equal parameters are one", "exact", _merge_common, __doc__
 )

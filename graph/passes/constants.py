@@ -31,7 +31,7 @@ from ..node import Node, Parts
 from ..operators import row_of
 from ..reference import run_node
 from ..types import array_dtype, is_open
-from .rewriter import Rewriter, rewritten
+from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
 __all__ = ["CONSTANTS", "folds"]
@@ -125,7 +125,7 @@ def folds(g: Parts, rounds: bool) -> Parts:
             for name, result in zip(node.outputs, results, strict=True)
         ]
 
-    return rewritten(g, visit)
+    return rewrite(g, visit)
 
 
 def _bytes(node: Node) -> int:

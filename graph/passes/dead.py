@@ -14,9 +14,9 @@ becomes
 
 from __future__ import annotations
 
-from ..rewrite import without_dead
+from ..rewrite import remove_dead
 from .row import GraphPass
 
 __all__ = ["DEAD"]
 
-DEAD = GraphPass("dead", "nodes and parameters that no output needs are left out", "exact", without_dead, __doc__)
+DEAD = GraphPass("dead", "nodes and parameters that no output needs are left out", "exact", remove_dead, __doc__)

@@ -15,7 +15,7 @@ becomes, though exp(x) may overflow,
 
 from __future__ import annotations
 
-from .pattern import Rule, by_rules, of_floats
+from .pattern import Rule, has_float_result, rule_pass
 from .row import GraphPass
 
 __all__ = ["FAST_ALGEBRA", "RULES"]
@@ -23,9 +23,9 @@ __all__ = ["FAST_ALGEBRA", "RULES"]
 RULES = (
     Rule("log-exp", "log(exp(x))", "x"),
     Rule("root-square", "sqrt(square(x))", "abs(x)"),
-    Rule("add-zero", "add(x, 0)", "x", when=of_floats),
-    Rule("add-add", "add(add(x, c1), c2)", "add(x, add(c1, c2))", when=of_floats),
-    Rule("multiply-multiply", "multiply(multiply(x, c1), c2)", "multiply(x, multiply(c1, c2))", when=of_floats),
+    Rule("add-zero", "add(x, 0)", "x", when=has_float_result),
+    Rule("add-add", "add(add(x, c1), c2)", "add(x, add(c1, c2))", when=has_float_result),
+    Rule("multiply-multiply", "multiply(multiply(x, c1), c2)", "multiply(x, multiply(c1, c2))", when=has_float_result),
 )
 """None of them makes a NaN of a number, or a number of a NaN."""
 
@@ -33,6 +33,6 @@ FAST_ALGEBRA = GraphPass(
     "fast_algebra",
     "rules of real numbers: log(exp(x)) is x, x + 0 is x, floats in any order",
     "fast",
-    by_rules(RULES),
+    rule_pass(RULES),
     __doc__,
 )

@@ -29,7 +29,7 @@ from ..operators.fused import body_text
 from ..operators.row import Attribute
 from ..partition import cut_graph
 from ..types import TensorType
-from .rewriter import Rewriter, rewritten
+from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
 __all__ = ["GROUPS"]
@@ -37,7 +37,7 @@ __all__ = ["GROUPS"]
 _MOST_CHARACTERS = 4000
 
 
-def _groups(g: Parts) -> Parts:
+def _form_groups(g: Parts) -> Parts:
     types = g.types
     whole = {step.outputs[0]: step for step in cut_graph(g) if len(step.nodes) > 1 and _can_be_told(step, types)}
 
@@ -58,10 +58,15 @@ def _groups(g: Parts) -> Parts:
             return None
         source = " ".join(dict.fromkeys(one.source for one in step.nodes if one.source))
         return r.node(
-            "fused", *map(r.now, step.inputs), outputs=node.outputs, source=source, body=body, sizes=tuple(sizes)
+            "fused",
+            *map(r.present_name, step.inputs),
+            outputs=node.outputs,
+            source=source,
+            body=body,
+            sizes=tuple(sizes),
         )
 
-    return rewritten(g, visit)
+    return rewrite(g, visit)
 
 
 def _can_be_told(step: Step, types: dict[str, TensorType]) -> bool:
@@ -86,4 +91,4 @@ def _body(step: Step, sizes: dict[str, int]) -> str | None:
     return texts[step.outputs[0]]
 
 
-GROUPS = GraphPass("groups", "the nodes that one kernel computes are one node", "exact", _groups, __doc__)
+GROUPS = GraphPass("groups", "the nodes that one kernel computes are one node", "exact", _form_groups, __doc__)

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..node import Node, Parts
 from ..types import Extent
-from .rewriter import Rewriter, rewritten
+from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
 __all__ = ["MOVES"]
@@ -42,12 +42,12 @@ def _reshape(r: Rewriter, node: Node) -> str | None:
 
 def _transpose(r: Rewriter, node: Node) -> str | None:
     (x,) = node.inputs
-    axes = axes_of(node)
+    axes = transpose_axes(node)
     if axes == tuple(range(len(axes))):
         return x
     below = r.maker(x, "transpose")
     if below is not None:
-        first = axes_of(below)
+        first = transpose_axes(below)
         both = tuple(first[axis] for axis in axes)
         if both == tuple(range(len(both))):
             return below.inputs[0]
@@ -57,7 +57,7 @@ def _transpose(r: Rewriter, node: Node) -> str | None:
     return None
 
 
-def axes_of(node: Node) -> tuple[int, ...]:
+def transpose_axes(node: Node) -> tuple[int, ...]:
     """The order of a transpose, counted from the beginning."""
     axes = cast("tuple[int, ...]", node.attributes["axes"])
     return tuple(axis % len(axes) for axis in axes)
@@ -84,11 +84,11 @@ def _tuple(node: Node, name: str) -> tuple[Any, ...]:
     return cast("tuple[Any, ...]", node.attributes[name])
 
 
-def _same_type(r: Rewriter, node: Node) -> str | None:
+def _drop_identity(r: Rewriter, node: Node) -> str | None:
     return node.inputs[0] if r.type(node.inputs[0]) == node.types[0] else None
 
 
-def _concat(r: Rewriter, node: Node) -> str | None:
+def _rewrite_concat(r: Rewriter, node: Node) -> str | None:
     """Of one value, of concatenations along the same axis, and of all parts of one value in order."""
     axis = cast("int", node.attributes["axis"]) % len(node.types[0].shape)
     if len(node.inputs) == 1:
@@ -159,19 +159,19 @@ _VISITS: dict[str, Callable[[Rewriter, Node], str | Sequence[str] | None]] = {
     "slice": _slice,
     "pad": _pad,
     "pad_with": _pad,
-    "broadcast_to": _same_type,
-    "tile": _same_type,
-    "concat": _concat,
+    "broadcast_to": _drop_identity,
+    "tile": _drop_identity,
+    "concat": _rewrite_concat,
     "stack": _stack,
     "split": _split,
     "take": _take,
 }
 
 
-def _moves(g: Parts) -> Parts:
-    return rewritten(g, lambda r, node: _VISITS[node.operator](r, node) if node.operator in _VISITS else None)
+def _simplify_moves(g: Parts) -> Parts:
+    return rewrite(g, lambda r, node: _VISITS[node.operator](r, node) if node.operator in _VISITS else None)
 
 
 MOVES = GraphPass(
-    "moves", "what moves elements nowhere is left out, and moves after moves are one", "exact", _moves, __doc__
+    "moves", "what moves elements nowhere is left out, and moves after moves are one", "exact", _simplify_moves, __doc__
 )

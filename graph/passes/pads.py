@@ -23,7 +23,7 @@ import math
 from typing import cast
 
 from ..node import Node
-from .rewriter import Rewriter, rewritten
+from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
 __all__ = ["PADS"]
@@ -51,6 +51,6 @@ PADS = GraphPass(
     "pads",
     "padding is done by the convolution or the pooling behind it",
     "exact",
-    lambda g: rewritten(g, _fold),
+    lambda g: rewrite(g, _fold),
     __doc__,
 )

@@ -20,9 +20,9 @@ from ..node import Node, Parts
 from ..operators import row_of
 from ..operators.row import Attribute
 from ..types import TensorType
-from .rewriter import Rewriter, Visit, rewritten
+from .rewriter import Rewriter, Visit, rewrite
 
-__all__ = ["Match", "Rule", "by_rules", "of_floats", "of_integers"]
+__all__ = ["Match", "Rule", "rule_pass", "has_float_result", "has_integer_result"]
 
 _COMMUTES = frozenset(
     (
@@ -83,7 +83,7 @@ class Rule:
 
 
 @cache
-def _parsed(text: str) -> ast.expr:
+def _parse_text(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
@@ -92,27 +92,27 @@ def _operator(pattern: ast.Call) -> str:
     return pattern.func.id
 
 
-def of_integers(match: Match) -> bool:
+def has_integer_result(match: Match) -> bool:
     """Return whether a rule's result is of integers."""
     return "int" in match.result.dtype
 
 
-def of_floats(match: Match) -> bool:
+def has_float_result(match: Match) -> bool:
     """Return whether a rule's result is of floats."""
     return "float" in match.result.dtype
 
 
-def by_rules(rules: Sequence[Rule]) -> Callable[[Parts], Parts]:
+def rule_pass(rules: Sequence[Rule]) -> Callable[[Parts], Parts]:
     """The pass that replaces each node by the first of the rules that matches it."""
-    visit = rewrite_by(rules)
-    return lambda g: rewritten(g, visit)
+    visit = rule_visitor(rules)
+    return lambda g: rewrite(g, visit)
 
 
-def rewrite_by(rules: Sequence[Rule]) -> Visit:
+def rule_visitor(rules: Sequence[Rule]) -> Visit:
     """Rewrite a node by the first of the rules that matches it."""
     by_root: dict[str, list[Rule]] = {}
     for rule in rules:
-        root = _parsed(rule.pattern)
+        root = _parse_text(rule.pattern)
         assert isinstance(root, ast.Call), "a rule replaces a node"
         by_root.setdefault(_operator(root), []).append(rule)
 
@@ -120,7 +120,7 @@ def rewrite_by(rules: Sequence[Rule]) -> Visit:
         for rule in by_root.get(node.operator, ()):
             for match in matches(r, rule, node):
                 mark = r.mark()
-                value = rule.result(match) if callable(rule.result) else _made(match, rule.result)
+                value = rule.result(match) if callable(rule.result) else _build_result(match, rule.result)
                 if value is not None and r.type(value) == match.result:
                     return value
                 r.undo(mark)  # it broadcasts to another shape, or is of another dtype
@@ -132,17 +132,17 @@ def rewrite_by(rules: Sequence[Rule]) -> Visit:
 def matches(r: Rewriter, rule: Rule, node: Node) -> Iterator[Match]:
     """The ways in which a rule's pattern matches a node."""
     search = _Search(r, rule)
-    pattern = _parsed(rule.pattern)
+    pattern = _parse_text(rule.pattern)
     assert isinstance(pattern, ast.Call)
     for state in search.node(pattern, node, _State({}, {}, ())):
-        if rule.whole and not _is_whole(r, state.nodes):
+        if rule.whole and not _is_closed(r, state.nodes):
             continue
         match = Match(r, state.values, state.attributes, state.nodes)
         if rule.when(match):
             yield match
 
 
-def _is_whole(r: Rewriter, nodes: Sequence[Node]) -> bool:
+def _is_closed(r: Rewriter, nodes: Sequence[Node]) -> bool:
     """Return whether what lies between the nodes of a match, the root first, is read by none but them."""
     distinct = list({id(node): node for node in nodes}.values())
     return all(
@@ -218,9 +218,9 @@ class _Search:
             yield from self.operands(patterns[1:], values[1:], found)
 
 
-def _made(match: Match, text: str) -> str:
+def _build_result(match: Match, text: str) -> str:
     """The value that a result's text describes."""
-    pattern = _parsed(text)
+    pattern = _parse_text(text)
     return _value(match, pattern, match.nodes[0].outputs if isinstance(pattern, ast.Call) else ())
 
 

@@ -13,7 +13,7 @@ from ..errors import UnknownPass
 from ..node import Parts
 from ..paged import release
 from ..printer import graph_text
-from ..rewrite import with_bodies
+from ..rewrite import map_bodies
 from .algebra import ALGEBRA, STOPS
 from .attention import ATTENTION
 from .blocks import BLOCKS
@@ -98,9 +98,9 @@ def transformed(
 ) -> Parts:
     """The graph after these passes, in rounds until nothing changes; the graphs inside of nodes first. changed: is told of each
     change, by the pass's name and the graph before and after. TILEWRIGHT_DUMP=folder writes what each pass changed there."""
-    g = with_bodies(g, lambda body: transformed(body, passes, changed))
+    g = map_bodies(g, lambda body: transformed(body, passes, changed))
     asked = dump_folder()
-    folder = _emptied(asked / f"graph.{_file_name(g.name)}") if asked is not None else None
+    folder = _empty_folder(asked / f"graph.{_file_name(g.name)}") if asked is not None else None
     count = 0
     first = g
     early, late = [one for one in passes if not one.late], [one for one in passes if one.late]
@@ -108,7 +108,7 @@ def transformed(
         for _ in range(_MOST_ROUNDS):
             before = g
             for one in some:
-                after = _applied(one, g)
+                after = _apply_pass(one, g)
                 if after is not g and changed is not None:
                     changed(one.name, g, after)
                 if folder is not None and after is not g:
@@ -124,7 +124,7 @@ def transformed(
     return g
 
 
-def _applied(one: GraphPass, g: Parts) -> Parts:
+def _apply_pass(one: GraphPass, g: Parts) -> Parts:
     """Apply the pass. Whatever it raises is a fault of ours, with the graph as evidence."""
     try:
         return one.apply(g)
@@ -142,7 +142,7 @@ def difference_text(before: Parts, after: Parts) -> str:
     return "\n".join(difflib.unified_diff(old, new, "before", "after", lineterm="", n=1)) + "\n"
 
 
-def _emptied(folder: Path) -> Path:
+def _empty_folder(folder: Path) -> Path:
     with dumps():
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("[0-9][0-9]_*.diff"):

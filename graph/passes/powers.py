@@ -14,7 +14,7 @@ becomes
 
 from __future__ import annotations
 
-from .pattern import Rule, by_rules, of_floats
+from .pattern import Rule, has_float_result, rule_pass
 from .row import GraphPass
 
 __all__ = ["POWERS", "RULES"]
@@ -22,8 +22,8 @@ __all__ = ["POWERS", "RULES"]
 RULES = (
     Rule("power-two", "power(x, 2)", "square(x)"),
     Rule("power-one", "power(x, 1)", "x"),
-    Rule("power-minus-one", "power(x, -1)", "divide(1, x)", when=of_floats),
-    Rule("reciprocal-root", "divide(1, sqrt(x))", "rsqrt(x)", when=of_floats),
+    Rule("power-minus-one", "power(x, -1)", "divide(1, x)", when=has_float_result),
+    Rule("reciprocal-root", "divide(1, sqrt(x))", "rsqrt(x)", when=has_float_result),
 )
 
-POWERS = GraphPass("powers", "x ** 2 is x * x, 1 / sqrt(x) is rsqrt(x)", "rounds", by_rules(RULES), __doc__)
+POWERS = GraphPass("powers", "x ** 2 is x * x, 1 / sqrt(x) is rsqrt(x)", "rounds", rule_pass(RULES), __doc__)

@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..node import Node, Parts
-from .rewriter import Rewriter, rewritten
+from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
 __all__ = ["QUANTIZED"]
@@ -61,7 +61,7 @@ def _visit(r: Rewriter, node: Node) -> str | None:
     return visit(r, node) if visit is not None else None
 
 
-def _conv(r: Rewriter, node: Node) -> str | None:
+def _rewrite_conv(r: Rewriter, node: Node) -> str | None:
     x, w = (r.maker(name, "dequantize") for name in node.inputs[:2])
     if x is None or w is None or not _is_plain(r, x) or not _are_weights(r, w, 0):
         return None
@@ -71,13 +71,13 @@ def _conv(r: Rewriter, node: Node) -> str | None:
     sums = r.node("integer_conv", last, w.inputs[0], _zero(r, x), _zero(r, w), **how)
     step = _step(r, x, w)
     if len(node.inputs) > 2:
-        value = _with_bias(r, sums, step, node.inputs[2])
+        value = _add_bias(r, sums, step, node.inputs[2])
     else:
-        value = _scaled(r, sums, step)
+        value = _scale_sums(r, sums, step)
     return r.node("transpose", value, outputs=node.outputs, axes=(0, rank - 1, *range(1, rank - 1)))
 
 
-def _matmul(r: Rewriter, node: Node) -> str | None:
+def _rewrite_matmul(r: Rewriter, node: Node) -> str | None:
     x, w = (r.maker(name, "dequantize") for name in node.inputs)
     flipped = bool(node.attributes["transpose_b"])
     if x is None or w is None or node.attributes["transpose_a"] or len(x.types[0].shape) < 2 or not _is_plain(r, x):
@@ -91,22 +91,24 @@ def _matmul(r: Rewriter, node: Node) -> str | None:
         return None
     weights = r.node("transpose", w.inputs[0], axes=(*range(rank - 2), rank - 1, rank - 2)) if flipped else w.inputs[0]
     sums = r.node("integer_matmul", x.inputs[0], weights, _zero(r, x), _zero(r, w))
-    return _scaled(r, sums, _step(r, x, w), node.outputs)
+    return _scale_sums(r, sums, _step(r, x, w), node.outputs)
 
 
-def _mean(r: Rewriter, node: Node) -> str | None:
+def _rewrite_mean(r: Rewriter, node: Node) -> str | None:
     """The mean of bytes: their sum in whole numbers, what a step of it is worth divided by their number."""
     x = r.maker(node.inputs[0], "dequantize")
     if x is None or not _is_plain(r, x):
         return None
-    sums, count = _window_sums(r, node, x) if node.operator == "avg_pool" else _whole_sums(r, node, x)
+    sums, count = _window_sums(r, node, x) if node.operator == "avg_pool" else _integer_sums(r, node, x)
     if not sums or not 0 < count <= _MOST_SUMMED:
         return None
     step = np.asarray(r.known(x.inputs[1]).reshape(()) / np.float32(count), np.float32)
     if node.operator == "mean":
-        return _scaled(r, sums, step, node.outputs)
+        return _scale_sums(r, sums, step, node.outputs)
     rank = len(node.types[0].shape)
-    return r.node("transpose", _scaled(r, sums, step), outputs=node.outputs, axes=(0, rank - 1, *range(1, rank - 1)))
+    return r.node(
+        "transpose", _scale_sums(r, sums, step), outputs=node.outputs, axes=(0, rank - 1, *range(1, rank - 1))
+    )
 
 
 def _window_sums(r: Rewriter, node: Node, x: Node) -> tuple[str, int]:
@@ -123,7 +125,7 @@ def _window_sums(r: Rewriter, node: Node, x: Node) -> tuple[str, int]:
     return r.node("integer_conv", last, ones, _zero(r, x), groups=shape[1], **how), math.prod(kernel)
 
 
-def _whole_sums(r: Rewriter, node: Node, x: Node) -> tuple[str, int]:
+def _integer_sums(r: Rewriter, node: Node, x: Node) -> tuple[str, int]:
     """The sums along axes, and of how many elements each is. Nothing where that is not known."""
     shape, axes = x.types[0].shape, cast("tuple[int, ...]", node.attributes["axes"])
     extents = [shape[axis] for axis in axes]
@@ -180,11 +182,11 @@ def _step(r: Rewriter, x: Node, w: Node) -> NDArray[Any]:
     return np.asarray(_flat(r.known(x.inputs[1])) * _flat(r.known(w.inputs[1])), np.float32)
 
 
-def _scaled(r: Rewriter, sums: str, step: NDArray[Any], outputs: Sequence[str] = ()) -> str:
+def _scale_sums(r: Rewriter, sums: str, step: NDArray[Any], outputs: Sequence[str] = ()) -> str:
     return r.node("multiply", r.node("cast", sums, dtype="float32"), r.constant(step), outputs=outputs)
 
 
-def _with_bias(r: Rewriter, sums: str, step: NDArray[Any], bias: str, outputs: Sequence[str] = ()) -> str:
+def _add_bias(r: Rewriter, sums: str, step: NDArray[Any], bias: str, outputs: Sequence[str] = ()) -> str:
     """Sums times their step, plus a bias along the last dimension: as whole numbers where it was quantised by that step."""
     b = r.maker(bias, "dequantize")
     if (
@@ -194,8 +196,8 @@ def _with_bias(r: Rewriter, sums: str, step: NDArray[Any], bias: str, outputs: S
         and r.is_known(b.inputs[1])
         and np.allclose(_flat(r.known(b.inputs[1])), step, rtol=_SAME, atol=0)
     ):
-        return _scaled(r, r.node("add", sums, b.inputs[0]), step, outputs)
-    return r.node("add", _scaled(r, sums, step), bias, outputs=outputs)
+        return _scale_sums(r, r.node("add", sums, b.inputs[0]), step, outputs)
+    return r.node("add", _scale_sums(r, sums, step), bias, outputs=outputs)
 
 
 def _zero_of_bias(r: Rewriter, b: Node) -> bool:
@@ -209,7 +211,7 @@ def _add(r: Rewriter, node: Node) -> str | None:
         found = _sums(r, value)
         b = r.maker(bias, "dequantize")
         if found is not None and b is not None and len(b.types[0].shape) == 1 and r.type(value) == node.types[0]:
-            return _with_bias(r, *found, bias, node.outputs)
+            return _add_bias(r, *found, bias, node.outputs)
     return None
 
 
@@ -250,10 +252,10 @@ def _quantize(r: Rewriter, node: Node) -> str | None:
         or r.known(how[0]).reshape(()) <= 0
     ):
         return None
-    return _requantized(r, node)
+    return _requantize(r, node)
 
 
-def _requantized(r: Rewriter, node: Node) -> str | None:
+def _requantize(r: Rewriter, node: Node) -> str | None:
     """Sums that are quantised again, perhaps moved and cut off at 0 before that, by one factor."""
     value, between = node.inputs[0], list[Node]()
     while (found := _sums(r, value)) is None:
@@ -287,7 +289,7 @@ def _requantized(r: Rewriter, node: Node) -> str | None:
     return value
 
 
-def _of_bytes(r: Rewriter, node: Node) -> str | None:
+def _select_quantized(r: Rewriter, node: Node) -> str | None:
     """Apply an operator that selects elements to bytes, where a greater byte is a greater number."""
     below = r.maker(node.inputs[0], "dequantize")
     if below is None or len(node.inputs) != 1 or not _is_plain(r, below) or r.known(below.inputs[1]).reshape(()) <= 0:
@@ -297,24 +299,24 @@ def _of_bytes(r: Rewriter, node: Node) -> str | None:
 
 
 _VISITS: dict[str, Callable[[Rewriter, Node], str | None]] = {
-    "conv": _conv,
-    "matmul": _matmul,
-    "avg_pool": _mean,
-    "mean": _mean,
+    "conv": _rewrite_conv,
+    "matmul": _rewrite_matmul,
+    "avg_pool": _rewrite_mean,
+    "mean": _rewrite_mean,
     "add": _add,
     "quantize": _quantize,
-    **dict.fromkeys((*_MOVES, "max_pool"), _of_bytes),
+    **dict.fromkeys((*_MOVES, "max_pool"), _select_quantized),
 }
 
 
-def _quantized(g: Parts) -> Parts:
-    return rewritten(g, _visit)
+def quantize(g: Parts) -> Parts:
+    return rewrite(g, _visit)
 
 
 QUANTIZED = GraphPass(
     "quantized",
     "convolutions and products of dequantised bytes are done in whole numbers",
     "rounds",
-    _quantized,
+    quantize,
     __doc__,
 )

@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable
 from typing import cast
 
-from .pattern import Match, Rule, by_rules, of_floats
+from .pattern import Match, Rule, has_float_result, rule_pass
 from .row import GraphPass
 
 __all__ = ["RAISED", "RULES"]
@@ -35,7 +35,10 @@ _NEAR = 1e-5
 
 
 def _rule(
-    name: str, pattern: str, result: str | Callable[[Match], str | None], when: Callable[[Match], bool] = of_floats
+    name: str,
+    pattern: str,
+    result: str | Callable[[Match], str | None],
+    when: Callable[[Match], bool] = has_float_result,
 ) -> Rule:
     return Rule(name, pattern, result, when, whole=True, tolerance=_NEAR)
 
@@ -89,7 +92,7 @@ _ACTIVATIONS = [
 ]
 
 
-def _mean(match: Match) -> str | None:
+def _build_mean(match: Match) -> str | None:
     """Of a sum over axes of known extents, divided by (or times one over) how many elements there are."""
     axes = cast("tuple[int, ...]", match["A"])
     extents = [match.type("x").shape[axis] for axis in axes]
@@ -181,7 +184,7 @@ _NORMS = [
 _EXP = "exp(subtract(x, max(x, axes=A, keepdims=True)))"
 
 
-def _softmax(match: Match) -> str | None:
+def _build_softmax(match: Match) -> str | None:
     axes = cast("tuple[int, ...]", match["A"])
     return match.r.node("softmax", match["x"], axis=axes[0], outputs=match.nodes[0].outputs) if len(axes) == 1 else None
 
@@ -190,16 +193,16 @@ RULES = (
     *_GELU,
     *_GELU_TANH,
     *_ACTIVATIONS,
-    _rule("mean", "divide(sum(x, axes=A, keepdims=K), c)", _mean),
-    _rule("mean", "multiply(sum(x, axes=A, keepdims=K), c)", _mean),
+    _rule("mean", "divide(sum(x, axes=A, keepdims=K), c)", _build_mean),
+    _rule("mean", "multiply(sum(x, axes=A, keepdims=K), c)", _build_mean),
     *_NORMS,
-    _rule("softmax", f"divide({_EXP}, sum({_EXP}, axes=A, keepdims=True))", _softmax),
+    _rule("softmax", f"divide({_EXP}, sum({_EXP}, axes=A, keepdims=True))", _build_softmax),
 )
 
 RAISED = GraphPass(
     "raised",
     "activations, norms and softmax that were written out are one operator",
     "rounds",
-    by_rules(RULES),
+    rule_pass(RULES),
     __doc__,
 )

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from ..assembly import Assembly
 from ..node import Node, Param, Parts
-from ..rewrite import without_dead
+from ..rewrite import remove_dead
 from ..types import TensorType
 
-__all__ = ["Rewriter", "Visit", "rewritten"]
+__all__ = ["Rewriter", "Visit", "rewrite"]
 
 
 class Rewriter(Assembly):
@@ -95,7 +95,7 @@ class Rewriter(Assembly):
         """The type of a value."""
         return self.types[value]
 
-    def now(self, value: str) -> str:
+    def present_name(self, value: str) -> str:
         """Return the present name of a value of the old graph."""
         return self._renamed.get(value, value)
 
@@ -133,13 +133,13 @@ Visit = Callable[[Rewriter, Node], "str | Sequence[str] | None"]
 """What takes a node's place: its value, or its values, of the same types; None where the node stays."""
 
 
-def rewritten(g: Parts, visit: Visit) -> Parts:
+def rewrite(g: Parts, visit: Visit) -> Parts:
     """The graph in which each node is what `visit` says, and nothing is left that nobody needs. The same graph where nothing
     changes."""
     r = Rewriter(g)
     changed = False
     for node in g.nodes:
-        inputs = tuple(r.now(name) for name in node.inputs)
+        inputs = tuple(r.present_name(name) for name in node.inputs)
         present = node if inputs == node.inputs else replace(node, inputs=inputs)
         r.source = node.source
         given = visit(r, present)
@@ -152,7 +152,7 @@ def rewritten(g: Parts, visit: Visit) -> Parts:
     if not changed:
         return g
     for name, value in g.results.items():
-        r.output(name, r.now(value))
+        r.output(name, r.present_name(value))
     for past, present in g.state.items():
         r.state(past, present)
-    return without_dead(r.parts())
+    return remove_dead(r.parts())

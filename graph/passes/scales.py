@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from ..node import Node
 from ..types import array_dtype
-from .rewriter import Rewriter, rewritten
+from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
 __all__ = ["SCALES"]
@@ -56,8 +56,8 @@ def _fold(r: Rewriter, node: Node) -> str | None:
     if heavy is None or len(heavy.inputs) < 2 or not all(r.is_known(name) for name in heavy.inputs[1:]):
         return None
     if heavy.operator == "matmul":
-        return _into_matmul(r, node, heavy, affine)
-    return _into_conv(r, node, heavy, affine)
+        return _scale_matmul(r, node, heavy, affine)
+    return _scale_conv(r, node, heavy, affine)
 
 
 def _batch_norm(r: Rewriter, node: Node) -> _Affine | None:
@@ -82,7 +82,7 @@ def _arithmetic(r: Rewriter, node: Node) -> _Affine | None:
     if rank < 2:  # the product of two vectors, or of one and a matrix
         return None
     channel = rank - 1 if r.maker(x, "matmul") else 1
-    numbers = _by_channel(r.known(c), rank, channel)
+    numbers = _channel_parameter(r.known(c), rank, channel)
     if numbers is None:
         return None
     one, zero = np.ones(()), np.zeros(())
@@ -95,7 +95,7 @@ def _arithmetic(r: Rewriter, node: Node) -> _Affine | None:
         }[node.operator]
 
 
-def _by_channel(c: NDArray[Any], rank: int, channel: int) -> NDArray[Any] | None:
+def _channel_parameter(c: NDArray[Any], rank: int, channel: int) -> NDArray[Any] | None:
     """A parameter that broadcasts to a value of this rank as one number, or one for each channel; None where it is neither."""
     shape = (1,) * (rank - c.ndim) + c.shape
     if any(extent != 1 for at, extent in enumerate(shape) if at != channel):
@@ -103,7 +103,7 @@ def _by_channel(c: NDArray[Any], rank: int, channel: int) -> NDArray[Any] | None
     return c.astype(np.float64).reshape(-1 if shape[channel] != 1 else ())
 
 
-def _into_conv(r: Rewriter, node: Node, conv: Node, affine: _Affine) -> str | None:
+def _scale_conv(r: Rewriter, node: Node, conv: Node, affine: _Affine) -> str | None:
     x, weights = conv.inputs[0], r.known(conv.inputs[1])
     groups = cast("int", conv.attributes["groups"])
     channels = int(conv.types[0].shape[1])
@@ -116,7 +116,7 @@ def _into_conv(r: Rewriter, node: Node, conv: Node, affine: _Affine) -> str | No
             of_group = np.repeat(scale.reshape(groups, -1), weights.shape[0] // groups, axis=0)
             scaled = weights * of_group.reshape(*of_group.shape, *[1] * (weights.ndim - 2))
         shifted = bias * scale + affine.shift
-    kernel, summand = _rounded(scaled, weights.dtype), _rounded(shifted, weights.dtype)
+    kernel, summand = _round_finite(scaled, weights.dtype), _round_finite(shifted, weights.dtype)
     if kernel is None or summand is None:
         return None
     inputs = [x, r.constant(kernel)]
@@ -125,16 +125,16 @@ def _into_conv(r: Rewriter, node: Node, conv: Node, affine: _Affine) -> str | No
     return r.like(conv, *inputs, outputs=node.outputs, source=conv.source)
 
 
-def _into_matmul(r: Rewriter, node: Node, matmul: Node, affine: _Affine) -> str | None:
+def _scale_matmul(r: Rewriter, node: Node, matmul: Node, affine: _Affine) -> str | None:
     """The factors go into the matrix; a product has no summand of its own."""
     weights = r.known(matmul.inputs[1])
     if weights.ndim < 2 or (affine.scale == 1).all() or len(node.types[0].shape) < 2:
         return None
     with np.errstate(all="ignore"):
         scale = affine.scale.reshape(-1, 1) if matmul.attributes["transpose_b"] and affine.scale.ndim else affine.scale
-        scaled = _rounded(weights * scale, weights.dtype)
+        scaled = _round_finite(weights * scale, weights.dtype)
         channels = int(node.types[0].shape[-1])
-        shift = _rounded(np.broadcast_to(affine.shift, (channels,)), array_dtype(node.types[0].dtype))
+        shift = _round_finite(np.broadcast_to(affine.shift, (channels,)), array_dtype(node.types[0].dtype))
     if scaled is None or shift is None:
         return None
     if not shift.any():
@@ -143,7 +143,7 @@ def _into_matmul(r: Rewriter, node: Node, matmul: Node, affine: _Affine) -> str 
     return r.node("add", product, r.constant(shift), outputs=node.outputs)
 
 
-def _rounded(array: NDArray[Any], dtype: Any) -> NDArray[Any] | None:
+def _round_finite(array: NDArray[Any], dtype: Any) -> NDArray[Any] | None:
     """The array in a dtype; None where that makes it infinite, or it is."""
     with np.errstate(all="ignore"):
         made = array.astype(dtype)
@@ -154,6 +154,6 @@ SCALES = GraphPass(
     "scales",
     "batch norms, and factors and summands for each channel, are folded into weights",
     "rounds",
-    lambda g: rewritten(g, _fold),
+    lambda g: rewrite(g, _fold),
     __doc__,
 )

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from ..node import Node, Parts
-from .rewriter import Rewriter, rewritten
+from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
 __all__ = ["SIBLINGS"]
@@ -38,10 +38,10 @@ __all__ = ["SIBLINGS"]
 _MOST_COLUMNS = 64
 
 
-def _siblings(g: Parts) -> Parts:
+def _merge_siblings(g: Parts) -> Parts:
     families: dict[Any, list[Node]] = {}
     for node in g.nodes:
-        key = _family(g, node)
+        key = _sibling_key(g, node)
         if key is not None:
             families.setdefault(key, []).append(node)
     family_of = {node.outputs[0]: family for family in families.values() if len(family) > 1 for node in family}
@@ -50,13 +50,13 @@ def _siblings(g: Parts) -> Parts:
     def visit(r: Rewriter, node: Node) -> str | None:
         family = family_of.get(node.outputs[0])
         if family is not None and node.outputs[0] not in joined:
-            joined.update(_joined(r, node, family))
+            joined.update(_join_siblings(r, node, family))
         return joined.get(node.outputs[0])
 
-    return rewritten(g, visit)
+    return rewrite(g, visit)
 
 
-def _family(g: Parts, node: Node) -> Any:
+def _sibling_key(g: Parts, node: Node) -> Any:
     """Return the common property of siblings; None for a node that is none."""
     if node.operator not in ("matmul", "conv") or not all(name in g.constants for name in node.inputs[1:]):
         return None
@@ -74,7 +74,7 @@ def _family(g: Parts, node: Node) -> Any:
     return "matmul", node.inputs[0], attributes, shape[1 if flipped else 0], weights[0].type.dtype
 
 
-def _joined(r: Rewriter, first: Node, family: Sequence[Node]) -> dict[str, str]:
+def _join_siblings(r: Rewriter, first: Node, family: Sequence[Node]) -> dict[str, str]:
     """One node for all of a family, and the part of its result that each of them is."""
     x, conv = first.inputs[0], first.operator == "conv"
     along = 0 if conv or first.attributes["transpose_b"] else 1
@@ -95,5 +95,5 @@ def _joined(r: Rewriter, first: Node, family: Sequence[Node]) -> dict[str, str]:
 
 
 SIBLINGS = GraphPass(
-    "siblings", "small products and convolutions of one value are done as one", "exact", _siblings, __doc__
+    "siblings", "small products and convolutions of one value are done as one", "exact", _merge_siblings, __doc__
 )

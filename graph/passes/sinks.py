@@ -27,8 +27,8 @@ import numpy as np
 
 from ..node import Node, Parts
 from ..operators import row_of
-from .moves import axes_of
-from .rewriter import Rewriter, rewritten
+from .moves import transpose_axes
+from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
 __all__ = ["SINKS"]
@@ -37,7 +37,7 @@ _BY_CHANNEL = frozenset(("batch_norm",))
 """Elementwise, but for one dimension that means something."""
 
 
-def _elementwise(r: Rewriter, node: Node) -> str | None:
+def _rewrite_elementwise(r: Rewriter, node: Node) -> str | None:
     if node.operator in _BY_CHANNEL or len(node.outputs) != 1:
         return None
     rank = len(node.types[0].shape)
@@ -45,8 +45,8 @@ def _elementwise(r: Rewriter, node: Node) -> str | None:
     if not moved or any(r.type(name).shape != node.types[0].shape for name in moved):
         return None
     transposes = [below for name in moved if (below := r.sole(name, "transpose")) is not None]
-    if len(transposes) == len(moved) and len({axes_of(below) for below in transposes}) == 1:
-        axes = axes_of(transposes[0])
+    if len(transposes) == len(moved) and len({transpose_axes(below) for below in transposes}) == 1:
+        axes = transpose_axes(transposes[0])
         back = tuple(int(axis) for axis in np.argsort(axes))
         inputs = [_known_moved(r, name, rank, back) if name not in moved else _source(r, name) for name in node.inputs]
         value = r.like(node, *inputs)
@@ -77,7 +77,7 @@ def _known_moved(r: Rewriter, name: str, rank: int, back: Sequence[int]) -> str:
     return r.constant(data.reshape((1,) * (rank - data.ndim) + data.shape).transpose(tuple(back)))
 
 
-def _softmax(r: Rewriter, node: Node) -> str | None:
+def _rewrite_softmax(r: Rewriter, node: Node) -> str | None:
     """Behind softmax over a last dimension that a reshape keeps."""
     below = r.sole(node.inputs[0], "reshape")
     shape = node.types[0].shape
@@ -90,12 +90,12 @@ def _softmax(r: Rewriter, node: Node) -> str | None:
     return r.node("reshape", value, outputs=node.outputs, shape=shape)
 
 
-def _extreme(r: Rewriter, node: Node) -> str | None:
+def _rewrite_extreme(r: Rewriter, node: Node) -> str | None:
     """Behind the greatest, the least, all and any, in whatever order they are looked for."""
     below = r.sole(node.inputs[0], "transpose")
     if below is None:
         return None
-    order = axes_of(below)
+    order = transpose_axes(below)
     axes = tuple(sorted(order[axis] for axis in cast("tuple[int, ...]", node.attributes["axes"])))
     keepdims = bool(node.attributes["keepdims"])
     value = r.node(node.operator, below.inputs[0], axes=axes, keepdims=keepdims)
@@ -105,9 +105,9 @@ def _extreme(r: Rewriter, node: Node) -> str | None:
     return r.node("transpose", value, outputs=node.outputs, axes=tuple(sorted(left).index(axis) for axis in left))
 
 
-def _concat(r: Rewriter, node: Node) -> str | None:
+def _rewrite_concat(r: Rewriter, node: Node) -> str | None:
     parts = [r.sole(name, "transpose") for name in dict.fromkeys(node.inputs)]
-    orders = {axes_of(part) for part in parts if part is not None}
+    orders = {transpose_axes(part) for part in parts if part is not None}
     if None in parts or len(orders) != 1:
         return None
     order = orders.pop()
@@ -120,7 +120,7 @@ def _pad(r: Rewriter, node: Node) -> str | None:
     below = r.sole(node.inputs[0], "transpose")
     if below is None:
         return None
-    order = axes_of(below)
+    order = transpose_axes(below)
     back = [order.index(axis) for axis in range(len(order))]
     before, after = (
         tuple(cast("tuple[int, ...]", node.attributes[name])[axis] for axis in back) for name in ("before", "after")
@@ -129,11 +129,11 @@ def _pad(r: Rewriter, node: Node) -> str | None:
     return r.node("transpose", padded, outputs=node.outputs, axes=order)
 
 
-def _max_pool(r: Rewriter, node: Node) -> str | None:
+def _rewrite_max_pool(r: Rewriter, node: Node) -> str | None:
     """Of channels that lie last, which the pool then takes for a dimension of its windows, of extent 1."""
     below = r.sole(node.inputs[0], "transpose")
     rank = len(node.types[0].shape) - 2
-    if below is None or axes_of(below) != (0, rank + 1, *range(1, rank + 1)) or not 1 <= rank <= 2:
+    if below is None or transpose_axes(below) != (0, rank + 1, *range(1, rank + 1)) or not 1 <= rank <= 2:
         return None
     source, kernel = r.type(below.inputs[0]).shape, cast("tuple[int, ...]", node.attributes["kernel"])
     stride, dilation = (
@@ -151,16 +151,16 @@ def _max_pool(r: Rewriter, node: Node) -> str | None:
     )
     shape = r.type(value).shape
     together = r.node("reshape", value, shape=(shape[0], *shape[2:]))
-    return r.node("transpose", together, outputs=node.outputs, axes=axes_of(below))
+    return r.node("transpose", together, outputs=node.outputs, axes=transpose_axes(below))
 
 
-def _matmul(r: Rewriter, node: Node) -> str | None:
+def _rewrite_matmul(r: Rewriter, node: Node) -> str | None:
     """A product takes the last two dimensions of its operands in either order."""
     flips: dict[str, Any] = {}
     inputs: list[str] = []
     for name, flag in zip(node.inputs, ("transpose_a", "transpose_b"), strict=True):
         below = r.sole(name, "transpose")
-        order = axes_of(below) if below is not None else ()
+        order = transpose_axes(below) if below is not None else ()
         if (
             below is None
             or len(order) < 2
@@ -176,30 +176,34 @@ def _matmul(r: Rewriter, node: Node) -> str | None:
 
 
 _VISITS: dict[str, Callable[[Rewriter, Node], str | None]] = {
-    "softmax": _softmax,
-    "log_softmax": _softmax,
-    "max": _extreme,
-    "min": _extreme,
-    "all": _extreme,
-    "any": _extreme,
-    "concat": _concat,
+    "softmax": _rewrite_softmax,
+    "log_softmax": _rewrite_softmax,
+    "max": _rewrite_extreme,
+    "min": _rewrite_extreme,
+    "all": _rewrite_extreme,
+    "any": _rewrite_extreme,
+    "concat": _rewrite_concat,
     "pad": _pad,
     "pad_with": _pad,
-    "matmul": _matmul,
-    "max_pool": _max_pool,
+    "matmul": _rewrite_matmul,
+    "max_pool": _rewrite_max_pool,
 }
 
 
-def _sink(r: Rewriter, node: Node) -> str | None:
+def _sink_node(r: Rewriter, node: Node) -> str | None:
     if node.operator in _VISITS:
         return _VISITS[node.operator](r, node)
-    return _elementwise(r, node) if not node.bodies and row_of(node.operator).fusion == "elementwise" else None
+    return _rewrite_elementwise(r, node) if not node.bodies and row_of(node.operator).fusion == "elementwise" else None
 
 
-def _sinks(g: Parts) -> Parts:
-    return rewritten(g, _sink)
+def _sink_transposes(g: Parts) -> Parts:
+    return rewrite(g, _sink_node)
 
 
 SINKS = GraphPass(
-    "sinks", "transposes and reshapes move behind what follows them, where they cancel", "exact", _sinks, __doc__
+    "sinks",
+    "transposes and reshapes move behind what follows them, where they cancel",
+    "exact",
+    _sink_transposes,
+    __doc__,
 )

@@ -27,7 +27,7 @@ from itertools import accumulate
 from typing import cast
 
 from ..node import Node, Parts
-from .rewriter import Rewriter, rewritten
+from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
 __all__ = ["SPLITS"]
@@ -53,8 +53,8 @@ def _split(r: Rewriter, node: Node) -> Sequence[str] | None:
     ]
 
 
-def _splits(g: Parts) -> Parts:
-    return rewritten(g, _split)
+def _split_nodes(g: Parts) -> Parts:
+    return rewrite(g, _split)
 
 
-SPLITS = GraphPass("splits", "parts are read where they lie, not copied", "exact", _splits, __doc__)
+SPLITS = GraphPass("splits", "parts are read where they lie, not copied", "exact", _split_nodes, __doc__)

@@ -24,13 +24,13 @@ from typing import cast
 import numpy as np
 
 from ..node import Node
-from .rewriter import Rewriter, rewritten
+from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
 __all__ = ["TAPS"]
 
 
-def _reached(extent: int, before: int, after: int, taps: int, stride: int, dilation: int) -> tuple[int, int]:
+def _reachable_taps(extent: int, before: int, after: int, taps: int, stride: int, dilation: int) -> tuple[int, int]:
     """The first tap that reads an element along an axis of the image, and one more than the last; all of them where none does."""
     outputs = (before + extent + after - (taps - 1) * dilation - 1) // stride + 1
     found: list[int] = []
@@ -55,7 +55,7 @@ def _cut(r: Rewriter, node: Node) -> str | None:
     for at, (size, taps) in enumerate(zip(sizes, weights.shape[2:], strict=True)):
         begin, end = 0, taps
         if isinstance(size, int):
-            begin, end = _reached(size, padding[at], padding[rank + at], taps, stride[at], dilation[at])
+            begin, end = _reachable_taps(size, padding[at], padding[rank + at], taps, stride[at], dilation[at])
         before, after = padding[at] - begin * dilation[at], padding[rank + at] - (taps - end) * dilation[at]
         if before < 0 or after < 0:  # the image would have to be cut
             begin, end, before, after = 0, taps, padding[at], padding[rank + at]
@@ -77,6 +77,6 @@ def _cut(r: Rewriter, node: Node) -> str | None:
 
 
 TAPS = GraphPass(
-    "taps", "convolutions lose taps that reach nothing but padding", "rounds", lambda g: rewritten(g, _cut), __doc__
+    "taps", "convolutions lose taps that reach nothing but padding", "rounds", lambda g: rewrite(g, _cut), __doc__
 )
 """Weights that are multiplied with zeros everywhere are not multiplied."""

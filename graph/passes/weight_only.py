@@ -30,14 +30,14 @@ from numpy.typing import NDArray
 from ... import topi
 from ...topi.nn.weight_only import GROUP
 from ..node import Node, Parts
-from .moves import axes_of
-from .rewriter import Rewriter, rewritten
+from .moves import transpose_axes
+from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
 __all__ = ["WEIGHTS_INT4", "WEIGHTS_INT8"]
 
 
-def _packed(r: Rewriter, node: Node, bits: int) -> str | None:
+def _pack_weights(r: Rewriter, node: Node, bits: int) -> str | None:
     if node.operator != "matmul" or node.attributes["transpose_a"]:
         return None
     x, weights = r.type(node.inputs[0]), _matrix(r, node.inputs[1])
@@ -71,11 +71,11 @@ def _matrix(r: Rewriter, value: str) -> NDArray[Any] | None:
     source = value if turned is None else turned.inputs[0]
     if not r.is_known(source):
         return None
-    return r.known(source) if turned is None else r.known(source).transpose(axes_of(turned))
+    return r.known(source) if turned is None else r.known(source).transpose(transpose_axes(turned))
 
 
 def _weights(g: Parts, bits: int) -> Parts:
-    return rewritten(g, lambda r, node: _packed(r, node, bits))
+    return rewrite(g, lambda r, node: _pack_weights(r, node, bits))
 
 
 _IN_8 = """uint8[1, 1, 8, 16, 4] = sha256:c535669c99d2e6db4d289ec36941c473

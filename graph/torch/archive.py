@@ -50,14 +50,14 @@ class Archive:
             names = self._zip.namelist()
         except _DAMAGE as problem:
             shown = "these bytes are" if isinstance(source, bytes) else f"{os.fspath(source)!r} is"
-            raise _damaged(f"{shown} no archive .pt2", str(problem)) from None
+            raise _damaged_archive(f"{shown} no archive .pt2", str(problem)) from None
         self._params: dict[tuple[str, TensorMeta], Param] = {}
         if len(set(names)) != len(names):
-            raise _damaged("the archive has two entries of one name", "which of them is meant cannot be told")
+            raise _damaged_archive("the archive has two entries of one name", "which of them is meant cannot be told")
         models = [name for name in names if "/models/" in name and name.endswith(".json")]
         if len(models) != 1:
             old = any(name.endswith("serialized_exported_program.json") for name in names)
-            raise _damaged(
+            raise _damaged_archive(
                 "the archive holds no single exported program"
                 if not old
                 else "the archive was written by torch before 2.8",
@@ -65,73 +65,75 @@ class Archive:
             )
         self._root, _, name = models[0].partition("/models/")
         order = f"{self._root}/byteorder"
-        if order in names and self._bytes(order, 16).strip() != b"little":
-            raise _damaged("the archive's weights are not little endian", "only those can be read")
-        self.program: Any = self._json(models[0])
+        if order in names and self._read_bytes(order, 16).strip() != b"little":
+            raise _damaged_archive("the archive's weights are not little endian", "only those can be read")
+        self.program: Any = self._read_json(models[0])
         stem = name.removesuffix(".json")
-        self._payloads = {**self._payload("weights", stem), **self._payload("constants", stem)}
+        self._payloads = {**self._read_payload("weights", stem), **self._read_payload("constants", stem)}
 
     def param(self, name: str) -> Param:
         """The parameter, buffer or constant of this name. Equal ones are one. Raises BadExternalData (TW0913)."""
         payload = self._payloads.get(name)
         if payload is None:
-            raise _missing(name, "the archive says nothing of it")
+            raise _missing_data(name, "the archive says nothing of it")
         folder, entry = payload
         if entry.get("use_pickle") is not False:
-            raise _missing(name, "it is pickled, and pickles are never read")
+            raise _missing_data(name, "it is pickled, and pickles are never read")
         path, meta = entry.get("path_name"), tensor_meta(entry.get("tensor_meta"))
         if not isinstance(path, str) or not (meta.dtype or meta.parts):
-            raise _missing(name, "its place or its dtype is not one that can be read")
+            raise _missing_data(name, "its place or its dtype is not one that can be read")
         key = f"{self._root}/data/{folder}/{path}", meta
         if key not in self._params:
-            self._params[key] = Param.of(self._strided(name, key[0], meta))
+            self._params[key] = Param.of(self._read_strided(name, key[0], meta))
         return self._params[key]
 
-    def _strided(self, name: str, path: str, meta: TensorMeta) -> NDArray[Any]:
+    def _read_strided(self, name: str, path: str, meta: TensorMeta) -> NDArray[Any]:
         """The elements that a tensor has in its storage, which may hold others between them."""
         shape, strides = tuple(extent for extent in meta.shape if isinstance(extent, int)), meta.strides
         if len(shape) != len(meta.shape) or len(shape) != len(strides) or min(*shape, *strides, meta.offset, 0) < 0:
-            raise _missing(name, "its shape and strides are no numbers")
+            raise _missing_data(name, "its shape and strides are no numbers")
         dtype = (
             array_dtype(meta.dtype)
             if meta.dtype
             else np.dtype(np.complex64 if meta.parts == "float32" else np.complex128)
         )
-        content = self._bytes(path, None, name)
+        content = self._read_bytes(path, None, name)
         count, wanted = len(content) // dtype.itemsize, 1
         for extent in shape:
             wanted *= extent
         if wanted == 0:
-            return _as_pairs(np.zeros(shape, dtype))
+            return _split_complex(np.zeros(shape, dtype))
         last = meta.offset + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
         if wanted > count or last >= count:
-            raise _missing(name, f"{wanted} elements of {meta.dtype} are not in its {len(content)} bytes")
+            raise _missing_data(name, f"{wanted} elements of {meta.dtype} are not in its {len(content)} bytes")
         whole = np.frombuffer(content[: count * dtype.itemsize], dtype)[meta.offset :]
-        return _as_pairs(
+        return _split_complex(
             np.lib.stride_tricks.as_strided(
                 whole, shape, tuple(stride * dtype.itemsize for stride in strides), writeable=False
             )
         )
 
-    def _payload(self, folder: str, stem: str) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    def _read_payload(self, folder: str, stem: str) -> dict[str, tuple[str, Mapping[str, Any]]]:
         name = f"{self._root}/data/{folder}/{stem}_{folder}_config.json"
         if name not in self._zip.NameToInfo:
             return {}
-        whole = self._json(name)
+        whole = self._read_json(name)
         config: Any = cast("dict[str, Any]", whole).get("config") if isinstance(whole, dict) else None
         if not isinstance(config, dict) or not all(
             isinstance(entry, dict) for entry in cast("dict[str, Any]", config).values()
         ):
-            raise _damaged(f"the archive's entry {name!r} is not what it should be", "it has no table of tensors")
+            raise _damaged_archive(
+                f"the archive's entry {name!r} is not what it should be", "it has no table of tensors"
+            )
         return {key: (folder, entry) for key, entry in cast("dict[str, Mapping[str, Any]]", config).items()}
 
-    def _json(self, name: str) -> Any:
+    def _read_json(self, name: str) -> Any:
         try:
-            return plain_json(self._bytes(name, _MOST_JSON), _MOST_JSON, 200)
+            return plain_json(self._read_bytes(name, _MOST_JSON), _MOST_JSON, 200)
         except ValueError as problem:
-            raise _damaged(f"the archive's entry {name[:100]!r} is no JSON", str(problem)) from None
+            raise _damaged_archive(f"the archive's entry {name[:100]!r} is no JSON", str(problem)) from None
 
-    def _bytes(self, name: str, most: int | None, tensor: str = "") -> bytes:
+    def _read_bytes(self, name: str, most: int | None, tensor: str = "") -> bytes:
         """An entry, which lies in the archive as it is. tensor: whose elements it holds."""
         entry = self._zip.NameToInfo.get(name)
         if entry is None or entry.is_dir():
@@ -145,10 +147,10 @@ class Archive:
                 return self._zip.read(entry)
             except _DAMAGE as problem:
                 reason = str(problem)
-        raise _missing(tensor, reason) if tensor else _damaged("the archive is not whole", reason)
+        raise _missing_data(tensor, reason) if tensor else _damaged_archive("the archive is not whole", reason)
 
 
-def _as_pairs(array: NDArray[Any]) -> NDArray[Any]:
+def _split_complex(array: NDArray[Any]) -> NDArray[Any]:
     """An array as values have it: complex numbers are pairs, the last dimension."""
     if array.dtype.kind != "c":
         return array
@@ -156,7 +158,7 @@ def _as_pairs(array: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(array)[..., None].view(kind)
 
 
-def _damaged(what: str, reason: str) -> NotAModel:
+def _damaged_archive(what: str, reason: str) -> NotAModel:
     return NotAModel(
         what[:300],
         reason=reason[:500],
@@ -165,7 +167,7 @@ def _damaged(what: str, reason: str) -> NotAModel:
     )
 
 
-def _missing(name: str, reason: str) -> BadExternalData:
+def _missing_data(name: str, reason: str) -> BadExternalData:
     return BadExternalData(
         f"the values of {name!r} are not there"[:200],
         reason=reason[:300],

@@ -64,7 +64,7 @@ for _name, _ours in _SAME.items():
     aten(f"{_name}.default")(_same(_ours, _name in _WHOLE))
 
 
-def _of(ours: str, value: str = "self") -> Row:
+def _unary_row(ours: str, value: str = "self") -> Row:
     def row(c: Call) -> str:
         return c.emit(ours, c.tensor(value))
 
@@ -72,49 +72,49 @@ def _of(ours: str, value: str = "self") -> Row:
 
 
 for _name in ("isnan", "isinf", "isfinite"):
-    aten(f"{_name}.default")(_of(_name))
+    aten(f"{_name}.default")(_unary_row(_name))
 
 
 @aten("logical_not.default")
-def _logical_not(c: Call) -> str:
+def _convert_logical_not(c: Call) -> str:
     return c.emit("logical_not", c.cast(c.tensor(), "bool"))
 
 
 @aten("log2.default", "log10.default")
-def _log_of(c: Call) -> str:
+def _convert_log_base(c: Call) -> str:
     base = 2.0 if c.target.startswith("log2") else 10.0
-    return c.emit("multiply", c.emit("log", c.cast(c.tensor(), c.dtype)), c.filled(1 / math.log(base), c.dtype))
+    return c.emit("multiply", c.emit("log", c.cast(c.tensor(), c.dtype)), c.scalar(1 / math.log(base), c.dtype))
 
 
 @aten("exp2.default")
-def _exp2(c: Call) -> str:
-    return c.emit("exp", c.emit("multiply", c.cast(c.tensor(), c.dtype), c.filled(math.log(2), c.dtype)))
+def _convert_exp2(c: Call) -> str:
+    return c.emit("exp", c.emit("multiply", c.cast(c.tensor(), c.dtype), c.scalar(math.log(2), c.dtype)))
 
 
 @aten("reciprocal.default")
-def _reciprocal(c: Call) -> str:
-    return c.emit("divide", c.filled(1, c.dtype), c.cast(c.tensor(), c.dtype))
+def _convert_reciprocal(c: Call) -> str:
+    return c.emit("divide", c.scalar(1, c.dtype), c.cast(c.tensor(), c.dtype))
 
 
 @aten("gelu.default")
-def _gelu(c: Call) -> str:
+def _convert_gelu(c: Call) -> str:
     return c.emit("gelu", c.tensor(), approximate=c.known("approximate", "none"))
 
 
 @aten("leaky_relu.default")
-def _leaky_relu(c: Call) -> str:
+def _convert_leaky_relu(c: Call) -> str:
     return c.emit("leaky_relu", c.tensor(), alpha=float(c.known("negative_slope", 0.01)))
 
 
 @aten("rrelu.default")
-def _rrelu(c: Call) -> str:
+def _convert_rrelu(c: Call) -> str:
     if c.known("training", False):
         raise Refused("its slopes are random numbers")
     return c.emit("leaky_relu", c.tensor(), alpha=(float(c.known("lower", 0.125)) + float(c.known("upper", 1 / 3))) / 2)
 
 
 @aten("elu.default")
-def _elu(c: Call) -> str:
+def _convert_elu(c: Call) -> str:
     alpha, scale, inner = (float(c.known(name, 1.0)) for name in ("alpha", "scale", "input_scale"))
     if inner != 1:
         raise Refused("its input is scaled")
@@ -124,17 +124,17 @@ def _elu(c: Call) -> str:
 
 
 @aten("selu.default")
-def _selu(c: Call) -> str:
+def _convert_selu(c: Call) -> str:
     return c.emit("selu", c.tensor(), alpha=1.6732632423543772, gamma=1.0507009873554805)
 
 
 @aten("celu.default")
-def _celu(c: Call) -> str:
+def _convert_celu(c: Call) -> str:
     return c.emit("celu", c.tensor(), alpha=float(c.known("alpha", 1.0)))
 
 
 @aten("hardsigmoid.default")
-def _hardsigmoid(c: Call) -> str:
+def _convert_hardsigmoid(c: Call) -> str:
     return c.emit("hard_sigmoid", c.tensor(), alpha=1 / 6, beta=0.5)
 
 
@@ -144,7 +144,7 @@ def _sign(c: Call) -> str:
     value = c.emit("sign", c.tensor())
     if "float" not in c.dtype:
         return value
-    return c.emit("where", c.emit("isnan", value), c.filled(0, c.dtype), value)
+    return c.emit("where", c.emit("isnan", value), c.scalar(0, c.dtype), value)
 
 
 @aten("hardshrink.default", "softshrink.default")
@@ -156,7 +156,7 @@ def _shrink(c: Call) -> str:
 
 
 @aten("tanhshrink.default")
-def _tanhshrink(c: Call) -> str:
+def _convert_tanhshrink(c: Call) -> str:
     return c.emit("subtract", c.tensor(), c.emit("tanh", c.tensor()))
 
 
@@ -166,28 +166,28 @@ def _log_sigmoid(c: Call) -> str:
 
 
 @aten("threshold.default")
-def _threshold(c: Call) -> str:
+def _convert_threshold(c: Call) -> str:
     below = c.emit("less_equal", c.tensor(), c.operand("threshold", c.dtype))
     return c.emit("where", below, c.operand("value", c.dtype), c.tensor())
 
 
 @aten("softplus.default")
-def _softplus(c: Call) -> str:
+def _convert_softplus(c: Call) -> str:
     """Above its threshold softplus is x, of which it differs by less than exp(-threshold)."""
     beta, threshold = float(c.known("beta", 1.0)), float(c.known("threshold", 20.0))
     if beta == 1:
         value = c.emit("softplus", c.tensor())
     else:
-        inner = c.emit("softplus", c.emit("multiply", c.tensor(), c.filled(beta, c.dtype)))
-        value = c.emit("divide", inner, c.filled(beta, c.dtype))
+        inner = c.emit("softplus", c.emit("multiply", c.tensor(), c.scalar(beta, c.dtype)))
+        value = c.emit("divide", inner, c.scalar(beta, c.dtype))
     if threshold >= 15:
         return value
-    above = c.emit("greater", c.emit("multiply", c.tensor(), c.filled(beta, c.dtype)), c.filled(threshold, c.dtype))
+    above = c.emit("greater", c.emit("multiply", c.tensor(), c.scalar(beta, c.dtype)), c.scalar(threshold, c.dtype))
     return c.emit("where", above, c.tensor(), value)
 
 
 @aten("prelu.default")
-def _prelu(c: Call) -> str:
+def _convert_prelu(c: Call) -> str:
     slope = c.tensor("weight")
     if c.rank(slope) == 1 and c.rank(c.tensor()) > 1:
         slope = c.reshape(slope, (c.type(slope).shape[0], *[1] * (c.rank(c.tensor()) - 2)))
@@ -195,7 +195,7 @@ def _prelu(c: Call) -> str:
 
 
 @aten("glu.default")
-def _glu(c: Call) -> str:
+def _convert_glu(c: Call) -> str:
     axis = c.axis("dim", -1)
     half = c.extent(c.tensor(), axis) // 2
     first, second = c.emit_all("split", c.tensor(), sizes=(half, half), axis=axis)
@@ -225,7 +225,7 @@ _ALIKE = {
 
 def _binary(ours: str) -> Row:
     def row(c: Call) -> str:
-        kind = c.promoted("self", "other")
+        kind = c.promote_dtypes("self", "other")
         if kind == "bool":
             logical = {"multiply": "logical_and", "maximum": "logical_or", "minimum": "logical_and"}
             name = logical.get(ours, ours.replace("bitwise", "logical"))
@@ -248,9 +248,9 @@ aten("min.other")(_binary("minimum"))
 
 
 @aten("lcm.default")
-def _lcm(c: Call) -> str:
+def _convert_lcm(c: Call) -> str:
     x, y = c.operand("self", c.dtype), c.operand("other", c.dtype)
-    divisor = c.emit("maximum", c.emit("gcd", x, y), c.filled(1, c.dtype))  # of two zeros 0
+    divisor = c.emit("maximum", c.emit("gcd", x, y), c.scalar(1, c.dtype))  # of two zeros 0
     return c.emit("abs", c.emit("multiply", c.emit("floor_divide", x, divisor), y))
 
 
@@ -265,16 +265,16 @@ def _lcm(c: Call) -> str:
     "special_xlog1py.other_scalar",
     "special_xlog1py.self_scalar",
 )
-def _of_two_floats(c: Call) -> str:
+def _convert_binary_float(c: Call) -> str:
     """Of two floats: the long side, log(exp(x) + exp(y)), x with the sign of y, x * log(y)."""
     kind = c.target.partition(".")[0]
     x, y = c.operand("self", c.dtype), c.operand("other", c.dtype)
-    zero = c.filled(0, c.dtype)
+    zero = c.scalar(0, c.dtype)
     if kind == "hypot":
         return c.emit("sqrt", c.emit("add", c.emit("square", x), c.emit("square", y)))
     if kind == "copysign":
         size = c.emit("abs", x)
-        below = c.emit("less", c.emit("atan2", y, c.filled(-1, c.dtype)), zero)  # of -0 too
+        below = c.emit("less", c.emit("atan2", y, c.scalar(-1, c.dtype)), zero)  # of -0 too
         return c.emit("where", below, c.emit("negative", size), size)
     if kind == "logaddexp":
         return c.emit("log_add_exp", x, y)
@@ -283,13 +283,13 @@ def _of_two_floats(c: Call) -> str:
 
 def _product_with_log(c: Call, x: str, y: str, more: float) -> str:
     """x * log(more + y); 0 where x is 0 and the logarithm is no finite number, and the derivative by x is 0 there too."""
-    zero = c.filled(0, c.dtype)
+    zero = c.scalar(0, c.dtype)
     has_log = c.emit(
-        "logical_and", c.emit("greater", y, c.filled(-more, c.dtype)), c.emit("logical_not", c.emit("isinf", y))
+        "logical_and", c.emit("greater", y, c.scalar(-more, c.dtype)), c.emit("logical_not", c.emit("isinf", y))
     )
     without = c.emit("logical_not", c.emit("logical_or", has_log, c.emit("isnan", y)))
     nothing = c.emit("logical_and", c.emit("equal", x, zero), without)
-    safe = c.emit("where", nothing, c.filled(1 - more, c.dtype), y)
+    safe = c.emit("where", nothing, c.scalar(1 - more, c.dtype), y)
     return c.emit("multiply", x, c.emit("log1p" if more else "log", safe))
 
 
@@ -305,30 +305,30 @@ def _product_with_log(c: Call, x: str, y: str, more: float) -> str:
     "absolute.default",
     "signbit.default",
 )
-def _of_one(c: Call) -> str:
+def _convert_unary(c: Call) -> str:
     kind, x = c.target.partition(".")[0], c.tensor()
     if kind in ("positive", "absolute"):
         return x if kind == "positive" else c.emit("abs", x)
     if kind == "signbit":
         return (
-            c.emit("less", x, c.filled(0, c.type(x).dtype))
+            c.emit("less", x, c.scalar(0, c.type(x).dtype))
             if "float" not in c.type(x).dtype
-            else c.emit("less", c.emit("atan2", x, c.filled(-1, c.type(x).dtype)), c.filled(0, c.type(x).dtype))
+            else c.emit("less", c.emit("atan2", x, c.scalar(-1, c.type(x).dtype)), c.scalar(0, c.type(x).dtype))
         )
     x = c.cast(x, c.dtype)
     if kind == "frac":
         return c.emit("subtract", x, c.emit("trunc", x))
     if kind in ("deg2rad", "rad2deg"):
-        return c.emit("multiply", x, c.filled(math.pi / 180 if kind == "deg2rad" else 180 / math.pi, c.dtype))
-    one = c.filled(1, c.dtype)
+        return c.emit("multiply", x, c.scalar(math.pi / 180 if kind == "deg2rad" else 180 / math.pi, c.dtype))
+    one = c.scalar(1, c.dtype)
     if kind == "erfc":
         return c.emit("subtract", one, c.emit("erf", x))
     if kind == "special_entr":
-        below = c.emit("less", x, c.filled(0, c.dtype))
-        return c.emit("where", below, c.filled(-math.inf, c.dtype), c.emit("negative", _product_with_log(c, x, x, 0)))
+        below = c.emit("less", x, c.scalar(0, c.dtype))
+        return c.emit("where", below, c.scalar(-math.inf, c.dtype), c.emit("negative", _product_with_log(c, x, x, 0)))
     if kind == "sinc":
-        at_zero = c.emit("equal", x, c.filled(0, c.dtype))
-        angle = c.emit("multiply", c.emit("where", at_zero, one, x), c.filled(math.pi, c.dtype))
+        at_zero = c.emit("equal", x, c.scalar(0, c.dtype))
+        angle = c.emit("multiply", c.emit("where", at_zero, one, x), c.scalar(math.pi, c.dtype))
         return c.emit("where", at_zero, one, c.emit("divide", c.emit("sin", angle), angle))
     edge = c.known("eps", None)
     if edge is not None:
@@ -337,19 +337,19 @@ def _of_one(c: Call) -> str:
 
 
 @aten("logical_and.default", "logical_or.default", "logical_xor.default")
-def _logical(c: Call) -> str:
+def _convert_logical(c: Call) -> str:
     return c.emit(c.target.partition(".")[0], c.operand("self", "bool"), c.operand("other", "bool"))
 
 
 @aten("add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "rsub.Tensor", "rsub.Scalar")
 def _add(c: Call) -> str:
-    kind = c.promoted("self", "other")
+    kind = c.promote_dtypes("self", "other")
     first, second = c.operand("self", kind), c.operand("other", kind)
     factor = c.known("alpha", 1)
     if c.target.startswith("rsub"):
         first, second = second, first
     if factor != 1:
-        second = c.emit("multiply", second, c.filled(factor, kind))
+        second = c.emit("multiply", second, c.scalar(factor, kind))
     if kind == "bool":
         return c.emit("logical_or", first, second)
     return c.emit("add" if c.target.startswith("add") else "subtract", first, second)
@@ -364,9 +364,9 @@ def _add(c: Call) -> str:
     "floor_divide.default",
     "floor_divide.Scalar",
 )
-def _div(c: Call) -> str:
+def _convert_div(c: Call) -> str:
     mode = "floor" if c.target.startswith("floor") else c.known("rounding_mode", None)
-    kind = c.promoted("self", "other")
+    kind = c.promote_dtypes("self", "other")
     if mode is None and "float" not in kind:
         kind = c.dtype
     first, second = c.operand("self", kind), c.operand("other", kind)
@@ -377,9 +377,9 @@ def _div(c: Call) -> str:
 
 
 @aten("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
-def _pow(c: Call) -> str:
-    kind = c.promoted("self", "exponent")
-    power = c.given("exponent")
+def _convert_pow(c: Call) -> str:
+    kind = c.promote_dtypes("self", "exponent")
+    power = c.argument("exponent")
     base = c.operand("self", kind)
     if isinstance(power, (int, float)) and ("float" in kind or power in (1, 2, 3)):
         if power == 1:
@@ -390,24 +390,24 @@ def _pow(c: Call) -> str:
         if power in (0.5, -0.5):
             return c.emit("sqrt" if power > 0 else "rsqrt", base)
         if power == -1:
-            return c.emit("divide", c.filled(1, kind), base)
+            return c.emit("divide", c.scalar(1, kind), base)
     wide = kind if "float" in kind else "float64"
     return c.cast(c.emit("power", c.cast(base, wide), c.operand("exponent", wide)), kind)
 
 
 @aten("atan2.default")
-def _atan2(c: Call) -> str:
+def _convert_atan2(c: Call) -> str:
     return c.emit("atan2", c.operand("self", c.dtype), c.operand("other", c.dtype))
 
 
 @aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
-def _where(c: Call) -> str:
-    kind = c.promoted("self", "other")
+def _convert_where(c: Call) -> str:
+    kind = c.promote_dtypes("self", "other")
     return c.emit("where", c.cast(c.tensor("condition"), "bool"), c.operand("self", kind), c.operand("other", kind))
 
 
 @aten("masked_fill.Scalar", "masked_fill.Tensor")
-def _masked_fill(c: Call) -> str:
+def _convert_masked_fill(c: Call) -> str:
     return c.emit("where", c.tensor("mask"), c.operand("value", c.dtype), c.tensor())
 
 
@@ -425,7 +425,7 @@ def _masked_fill(c: Call) -> str:
 def _clamp(c: Call) -> str:
     ends = {"hardtanh": ("min_val", "max_val")}.get(c.target.partition(".")[0], ("min", "max"))
     defaults = {"hardtanh": (-1.0, 1.0), "relu6": (0.0, 6.0)}.get(c.target.partition(".")[0], (None, None))
-    low, high = (c.given(name, default) for name, default in zip(ends, defaults, strict=True))
+    low, high = (c.argument(name, default) for name, default in zip(ends, defaults, strict=True))
     value = c.cast(c.tensor(), c.dtype)
     if "float" in c.dtype and isinstance(low, (int, float)) and isinstance(high, (int, float)) and low <= high:
         return c.emit("clip", value, low=float(low), high=float(high))
@@ -435,15 +435,15 @@ def _clamp(c: Call) -> str:
 
 
 @aten("lerp.Scalar", "lerp.Tensor")
-def _lerp(c: Call) -> str:
+def _convert_lerp(c: Call) -> str:
     """From the nearer end on, as torch has it: at infinities it matters."""
     far, weight = c.emit("subtract", c.tensor("end"), c.tensor()), c.operand("weight", c.dtype)
-    rest = c.emit("subtract", c.filled(1, c.dtype), weight)
+    rest = c.emit("subtract", c.scalar(1, c.dtype), weight)
     ends = [
         c.emit("add", c.tensor(), c.emit("multiply", far, weight)),
         c.emit("subtract", c.tensor("end"), c.emit("multiply", far, rest)),
     ]
-    return c.emit("where", c.emit("less", c.emit("abs", weight), c.filled(0.5, c.dtype)), *ends)
+    return c.emit("where", c.emit("less", c.emit("abs", weight), c.scalar(0.5, c.dtype)), *ends)
 
 
 @aten("addcmul.default", "addcdiv.default")
@@ -451,18 +451,18 @@ def _add_product(c: Call) -> str:
     operator = "multiply" if c.target.startswith("addcmul") else "divide"
     part = c.emit(operator, c.operand("tensor1", c.dtype), c.operand("tensor2", c.dtype))
     factor = c.known("value", 1)
-    part = part if factor == 1 else c.emit("multiply", part, c.filled(factor, c.dtype))
+    part = part if factor == 1 else c.emit("multiply", part, c.scalar(factor, c.dtype))
     return c.emit("add", c.operand("self", c.dtype), part)
 
 
 @aten("nan_to_num.default")
-def _nan_to_num(c: Call) -> str:
+def _convert_nan_to_num(c: Call) -> str:
     value, limits = c.tensor(), np.finfo(c.dtype)
     zero, above, below = (
-        c.filled(c.known(name, None) if c.gives(name) else default, c.dtype)
+        c.scalar(c.known(name, None) if c.gives(name) else default, c.dtype)
         for name, default in (("nan", 0.0), ("posinf", limits.max), ("neginf", limits.min))
     )
     result = c.emit("where", c.emit("isnan", value), zero, value)
     infinite = c.emit("isinf", value)
-    end = c.emit("where", c.emit("greater", value, c.filled(0, c.dtype)), above, below)
+    end = c.emit("where", c.emit("greater", value, c.scalar(0, c.dtype)), above, below)
     return c.emit("where", infinite, end, result)

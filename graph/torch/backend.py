@@ -21,7 +21,7 @@ from ...errors import TilewrightError, is_interruption, user_source
 from ..graph import Graph
 from ..model import build_model
 from .call import ROWS
-from .chance import without_chance
+from .chance import extract_draws
 from .from_torch import from_torch
 
 __all__ = ["compiled", "torch_report"]
@@ -63,18 +63,18 @@ def compiled(
         functorch: Any = import_module("functorch.compile")
 
         def part(program: Any, given: Sequence[Any]) -> Any:
-            return functorch.make_boxed_func(_for_sizes(torch, program, given, wanted))
+            return functorch.make_boxed_func(_specialize(torch, program, given, wanted))
 
         attention: Any = import_module("torch.nn.attention")
-        made = common.aot_autograd(fw_compiler=part, bw_compiler=part, decompositions=_taken_apart())
+        made = common.aot_autograd(fw_compiler=part, bw_compiler=part, decompositions=_decompositions())
         try:
             with attention.sdpa_kernel(attention.SDPBackend.MATH):  # attention whose derivative is made of operators
                 return made(module, examples)
         except Exception as problem:  # torch makes no pair of programs of it
             if is_interruption(problem):
                 raise
-            return _left(module, f"torch's aot_autograd says {type(problem).__name__}: {problem}"[:300])
-    return _for_sizes(torch, module, examples, wanted)
+            return _keep_original(module, f"torch's aot_autograd says {type(problem).__name__}: {problem}"[:300])
+    return _specialize(torch, module, examples, wanted)
 
 
 def _checked_options(options: dict[str, Any]) -> _Options:
@@ -94,7 +94,7 @@ def _checked_options(options: dict[str, Any]) -> _Options:
 
 
 @cache
-def _taken_apart() -> dict[Any, Any]:
+def _decompositions() -> dict[Any, Any]:
     """Return torch's decompositions of operators that have no row, the derivatives of most operators among it, and the
     norms with what their derivatives need, of which rows give the first result alone."""
     table: dict[Any, Any] = import_module("torch._decomp").decomposition_table
@@ -106,17 +106,17 @@ def _taken_apart() -> dict[Any, Any]:
     }
 
 
-def _for_sizes(torch: Any, module: Any, examples: Sequence[Any], options: _Options) -> Callable[..., Any]:
+def _specialize(torch: Any, module: Any, examples: Sequence[Any], options: _Options) -> Callable[..., Any]:
     """The program for the sizes of its examples; where torch says that they change, for those of each call, as many as there are
     places for: torch computes the others."""
     if _is_static(torch, examples):
-        return _built(torch, module, examples, options)
+        return _build_or_keep(torch, module, examples, options)
     made: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def call(*given: Any) -> Any:
         sizes = tuple((each.shape, each.stride()) if isinstance(each, torch.Tensor) else each for each in given)
         if sizes not in made and len(made) < _MOST_SIZES:
-            made[sizes] = _built(torch, module, given, options)
+            made[sizes] = _build_or_keep(torch, module, given, options)
         return made[sizes](*given) if sizes in made else module.forward(*given)
 
     return call
@@ -129,18 +129,20 @@ def _is_static(torch: Any, examples: Sequence[Any]) -> bool:
     )
 
 
-def _built(torch: Any, module: Any, examples: Sequence[Any], options: _Options = _AS_USUAL) -> Callable[..., Any]:
+def _build_or_keep(
+    torch: Any, module: Any, examples: Sequence[Any], options: _Options = _AS_USUAL
+) -> Callable[..., Any]:
     """The program for these sizes as one native call, or, where it cannot be, as it is."""
     if not all(type(each) is int or isinstance(each, torch.Tensor) and each.device.type == "cpu" for each in examples):
-        return _left(module, "an input is no tensor on the CPU")
-    taken, draws = without_chance(torch, module)
+        return _keep_original(module, "an input is no tensor on the CPU")
+    taken, draws = extract_draws(torch, module)
     examples = [*examples, *(draw.example for draw in draws)]
     nodes = [node for node in taken.graph.nodes if node.op == "placeholder"]
     results = [each for node in taken.graph.nodes if node.op == "output" for each in node.args[0]]
     passed = {at: nodes.index(each) for at, each in enumerate(results) if each in nodes}
     kept = [at for at, each in enumerate(results) if each is not None and at not in passed]
     if not all(hasattr(results[at], "name") for at in kept):
-        return _left(module, "it gives what is no tensor")
+        return _keep_original(module, "it gives what is no tensor")
     if not kept:
         return module.forward
     try:
@@ -156,15 +158,15 @@ def _built(torch: Any, module: Any, examples: Sequence[Any], options: _Options =
             g = from_torch(_part(torch, taken, examples, kept), tensors)
     except TilewrightError as problem:
         lines = [problem.headline, *str(problem.reason).strip().splitlines()]
-        return _left(module, f"{problem.code}: {lines[min(1, len(lines) - 1)].strip()}"[:300])
+        return _keep_original(module, f"{problem.code}: {lines[min(1, len(lines) - 1)].strip()}"[:300])
     except Exception as problem:  # torch.export raises what it likes
         if is_interruption(problem):
             raise
-        return _left(module, f"torch.export says {type(problem).__name__}: {problem}"[:300])
+        return _keep_original(module, f"torch.export says {type(problem).__name__}: {problem}"[:300])
     if not isinstance(g, Graph):
-        return _left(module, "its sizes depend on values")
+        return _keep_original(module, "its sizes depend on values")
     if len(g.outputs) != len(kept):
-        return _left(module, "it writes to its inputs")
+        return _keep_original(module, "it writes to its inputs")
     m = build_model(g, "llvm", None, BuildOptions(fast_math=options.fast_math), exact=options.exact)
     _counts["compiled"] += 1
     is_size = [
@@ -172,7 +174,7 @@ def _built(torch: Any, module: Any, examples: Sequence[Any], options: _Options =
     ]
 
     def call(*given: Any) -> Any:
-        given = (*given, *(draw.made(torch) for draw in draws))
+        given = (*given, *(draw.draw(torch) for draw in draws))
         outputs: Any = m(*(each.detach().resolve_neg() for each in given if type(each) is not int))
         values: list[Any] = [None] * len(results)
         for at, place in passed.items():
@@ -207,6 +209,6 @@ def _part(torch: Any, module: Any, examples: Sequence[Any], kept: Sequence[int])
     return Part()
 
 
-def _left(module: Any, reason: str) -> Callable[..., Any]:
+def _keep_original(module: Any, reason: str) -> Callable[..., Any]:
     _counts[reason] += 1
     return module.forward

@@ -80,7 +80,7 @@ class Call(Conversion):
         """Return whether an argument is there, and not None."""
         return self.arguments.get(name) is not None
 
-    def given(self, name: str, default: Any = _NEVER) -> Any:
+    def argument(self, name: str, default: Any = _NEVER) -> Any:
         """An argument as the program has it, symbols as what they are."""
         self.read.add(name)
         value = self.arguments.get(name, default)
@@ -97,14 +97,14 @@ class Call(Conversion):
 
     def tensor(self, name: str = "self") -> str:
         """Our value of a tensor."""
-        value = self.given(name)
+        value = self.argument(name)
         if not isinstance(value, TensorName):
             raise Refused(f"its {name!r} is no tensor")
         return self._tensors(value)
 
     def optional(self, name: str) -> str:
         """Our value of a tensor, "" where it is absent."""
-        return self.tensor(name) if self.given(name, None) is not None else ""
+        return self.tensor(name) if self.argument(name, None) is not None else ""
 
     def tensors(self, name: str = "tensors") -> list[str]:
         """Our values of a list of tensors, "" where one is absent."""
@@ -112,7 +112,7 @@ class Call(Conversion):
 
     def known(self, name: str, default: Any = _NEVER) -> Any:
         """A number, a truth or a text that has to be known."""
-        value = self.given(name, default)
+        value = self.argument(name, default)
         if isinstance(value, (TensorName, list, Ratio, Formula)) or isinstance(value, str) and name not in self._texts:
             raise Refused(f"its {name!r} has to be known, and is {value!r}"[:200])
         return cast("Any", value)
@@ -138,7 +138,7 @@ class Call(Conversion):
         return values
 
     def _list(self, name: str, default: Sequence[Any]) -> list[Any]:
-        value = self.given(name, default)
+        value = self.argument(name, default)
         return (
             list(cast("Sequence[Any]", value)) if isinstance(value, (list, tuple)) else [] if value is None else [value]
         )
@@ -151,7 +151,7 @@ class Call(Conversion):
     def axes(self, name: str = "dim", of: str = "self") -> tuple[int, ...]:
         """Axes of a tensor, in order; all of them where none are given."""
         rank = self.rank(self.tensor(of))
-        chosen = self.integers(name) if self.given(name, None) is not None else []
+        chosen = self.integers(name) if self.argument(name, None) is not None else []
         return (
             tuple(sorted({self.within(axis, max(rank, 1)) for axis in chosen}))
             if chosen and rank
@@ -165,12 +165,12 @@ class Call(Conversion):
             raise Refused("its result is of a dtype that values here cannot have")
         return self.meta.dtype
 
-    def promoted(self, *names: str) -> str:
+    def promote_dtypes(self, *names: str) -> str:
         """The dtype in which torch computes on these arguments: the widest of the highest kind (bools, integers, floats), where
         tensors without dimensions, and numbers still less, count by their kind alone."""
         groups: list[list[str]] = [[], [], []]
         for name in names:
-            value = self.given(name)
+            value = self.argument(name)
             if isinstance(value, TensorName):
                 kind = self.type(self._tensors(value))
                 groups[0 if kind.shape else 1].append(kind.dtype)
@@ -187,7 +187,7 @@ class Call(Conversion):
 
     def operand(self, name: str, dtype: str) -> str:
         """An argument, a tensor or a number, as a value of this dtype."""
-        value = self.given(name)
+        value = self.argument(name)
         if isinstance(value, TensorName):
             return self.cast(self._tensors(value), dtype)
         if isinstance(value, str):
@@ -199,20 +199,20 @@ class Call(Conversion):
                 dtype,
             )
         if isinstance(value, Formula):
-            return self.cast(self._computed(value), dtype)
-        return self.filled(value, dtype)
+            return self.cast(self._emit_number(value), dtype)
+        return self.scalar(value, dtype)
 
-    def _computed(self, value: Any) -> str:
+    def _emit_number(self, value: Any) -> str:
         """A number that is computed at the call, as a value of float64."""
         if isinstance(value, Formula):
-            given = [self._computed(one) for one in value.operands]
+            given = [self._emit_number(one) for one in value.operands]
             name = _FORMULA_OPERATORS.get(value.name)
             return given[0] if name is None else self.emit(name, *given)
         if isinstance(value, Ratio):
-            return self.emit("divide", self._computed(value.above), self._computed(value.below))
-        return self.cast(self.size_value(value), "float64") if isinstance(value, str) else self.filled(value, "float64")
+            return self.emit("divide", self._emit_number(value.above), self._emit_number(value.below))
+        return self.cast(self.size_value(value), "float64") if isinstance(value, str) else self.scalar(value, "float64")
 
-    def filled(self, value: Any, dtype: str) -> str:
+    def scalar(self, value: Any, dtype: str) -> str:
         """A number as a value without dimensions."""
         return self.scope.constant(np.asarray(value).astype(array_dtype(dtype)))
 

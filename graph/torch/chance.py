@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Draw", "without_chance"]
+__all__ = ["Draw", "extract_draws"]
 
 _LIKE = frozenset({"rand_like", "randn_like", "randint_like"})
 """Operators of a tensor of which the shape and the dtype count alone."""
@@ -29,14 +29,14 @@ class Draw:
     kwargs: Mapping[str, Any]
     example: Any
 
-    def made(self, torch: Any) -> Any:
+    def draw(self, torch: Any) -> Any:
         """The numbers of a call."""
         example = self.example
         like = [torch.empty_strided(example.shape, example.stride(), dtype=example.dtype)] if self.like else []
         return self.target(*like, *self.args, **self.kwargs)
 
 
-def without_chance(torch: Any, module: Any) -> tuple[Any, list[Draw]]:
+def extract_draws(torch: Any, module: Any) -> tuple[Any, list[Draw]]:
     """The program that takes what it would draw as further tensors, and what draws each of them; as it is where it draws nothing,
     or something that depends on values, or on sizes that change."""
     drawn = {node: draw for node in module.graph.nodes if (draw := _draw(torch, node)) is not None}

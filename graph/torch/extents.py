@@ -11,9 +11,9 @@ from typing import Any
 from ...errors import GraphError
 from ..conversion import Refused
 from ..types import Extent
-from .numbers import Ratio, combined, whole
+from .numbers import Ratio, combine, round_ratio
 
-__all__ = ["UNREAD", "read_extent", "value_of"]
+__all__ = ["UNREAD", "read_extent", "read_expression"]
 
 UNREAD = "?"
 """An extent that cannot be told: no shape that a value has."""
@@ -28,13 +28,13 @@ def read_extent(text: str) -> Extent:
     if len(text) > _MOST_CHARACTERS:
         return UNREAD
     try:
-        value = value_of(ast.parse(text, mode="eval").body)
+        value = read_expression(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError, ArithmeticError, TypeError, GraphError, Refused):
         return UNREAD
     return UNREAD if isinstance(value, (float, Ratio)) else value
 
 
-def value_of(node: ast.expr, depth: int = 0) -> Any:
+def read_expression(node: ast.expr, depth: int = 0) -> Any:
     """Read an expression as sympy writes it: Symbol('s0', ...), Integer(2), Add(...), Mul(...), and plain names and
     operators. A whole number or a text over symbols, or a float or a Ratio. Raises ValueError, Refused."""
     if depth < _MOST_DEPTH:
@@ -43,11 +43,16 @@ def value_of(node: ast.expr, depth: int = 0) -> Any:
         if isinstance(node, ast.Name):
             return node.id
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return _made("sub", [0, value_of(node.operand, depth + 1)])
+            return _combine("sub", [0, read_expression(node.operand, depth + 1)])
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            return _made(_OPERATORS[type(node.op)], [value_of(node.left, depth + 1), value_of(node.right, depth + 1)])
+            return _combine(
+                _OPERATORS[type(node.op)],
+                [read_expression(node.left, depth + 1), read_expression(node.right, depth + 1)],
+            )
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):  # ceil, or math.ceil
-            return _called(node.func.id if isinstance(node.func, ast.Name) else node.func.attr, node.args, depth + 1)
+            return _evaluate_call(
+                node.func.id if isinstance(node.func, ast.Name) else node.func.attr, node.args, depth + 1
+            )
     raise ValueError("it is no sum or product of symbols")
 
 
@@ -82,7 +87,7 @@ _WHOLE = {
 }
 
 
-def _made(name: str, values: Sequence[Any]) -> Any:
+def _combine(name: str, values: Sequence[Any]) -> Any:
     """Combine two or more numbers by a function, from the first on."""
     if name in _SIGNS and all(isinstance(one, int) for one in values):
         return reduce(getattr(operator, name), values)
@@ -90,11 +95,11 @@ def _made(name: str, values: Sequence[Any]) -> Any:
         return f" {_SIGNS[name]} ".join(f"({one})" for one in values)
     result, *rest = values
     for one in rest:
-        result = combined(name, [result, one])
+        result = combine(name, [result, one])
     return result
 
 
-def _called(name: str, given: Sequence[ast.expr], depth: int) -> Any:
+def _evaluate_call(name: str, given: Sequence[ast.expr], depth: int) -> Any:
     if name == "Symbol":
         first = given[0] if given else None
         if not (isinstance(first, ast.Constant) and isinstance(first.value, str) and first.value.isidentifier()):
@@ -102,14 +107,14 @@ def _called(name: str, given: Sequence[ast.expr], depth: int) -> Any:
         return first.value
     if name == "Float":
         text = given[0] if given else None
-        return float(str(text.value)) if isinstance(text, ast.Constant) else value_of(given[0], depth)
-    values = [value_of(one, depth) for one in given]
+        return float(str(text.value)) if isinstance(text, ast.Constant) else read_expression(given[0], depth)
+    values = [read_expression(one, depth) for one in given]
     if name in ("Integer", "Identity", "ToFloat", "sym_float") and len(values) == 1:
-        return combined("sym_float", values) if name in ("ToFloat", "sym_float") else values[0]
+        return combine("sym_float", values) if name in ("ToFloat", "sym_float") else values[0]
     if name in _FUNCTIONS and values:
-        return _made(_FUNCTIONS[name], values)
+        return _combine(_FUNCTIONS[name], values)
     if name in _WHOLE and len(values) == 1:
-        return whole(_WHOLE[name], combined("sym_float", values))
+        return round_ratio(_WHOLE[name], combine("sym_float", values))
     if name in _OTHERS:
         return _OTHERS[name](*values)
     raise ValueError(f"it calls {name}")
@@ -118,7 +123,7 @@ def _called(name: str, given: Sequence[ast.expr], depth: int) -> Any:
 def _power(base: Any, power: Any) -> Any:
     if power not in _POWERS:
         raise ValueError(f"it is to the power {power}")
-    return _made("mul", [base] * power) if power > 1 else base
+    return _combine("mul", [base] * power) if power > 1 else base
 
 
 def _extreme(name: str) -> Callable[..., str]:
@@ -132,11 +137,11 @@ def _extreme(name: str) -> Callable[..., str]:
 
 
 def _ceiling(a: Any, b: Any) -> Extent:
-    return whole("ceil", combined("truediv", [a, b]))
+    return round_ratio("ceil", combine("truediv", [a, b]))
 
 
 def _digit(a: Any, b: Any, c: Any) -> Any:
-    return _made("mod", [_made("floordiv", [a, b]), c])
+    return _combine("mod", [_combine("floordiv", [a, b]), c])
 
 
 _OTHERS: Mapping[str, Callable[..., Any]] = {

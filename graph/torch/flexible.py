@@ -18,10 +18,10 @@ from typing import Any
 from ...errors import user_source
 from ..errors import UnsupportedModel
 
-__all__ = ["without_flex_attention"]
+__all__ = ["expand_flex_attention"]
 
 
-def without_flex_attention(program: Any) -> Any:
+def expand_flex_attention(program: Any) -> Any:
     """A torch.export.ExportedProgram whose graph calls no flex_attention; itself where there is none. Raises UnsupportedModel
     (TW0912) where more than the results of one is asked for."""
     if not any(_is_flexible(node) for node in program.graph.nodes):
@@ -67,7 +67,7 @@ class _Trace:
             node.meta["val"] = operator(*(one.meta["val"] if hasattr(one, "meta") else one for one in arguments))
         return node
 
-    def inlined(self, function: Any, *given: Any) -> Any:
+    def inline_function(self, function: Any, *given: Any) -> Any:
         """Inline a function of tensors as nodes."""
         make_fx = __import__("torch.fx.experimental.proxy_tensor", fromlist=["make_fx"]).make_fx
         with self.fake:
@@ -76,7 +76,7 @@ class _Trace:
         values = dict(zip(inputs, given, strict=True))
         for node in traced.graph.nodes:
             if node.op == "get_attr":
-                raise _refused(f"a function of it holds a tensor of its own, {node.target}")
+                raise _unsupported_attention(f"a function of it holds a tensor of its own, {node.target}")
         with self.module.graph.inserting_before(self.before):
             return self.module.graph.graph_copy(traced.graph, values)
 
@@ -89,7 +89,7 @@ def _replace(module: Any, signature: Any, node: Any) -> None:
     q, k, v, score, blocks, scale, _, score_others, mask_others = given
     for user in list(node.users):
         if user.args[1] and user.users:
-            raise _refused("more than its result is asked for")
+            raise _unsupported_attention("more than its result is asked for")
     heads, groups = (one.meta["val"].shape[1] for one in (q, k))
     if heads != groups:
         k, v = (trace.emit(aten.repeat_interleave.self_int, one, heads // groups, 1) for one in (k, v))
@@ -99,8 +99,8 @@ def _replace(module: Any, signature: Any, node: Any) -> None:
         q, k, v = (trace.emit(aten.to.dtype, one, wide) for one in (q, k, v))
     scores = trace.emit(aten.matmul.default, q, trace.emit(aten.transpose.int, k, -2, -1))
     scores = trace.emit(aten.mul.Tensor, scores, scale)
-    scores = trace.inlined(_everywhere(torch, getattr(module, score.target), True), scores, *score_others)
-    seen = trace.inlined(_everywhere(torch, getattr(module, blocks[-1].target), False), scores, *mask_others)
+    scores = trace.inline_function(_everywhere(torch, getattr(module, score.target), True), scores, *score_others)
+    seen = trace.inline_function(_everywhere(torch, getattr(module, blocks[-1].target), False), scores, *mask_others)
     scores = trace.emit(aten.masked_fill.Scalar, scores, trace.emit(aten.logical_not.default, seen), -float("inf"))
     greatest = trace.emit(aten.amax.default, scores, [-1], True)
     weights = trace.emit(
@@ -132,7 +132,7 @@ def _everywhere(torch: Any, function: Any, with_score: bool) -> Any:
     return computed
 
 
-def _refused(reason: str) -> UnsupportedModel:
+def _unsupported_attention(reason: str) -> UnsupportedModel:
     return UnsupportedModel(
         "the model has a flex_attention that is not supported",
         reason=reason,

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from ...errors import FAULTS, GraphError, TilewrightError, is_interruption, user_source
 from ..agreement import complexity
-from ..conversion import Conversion, NeedsValue, Refused, Scope, product, unsupported
+from ..conversion import Conversion, NeedsValue, Refused, Scope, product, unsupported_model
 from ..errors import NotAModel
 from ..inner import InnerScope, emit_if, emit_loop
-from ..types import TensorType, symbols_of
+from ..types import TensorType, find_symbols
 from .aliases import Alias, Step
 from .call import ROWS, SYNONYMS, VIEWS, Call, Row
 from .extents import UNREAD
@@ -22,7 +22,7 @@ from .numbers import extent, number
 from .pairs import PAIRS, row_of_pairs
 from .schema import Frame, Node, Symbol, TensorMeta, TensorName
 
-__all__ = ["FrameReading", "is_known", "tensors_of"]
+__all__ = ["FrameReading", "is_known", "find_tensors"]
 
 _ATEN = "torch.ops.aten."
 _ITEM = (_ATEN + "item.", _ATEN + "_local_scalar_dense.")
@@ -46,8 +46,8 @@ class FrameReading:
         """What has to be known before the rest can be read: our values, by the names under which they will be known."""
 
     def run(self) -> None:
-        for node in _needed(self.frame):
-            names = {str(name) for name in _names_of(node.arguments)}
+        for node in _live_nodes(self.frame):
+            names = {str(name) for name in _find_names(node.arguments)}
             if names & self.waiting or not self.is_known(node):
                 if not self.is_known(node):
                     self.refuse(node, "the operator is not supported")
@@ -77,7 +77,7 @@ class FrameReading:
         name, _ = _row_name(node.target)
         complexes = {
             each
-            for each in (*tensors_of(dict(node.arguments)), *node.outputs)
+            for each in (*find_tensors(dict(node.arguments)), *node.outputs)
             if (meta := self.frame.tensors.get(each)) is not None and meta.parts
         }
         return row_of_pairs(name, complexes) if complexes else ROWS.get(name)
@@ -85,9 +85,9 @@ class FrameReading:
     def node(self, node: Node) -> None:
         try:
             if node.target in _INLINED:
-                self.inlined(node)
+                self.inline_call(node)
             elif node.target in _CONTROL:
-                self.control(node)
+                self.convert_control(node)
             elif _is_number(node.target):
                 self.number(node)
             else:
@@ -135,11 +135,11 @@ class FrameReading:
     def refuse(self, node: Node, reason: str) -> None:
         self.refused.setdefault(f"{node.target[:100]}: {reason}", []).append(node.source or node.name)
 
-    def inlined(self, node: Node) -> None:
+    def inline_call(self, node: Node) -> None:
         """A graph that a node calls, in the place of the node."""
         arguments: list[Any] = list(node.arguments.values())
         at = next(at for at, each in enumerate(arguments) if isinstance(each, Frame))
-        inner = self.entered(self.scope, arguments[at], [self.argument(each) for each in arguments[at + 1 :]])
+        inner = self.enter_graph(self.scope, arguments[at], [self.argument(each) for each in arguments[at + 1 :]])
         if inner is None:
             self.waiting.update(name for name in node.outputs if name)
             return
@@ -164,7 +164,7 @@ class FrameReading:
             else value
         )
 
-    def entered(self, scope: Scope, graph: Frame, given: Sequence[Any]) -> FrameReading | None:
+    def enter_graph(self, scope: Scope, graph: Frame, given: Sequence[Any]) -> FrameReading | None:
         """A graph of the program after it was read, its inputs being these; None where something of it is refused."""
         inner = FrameReading(scope, graph, self.refused)
         inner.known, inner.measured = self.known, self.measured
@@ -174,9 +174,9 @@ class FrameReading:
         inner.run()
         return inner if sum(map(len, self.refused.values())) == before else None
 
-    def inside(self, scope: InnerScope, graph: Frame, given: Sequence[Any]) -> list[str] | None:
+    def convert_graph(self, scope: InnerScope, graph: Frame, given: Sequence[Any]) -> list[str] | None:
         """The results of a graph inside of a node. given: its inputs, values of the scope or of ours, and numbers."""
-        inner = self.entered(
+        inner = self.enter_graph(
             scope,
             graph,
             [
@@ -195,7 +195,7 @@ class FrameReading:
             results += cast("list[Any]", each) if isinstance(each, list) else [each]
         return [inner.value(each) for each in results]
 
-    def control(self, node: Node) -> None:
+    def convert_control(self, node: Node) -> None:
         """A node with graphs inside."""
         values = _CONTROL[node.target](self, node, list(node.arguments.values()))
         if values is None:
@@ -213,22 +213,22 @@ class FrameReading:
             raise Refused("its condition is no tensor")
         scopes = [InnerScope(self.scope, name) for name in ("then", "else")]
         given = [self.argument(each) for each in operands]
-        results = [self.inside(scope, graph, given) for scope, graph in zip(scopes, graphs, strict=True)]
+        results = [self.convert_graph(scope, graph, given) for scope, graph in zip(scopes, graphs, strict=True)]
         if any(each is None for each in results):
             return None
         flag = Conversion(self.scope, [], node.source).reshape(self.tensor(condition), ())
         return emit_if(self.scope, flag, scopes, [each for each in results if each is not None], node.source)
 
-    def repeated(self, node: Node, arguments: list[Any]) -> Sequence[str] | None:
+    def convert_while_loop(self, node: Node, arguments: list[Any]) -> Sequence[str] | None:
         """torch's while_loop(condition, body, carried, values)."""
         condition, body, carried, values = arguments
         first, rest = [self.argument(each) for each in carried], [self.argument(each) for each in values]
-        begins = self.entered(self.scope, condition, [*first, *rest])
+        begins = self.enter_graph(self.scope, condition, [*first, *rest])
         scope, names = self.loop_body(first)
-        results = self.inside(scope, body, [*names, *rest])
+        results = self.convert_graph(scope, body, [*names, *rest])
         if begins is None or results is None:
             return None
-        goes_on = self.inside(scope, condition, [*map(TensorName, results), *rest]) or []
+        goes_on = self.convert_graph(scope, condition, [*map(TensorName, results), *rest]) or []
         flags = [
             Conversion(each, [], node.source).reshape(value, ())
             for each, value in ((self.scope, begins.value(condition.outputs[0])), (scope, goes_on[0]))
@@ -236,7 +236,7 @@ class FrameReading:
         began = [each.current() for each in first]
         return emit_loop(self.scope, scope, "", flags[0], began, [flags[1], *results], None, node.source)
 
-    def scanned(self, node: Node, arguments: list[Any]) -> Sequence[str] | None:
+    def convert_scan(self, node: Node, arguments: list[Any]) -> Sequence[str] | None:
         """torch's scan(body, carried, slices, values), and map_impl(body, slices, values)."""
         body, *carried, slices, values = arguments
         first, rest = (
@@ -246,7 +246,7 @@ class FrameReading:
         scope, names = self.loop_body(first)
         along = [self.tensor(each) for each in slices]
         parts = [scope.emit("take", (scope.taken(each), _ITERATION), {"axis": 0}, node.source)[0] for each in along]
-        results = self.inside(scope, body, [*names, *map(TensorName, parts), *rest])
+        results = self.convert_graph(scope, body, [*names, *map(TensorName, parts), *rest])
         if results is None:
             return None
         count = self.scope.graph.types[along[0]].shape[0]
@@ -329,7 +329,7 @@ class FrameReading:
         return c.reshape(
             value,
             [
-                one if complexity(one) < complexity(own) and symbols_of([one]) <= self.scope.graph.symbols else own
+                one if complexity(one) < complexity(own) and find_symbols([one]) <= self.scope.graph.symbols else own
                 for one, own in zip(said, kind.shape, strict=True)
             ],
         )
@@ -344,7 +344,7 @@ class FrameReading:
         """Our value of an output."""
         if isinstance(argument, TensorName):
             if argument in self.waiting:
-                raise unsupported({"it is not computed": [argument]})
+                raise unsupported_model({"it is not computed": [argument]})
             if argument not in self.tensors:
                 raise NotAModel(
                     f"the program's output {argument[:100]!r} is no tensor of it",
@@ -370,9 +370,9 @@ Control = Callable[[FrameReading, Node, list[Any]], "Sequence[str] | None"]
 _HIGHER = "torch.ops.higher_order."
 _CONTROL: dict[str, Control] = {
     _HIGHER + "cond": FrameReading.branch,
-    _HIGHER + "while_loop": FrameReading.repeated,
-    _HIGHER + "scan": FrameReading.scanned,
-    _HIGHER + "map_impl": FrameReading.scanned,
+    _HIGHER + "while_loop": FrameReading.convert_while_loop,
+    _HIGHER + "scan": FrameReading.convert_scan,
+    _HIGHER + "map_impl": FrameReading.convert_scan,
 }
 """Nodes with graphs inside, as they become nodes of ours: their values, None where what is inside is refused."""
 
@@ -385,10 +385,10 @@ def _step(row: Any, c: Call, first: str, name: str, at: int) -> Step:
     back = VIEWS[name]
     if back is None or row is not ROWS.get(name):
         return Step(name, forward, None)
-    return Step(name, forward, lambda whole, part: back(_numbered(c, first, whole, at), whole, part))
+    return Step(name, forward, lambda whole, part: back(_restrict_call(c, first, whole, at), whole, part))
 
 
-def _numbered(c: Call, first: str, whole: str, at: int) -> Call:
+def _restrict_call(c: Call, first: str, whole: str, at: int) -> Call:
     """The call over another whole; "at" tells which of its results it is about."""
     call = c.over(first, whole)
     call.arguments["at"] = at
@@ -435,28 +435,28 @@ def _is_number(target: str) -> bool:
     )
 
 
-def _names_of(value: Any) -> list[str]:
+def _find_names(value: Any) -> list[str]:
     """The tensors and symbols that arguments speak of."""
     if isinstance(value, (TensorName, Symbol)):
         return [value]
     if isinstance(value, (list, dict)):
         parts = cast("Sequence[Any]", value.values() if isinstance(value, dict) else value)  # type: ignore[reportUnknownMemberType]
-        return [name for each in parts for name in _names_of(each)]
+        return [name for each in parts for name in _find_names(each)]
     return []
 
 
-def _needed(frame: Frame) -> list[Node]:
+def _live_nodes(frame: Frame) -> list[Node]:
     """The nodes that give what others read, or write; what is only asserted of values is not computed."""
-    read = set(_names_of(list(frame.outputs)))
+    read = set(_find_names(list(frame.outputs)))
     kept: list[Node] = []
     for node in reversed(frame.nodes):
         if not _is_assertion(node.target) and (
             not node.outputs or _row_name(node.target)[1] or not read.isdisjoint(node.outputs)
         ):
-            read |= set(_names_of(dict(node.arguments)))
+            read |= set(_find_names(dict(node.arguments)))
             kept.append(node)
     return kept[::-1]
 
 
-def tensors_of(value: Any) -> list[str]:
-    return [name for name in _names_of(value) if isinstance(name, TensorName)]
+def find_tensors(value: Any) -> list[str]:
+    return [name for name in _find_names(value) if isinstance(name, TensorName)]

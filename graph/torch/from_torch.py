@@ -17,9 +17,9 @@ from typing import Any, cast
 from ...errors import FAULTS, is_interruption, user_source
 from ..errors import NotAModel, UnsupportedModel
 from ..graph import Graph
-from ..open_graph import OpenGraph, graph_of
+from ..open_graph import OpenGraph, import_graph
 from .archive import Archive
-from .flexible import without_flex_attention
+from .flexible import expand_flex_attention
 from .frame import is_known
 from .importer import Importer
 
@@ -65,12 +65,12 @@ def from_torch(
 
 def _archive(program: Any) -> Archive:
     """An exported program, in the form in which torch keeps it."""
-    program = without_rounding(taken_apart(without_flex_attention(program), is_known))
+    program = remove_rounding(decompose(expand_flex_attention(program), is_known))
     try:
         try:
-            content = _saved(program)
+            content = _save_program(program)
         except NotImplementedError:
-            content = _saved(with_plain_results(program))
+            content = _save_program(flatten_results(program))
     except Exception as problem:
         if not isinstance(problem, NotImplementedError) and not type(problem).__module__.startswith("torch."):
             raise
@@ -83,14 +83,14 @@ def _archive(program: Any) -> Archive:
     return Archive(content)
 
 
-def _saved(program: Any) -> bytes:
+def _save_program(program: Any) -> bytes:
     content = io.BytesIO()
     sys.modules["torch"].export.save(program, content)
     return content.getvalue()
 
 
 def _graph(archive: Archive, name: str, state: Mapping[str, str] | None) -> Graph | OpenGraph:
-    return graph_of(Importer(archive, re.sub(r"[^A-Za-z0-9_.]", "_", name) or "main", state or {}))
+    return import_graph(Importer(archive, re.sub(r"[^A-Za-z0-9_.]", "_", name) or "main", state or {}))
 
 
 # Operators of a program that have no row here, taken apart by torch into others; and results that torch writes to no file.
@@ -99,7 +99,7 @@ _MOST_LEVELS = 4
 """An operator may be made of others that are not known either."""
 
 
-def taken_apart(program: Any, is_known: Callable[[str], bool]) -> Any:
+def decompose(program: Any, is_known: Callable[[str], bool]) -> Any:
     """A torch.export.ExportedProgram in which torch has decomposed the operators that are not known, until all are; itself where
     that does not come to be. is_known: whether an operator, "torch.ops.aten.relu.default", has a row. What is known stays as the
     user wrote it."""
@@ -131,7 +131,7 @@ def _is_trained_norm(node: Any) -> bool:
     return str(node.target) == "aten.batch_norm.default" and node.args[5] is True and node.args[3] is not None
 
 
-def with_plain_results(program: Any) -> Any:
+def flatten_results(program: Any) -> Any:
     """A torch.export.ExportedProgram that gives its results as a list: torch writes no tuples with names, as topk returns them."""
     tree = sys.modules["torch.utils._pytree"]
     whole, *inner = program.module_call_graph
@@ -148,7 +148,7 @@ def with_plain_results(program: Any) -> Any:
 #     ceil(x)     -(-x // 1)
 
 
-def without_rounding(program: Any) -> Any:
+def remove_rounding(program: Any) -> Any:
     """A torch.export.ExportedProgram whose graph calls no such function; itself where there is none."""
     if not any(node.target in (math.floor, math.ceil) for node in program.graph.nodes):
         return program

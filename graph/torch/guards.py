@@ -14,15 +14,15 @@ from ..conversion import Refused
 from ..domain import conditions
 from ..node import Parts
 from ..types import Extent, TensorType, extents
-from .extents import value_of
+from .extents import read_expression
 from .numbers import extent
 
-__all__ = ["assumed"]
+__all__ = ["assumptions"]
 
 _MOST_CHARACTERS = 2000
 
 
-def assumed(guards: Sequence[str], greatest: Mapping[str, int], g: Parts) -> list[str]:
+def assumptions(guards: Sequence[str], greatest: Mapping[str, int], g: Parts) -> list[str]:
     """Extents over the symbols of a graph's inputs that are not negative where torch's assumptions hold, but those of which this is
     known, or asked of the graph anyway. What cannot be read is left out."""
     asked = {str(condition) for condition, _ in conditions(g)}
@@ -47,7 +47,7 @@ def _equal(guard: str, inputs: Mapping[str, TensorType]) -> Iterator[Extent]:
     try:
         node = ast.parse(guard[:_MOST_CHARACTERS], mode="eval").body
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
-            a, b = (value_of(_sizes(side, inputs)) for side in (node.left, node.comparators[0]))
+            a, b = (read_expression(_sizes(side, inputs)) for side in (node.left, node.comparators[0]))
             if isinstance(a, str) or isinstance(b, str):
                 yield extent(f"({a}) - ({b})")
                 yield extent(f"({b}) - ({a})")

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import user_source, warn_at
-from ..conversion import Scope, unsupported
+from ..conversion import Scope, unsupported_model
 from ..errors import BadExternalData, NotAModel
 from ..node import Parts
 from ..open_graph import Measures
-from ..rewrite import without_dead
+from ..rewrite import remove_dead
 from ..types import TensorType
 from . import (
     arithmetic,
@@ -35,8 +35,8 @@ from . import (
 from .aliases import Alias, Storage
 from .archive import Archive
 from .extents import UNREAD
-from .frame import FrameReading, tensors_of
-from .guards import assumed
+from .frame import FrameReading, find_tensors
+from .guards import assumptions
 from .schema import Exported, TensorName, Values, exported
 
 __all__ = ["FAMILIES", "Importer"]
@@ -75,7 +75,7 @@ class Importer:
         frame = FrameReading(scope, self._program.frame, {})
         for at, entry in enumerate(self._program.inputs):
             if entry.kind == "user_input" and isinstance(entry.argument, TensorName):
-                reading.user_input(frame, entry.argument, at)
+                reading.add_user_input(frame, entry.argument, at)
         return dict(scope.graph.parts().inputs)
 
     def read(self, values: Mapping[str, NDArray[Any]]) -> Parts | Measures:
@@ -96,26 +96,26 @@ class _Reading:
         frame.known = values
         for at, entry in enumerate(self.program.inputs):
             if entry.kind == "user_input" and isinstance(entry.argument, TensorName):
-                self.user_input(frame, entry.argument, at)
-        read = {str(name) for node in self.program.frame.nodes for name in tensors_of(node.arguments)}
+                self.add_user_input(frame, entry.argument, at)
+        read = {str(name) for node in self.program.frame.nodes for name in find_tensors(node.arguments)}
         read |= {str(entry.argument) for entry in self.program.results}
         for entry in self.program.inputs:
             if entry.kind != "user_input" and str(entry.argument) in read:
-                self.held(frame, entry)
+                self.add_constant(frame, entry)
         inputs = {name: alias.storage for name, alias in frame.tensors.items()}
         frame.run()
         if self.refused:
-            raise unsupported(self.refused)
+            raise unsupported_model(self.refused)
         if frame.measured:
             for name, value in frame.measured.items():
                 self.scope.graph.output(name, value)
-            return Measures(without_dead(self.scope.graph.parts()))
-        self.results(frame, inputs)
+            return Measures(remove_dead(self.scope.graph.parts()))
+        self.add_results(frame, inputs)
         for past, present in self.state.items():
             self.scope.graph.state(past, present)
-        return without_dead(self.scope.graph.parts())
+        return remove_dead(self.scope.graph.parts())
 
-    def user_input(self, frame: FrameReading, name: TensorName, at: int) -> None:
+    def add_user_input(self, frame: FrameReading, name: TensorName, at: int) -> None:
         meta = self.program.frame.tensors.get(name)
         if meta is None or meta.dtype is None:
             raise NotAModel(
@@ -132,7 +132,7 @@ class _Reading:
             )
         frame.tensors[name] = Alias.fresh(self.scope.graph.input(str(name), meta.shape, meta.dtype))
 
-    def held(self, frame: FrameReading, entry: Values) -> None:
+    def add_constant(self, frame: FrameReading, entry: Values) -> None:
         """A parameter, a buffer, or a constant tensor."""
         if entry.kind not in ("parameter", "buffer", "tensor_constant"):
             raise NotAModel(
@@ -159,7 +159,7 @@ class _Reading:
         if entry.kind == "parameter":
             self.scope.weights.add(name)
 
-    def results(self, frame: FrameReading, inputs: Mapping[str, Storage]) -> None:
+    def add_results(self, frame: FrameReading, inputs: Mapping[str, Storage]) -> None:
         """The user's outputs first, then what was written of buffers and inputs."""
         asked = self.asked()
         paths = {
@@ -173,17 +173,17 @@ class _Reading:
                 value = frame.value(entry.argument)
                 if asked and name not in self.state.values():
                     value, asked = self.scope.emit("after", (value, asked), {}, "sizes")[0], ""
-                self.output(name, value)
+                self.add_output(name, value)
         for name, path in paths.items():
             if name in inputs and inputs[name].version:
-                self.output(path, inputs[name].value)
+                self.add_output(path, inputs[name].value)
         held = {entry.argument for entry in self.program.inputs if entry.kind == "buffer"}
         written = [path for name, path in paths.items() if name in held and name in inputs and inputs[name].version]
         written += [entry.path for entry in self.program.results if entry.kind == "buffer_mutation"]
         self.warn_of_forgotten([path for path in dict.fromkeys(written) if path not in self.state])
         for entry in self.program.results:
             if entry.kind in ("buffer_mutation", "user_input_mutation", "parameter_mutation"):
-                self.output(entry.path, frame.value(entry.argument))
+                self.add_output(entry.path, frame.value(entry.argument))
             elif entry.kind != "user_output":
                 raise NotAModel(
                     f"the program has an output that is a {entry.kind[:50]}",
@@ -205,13 +205,13 @@ class _Reading:
     def asked(self) -> str:
         """A value without elements, whose shape there is only for sizes of which torch's assumptions hold: what comes after it asks
         for them. "" where they need not be asked for."""
-        shape = assumed(self.program.guards, self.program.greatest, self.scope.graph.parts())
+        shape = assumptions(self.program.guards, self.program.greatest, self.scope.graph.parts())
         if not shape:
             return ""
         nothing = self.scope.constant(np.zeros((*[1] * len(shape), 0), bool))
         return self.scope.emit("broadcast_to", (nothing,), {"shape": (*shape, 0)}, "sizes")[0]
 
-    def output(self, name: str, value: str) -> None:
+    def add_output(self, name: str, value: str) -> None:
         """An output; of several that are one value, each has a name of its own."""
         count = self.names[name]
         self.names[name] += 1

@@ -10,9 +10,9 @@ import numpy as np
 from ..conversion import Refused, few, product, scaled_extent
 from ..types import Extent
 from .call import Call, aten
-from .movement import repeated
+from .movement import repeat_slices
 
-__all__ = ["batched", "many", "unbatched"]
+__all__ = ["add_batch", "many", "remove_batch"]
 
 
 def many(values: Sequence[int], count: int) -> tuple[int, ...]:
@@ -20,13 +20,13 @@ def many(values: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(values) * count if len(values) == 1 else tuple(values)
 
 
-def batched(c: Call, value: str, rank: int) -> tuple[str, bool]:
+def add_batch(c: Call, value: str, rank: int) -> tuple[str, bool]:
     """A value with a batch, and whether it had none."""
     single = c.rank(value) == rank + 1
     return (c.reshape(value, (1, *c.type(value).shape)) if single else value), single
 
 
-def unbatched(c: Call, value: str, single: bool) -> str:
+def remove_batch(c: Call, value: str, single: bool) -> str:
     """A value without the batch that it was given."""
     return c.reshape(value, c.type(value).shape[1:]) if single else value
 
@@ -43,19 +43,19 @@ def unbatched(c: Call, value: str, single: bool) -> str:
     "conv_transpose2d.input",
     "conv_transpose3d.input",
 )
-def _conv(c: Call) -> str:
+def _convert_conv(c: Call) -> str:
     weight, bias = c.tensor("weight"), c.optional("bias")
     rank = c.rank(weight) - 2
-    value, single = batched(c, c.tensor("input"), rank)
+    value, single = add_batch(c, c.tensor("input"), rank)
     stride, dilation = (many(c.integers(name, (1,)), rank) for name in ("stride", "dilation"))
     groups, transposed = c.integer("groups", 1), bool(c.known("transposed", False)) or "transpose" in c.target
     more = many(c.integers("output_padding", (0,)), rank)
     if c.target.endswith("padding"):
-        padding = _named_padding(c, c.given("padding", "valid"), weight, dilation)
+        padding = _named_padding(c, c.argument("padding", "valid"), weight, dilation)
     else:
         each = many(c.integers("padding", (0,)), rank)
         padding = (*each, *each)
-    value = c.with_extent(value, 1, c.extent(weight, 0) if transposed else c.extent(weight, 1) * groups)
+    value = c.fix_extent(value, 1, c.extent(weight, 0) if transposed else c.extent(weight, 1) * groups)
     operands = [value, weight, *([bias] if bias else [])]
     if transposed:
         result = c.emit(
@@ -69,7 +69,7 @@ def _conv(c: Call) -> str:
         )
     else:
         result = c.emit("conv", *operands, stride=stride, padding=padding, dilation=dilation, groups=groups)
-    return unbatched(c, result, single)
+    return remove_batch(c, result, single)
 
 
 def _named_padding(c: Call, name: object, weight: str, dilation: Sequence[int]) -> tuple[int, ...]:
@@ -92,24 +92,24 @@ def _pool_rank(c: Call) -> int:
     "avg_pool2d.default",
     "avg_pool3d.default",
 )
-def _pool(c: Call) -> str:
+def _convert_pool(c: Call) -> str:
     rank = _pool_rank(c)
-    value, single = batched(c, c.tensor(), rank)
+    value, single = add_batch(c, c.tensor(), rank)
     kernel = many(c.integers("kernel_size"), rank)
     stride = many(c.integers("stride"), rank) or kernel
     each = many(c.integers("padding", (0,)), rank)
     ceil = bool(c.known("ceil_mode", False))
     if ceil and not all(isinstance(size, int) for size in c.type(value).shape[-rank:]):
-        if c.given("divisor_override", None) is not None:
+        if c.argument("divisor_override", None) is not None:
             raise Refused("what it divides by is given")
         how: dict[str, Any] = {"kernel": kernel, "stride": stride, "padding": (*each, *each)}
         if c.target.startswith("max"):
             how["dilation"] = many(c.integers("dilation", (1,)), rank)
         else:
             how["count_padding"] = bool(c.known("count_include_pad", True))
-        return unbatched(c, c.open_pool(c.target[:3] + "_pool", value, how), single)
+        return remove_batch(c, c.open_pool(c.target[:3] + "_pool", value, how), single)
     if c.target.startswith("max"):
-        return unbatched(
+        return remove_batch(
             c,
             c.emit(
                 "max_pool",
@@ -122,9 +122,9 @@ def _pool(c: Call) -> str:
             ),
             single,
         )
-    if c.given("divisor_override", None) is not None:
+    if c.argument("divisor_override", None) is not None:
         raise Refused("what it divides by is given")
-    return unbatched(
+    return remove_batch(
         c,
         c.emit(
             "avg_pool",
@@ -146,7 +146,7 @@ def _pool(c: Call) -> str:
     "_adaptive_avg_pool2d.default",
     "_adaptive_avg_pool3d.default",
 )
-def _adaptive_pool(c: Call) -> str:
+def _convert_adaptive_pool(c: Call) -> str:
     """The whole of each dimension, or windows."""
     rank = _pool_rank(c)
     value, wanted = c.tensor(), many(c.integers("output_size"), rank)
@@ -160,15 +160,15 @@ def cover_windows(c: Call, value: str, wanted: Sequence[int], kind: str) -> str:
     """So many windows along each of the last dimensions, from i * size // count to the ceiling of (i + 1) * size / count: those of a
     pooling where they are alike."""
     rank = len(wanted)
-    whole, single = batched(c, value, rank)
+    whole, single = add_batch(c, value, rank)
     kernel = tuple(
         size // each
         for size, each in zip(c.type(value).shape[-rank:], wanted, strict=True)
         if isinstance(size, int) and size % each == 0
     )
     if len(kernel) == rank:
-        return unbatched(c, c.emit(f"{kind}_pool", whole, kernel=kernel, stride=kernel), single)
-    return unbatched(c, c.emit("adaptive_pool", whole, size=tuple(wanted), kind=kind), single)
+        return remove_batch(c, c.emit(f"{kind}_pool", whole, kernel=kernel, stride=kernel), single)
+    return remove_batch(c, c.emit("adaptive_pool", whole, size=tuple(wanted), kind=kind), single)
 
 
 def _channels(c: Call, name: str, count: int, like: str, value: float) -> str:
@@ -190,14 +190,14 @@ def _batch_norm(c: Call) -> str | Sequence[str]:
         if known is None:
             raise Refused("how many channels it has is not known")
         count = c.extent(known, 0)
-        value = c.with_extent(value, 1, count)
+        value = c.fix_extent(value, 1, count)
     weight, bias = _channels(c, "weight", count, value, 1), _channels(c, "bias", count, value, 0)
     epsilon = float(c.known("eps", 1e-5))
     if c.target.startswith("instance"):
         if not c.known("use_input_stats", True):
             raise Refused("it uses running means")
-        c.given("running_mean", None)
-        c.given("running_var", None)
+        c.argument("running_mean", None)
+        c.argument("running_var", None)
         return c.emit("instance_norm", value, weight, bias, epsilon=epsilon)
     if c.known("training", False) or not c.gives("running_mean") or not c.gives("running_var"):
         raise Refused("it is in training: export the module after module.eval()")
@@ -208,30 +208,30 @@ def _batch_norm(c: Call) -> str | Sequence[str]:
 
 
 @aten("_native_batch_norm_legit_functional.default")
-def _trained_batch_norm(c: Call) -> Sequence[str]:
+def _convert_trained_batch_norm(c: Call) -> Sequence[str]:
     """Normalized by the mean and the variance of the batch; these, and the running ones that follow."""
     value, epsilon = c.tensor("input"), float(c.known("eps", 1e-5))
     count, rank = c.extent(value, 1), c.rank(value)
     axes, column = (0, *range(2, rank)), [count if at == 1 else 1 for at in range(rank)]
     mean = c.emit("mean", value, axes=axes, keepdims=True)
     spread = c.emit("mean", c.emit("square", c.emit("subtract", value, mean)), axes=axes, keepdims=True)
-    inverse = c.emit("rsqrt", c.emit("add", spread, c.filled(epsilon, c.type(value).dtype)))
+    inverse = c.emit("rsqrt", c.emit("add", spread, c.scalar(epsilon, c.type(value).dtype)))
     if not c.known("training", True):
         raise Refused("it is not in training")
     result = c.emit("multiply", c.emit("subtract", value, mean), inverse)
     for name, operator in (("weight", "multiply"), ("bias", "add")):
         if c.gives(name):
             result = c.emit(operator, result, c.reshape(c.tensor(name), column))
-        c.given(name, None)
+        c.argument(name, None)
     share, size = float(c.known("momentum", 0.1)), product([c.type(value).shape[axis] for axis in axes])
     number = c.cast(c.size_value(size), c.type(value).dtype)
-    one = c.filled(1, c.type(value).dtype)
+    one = c.scalar(1, c.type(value).dtype)
     unbiased = c.emit("divide", c.emit("multiply", spread, number), c.emit("subtract", number, one))
     following = [
         c.emit(
             "add",
-            c.emit("multiply", c.tensor(name), c.filled(1 - share, c.type(c.tensor(name)).dtype)),
-            c.emit("multiply", c.reshape(now, (count,)), c.filled(share, c.type(value).dtype)),
+            c.emit("multiply", c.tensor(name), c.scalar(1 - share, c.type(c.tensor(name)).dtype)),
+            c.emit("multiply", c.reshape(now, (count,)), c.scalar(share, c.type(value).dtype)),
         )
         for name, now in (("running_mean", mean), ("running_var", unbiased))
     ]
@@ -239,22 +239,22 @@ def _trained_batch_norm(c: Call) -> Sequence[str]:
 
 
 @aten("layer_norm.default", "native_layer_norm.default")
-def _layer_norm(c: Call) -> str | Sequence[str]:
+def _convert_layer_norm(c: Call) -> str | Sequence[str]:
     value, axis = c.tensor("input"), c.rank(c.tensor("input")) - len(c.extents("normalized_shape"))
     weight, bias = c.optional("weight"), c.optional("bias")
     result = c.emit("layer_norm", value, weight, bias, axis=axis, epsilon=float(c.known("eps", 1e-5)))
-    c.given("cudnn_enable", None)
+    c.argument("cudnn_enable", None)
     if "native" not in c.target:
         return result
     axes = tuple(range(axis, c.rank(value)))
     mean = c.emit("mean", value, axes=axes, keepdims=True)
     spread = c.emit("mean", c.emit("square", c.emit("subtract", value, mean)), axes=axes, keepdims=True)
-    epsilon = c.filled(float(c.known("eps", 1e-5)), c.dtype)
+    epsilon = c.scalar(float(c.known("eps", 1e-5)), c.dtype)
     return [result, mean, c.emit("rsqrt", c.emit("add", spread, epsilon))]
 
 
 @aten("rms_norm.default")
-def _rms_norm(c: Call) -> str:
+def _convert_rms_norm(c: Call) -> str:
     value, axis = c.tensor("input"), c.rank(c.tensor("input")) - len(c.extents("normalized_shape"))
     epsilon = c.known("eps", None)
     epsilon = float(np.finfo(c.dtype).eps) if epsilon is None else float(epsilon)
@@ -274,15 +274,15 @@ def _group_norm(c: Call) -> str:
 
 
 @aten("dropout.default", "feature_dropout.default", "alpha_dropout.default", "native_dropout.default")
-def _dropout(c: Call) -> str:
+def _convert_dropout(c: Call) -> str:
     if c.known("train", False) and c.known("p", 0.5):
         raise Refused("it is in training: export the module after module.eval()")
-    c.given("p", None)
+    c.argument("p", None)
     return c.tensor("input" if c.gives("input") else "self")
 
 
 @aten("scaled_dot_product_attention.default")
-def _attention(c: Call) -> str:
+def _convert_attention(c: Call) -> str:
     q, k, v = (c.tensor(name) for name in ("query", "key", "value"))
     if c.known("dropout_p", 0.0):
         raise Refused("it is in training: export the module after module.eval()")
@@ -293,7 +293,7 @@ def _attention(c: Call) -> str:
     if c.rank(q) == c.rank(k) == c.rank(v) == 2 and (not mask or c.rank(mask) <= 2):
         q, k, v = (c.reshape(each, (1, *c.type(each).shape)) for each in (q, k, v))
         y = c.emit(
-            "attention", q, k, v, *_of_masks(c, mask), scale=None if scale is None else float(scale), causal=causal
+            "attention", q, k, v, *_convert_masks(c, mask), scale=None if scale is None else float(scale), causal=causal
         )
         return c.reshape(y, c.type(y).shape[1:])
     lead = c.type(q).shape[: -3 if grouped else -2]
@@ -302,12 +302,12 @@ def _attention(c: Call) -> str:
     ) in (3, 4)
     if alike and (not mask or c.rank(mask) <= c.rank(q)):
         return c.emit(
-            "attention", q, k, v, *_of_masks(c, mask), scale=None if scale is None else float(scale), causal=causal
+            "attention", q, k, v, *_convert_masks(c, mask), scale=None if scale is None else float(scale), causal=causal
         )
     if causal:
         raise Refused("it is causal, over batches that broadcast or with a mask")
     if several > 1:
-        k, v = (repeated(c, each, c.rank(each) - 3, several) for each in (k, v))
+        k, v = (repeat_slices(c, each, c.rank(each) - 3, several) for each in (k, v))
     return _masked_attention(c, (q, k, v), mask, scale)
 
 
@@ -319,7 +319,7 @@ def _sharing(c: Call, q: str, k: str) -> int:
     return heads // max(groups, 1)
 
 
-def _of_masks(c: Call, mask: str) -> list[str]:
+def _convert_masks(c: Call, mask: str) -> list[str]:
     """The mask as attention takes it, if there is one."""
     return [mask if c.type(mask).dtype in ("bool", c.dtype) else c.cast(mask, c.dtype)] if mask else []
 
@@ -331,17 +331,17 @@ def _masked_attention(c: Call, parts: tuple[str, str, str], mask: str, scale: fl
     if not isinstance(depth, int):
         raise Refused("the depth of its heads is not known")
     factor = 1 / depth**0.5 if scale is None else float(scale)
-    scores = c.emit("multiply", c.emit("matmul", q, k, transpose_b=True), c.filled(factor, c.dtype))
+    scores = c.emit("multiply", c.emit("matmul", q, k, transpose_b=True), c.scalar(factor, c.dtype))
     if not mask:
         return c.emit("matmul", c.emit("softmax", scores, axis=-1), v)
-    least = c.filled(-np.inf, c.dtype)
+    least = c.scalar(-np.inf, c.dtype)
     scores = c.emit("where", mask, scores, least) if c.type(mask).dtype == "bool" else c.emit("add", scores, mask)
     seen = c.emit("greater", c.emit("max", scores, axes=(c.rank(scores) - 1,), keepdims=True), least)
-    return c.emit("matmul", c.emit("where", seen, c.emit("softmax", scores, axis=-1), c.filled(0, c.dtype)), v)
+    return c.emit("matmul", c.emit("where", seen, c.emit("softmax", scores, axis=-1), c.scalar(0, c.dtype)), v)
 
 
 @aten("_weight_norm.default")
-def _weight_norm(c: Call) -> str:
+def _convert_weight_norm(c: Call) -> str:
     """A direction times a length for each index of one dimension."""
     v, axis = c.tensor("v"), c.axis("dim", 0, of="v")
     rest = tuple(at for at in range(c.rank(v)) if at != axis)
@@ -369,7 +369,7 @@ def _resize(c: Call) -> str:
     shape = c.type(value).shape
     kind = c.target.partition(".")[0].removeprefix("_").removeprefix("upsample_")
     rank = len(shape) - 2
-    factors = [float(each) for each in c.given("scale_factors", None) or ()]
+    factors = [float(each) for each in c.argument("scale_factors", None) or ()]
     names = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}[rank]
     own = [c.known(name, None) for name in names]
     wanted = c.extents("output_size") or [
@@ -386,7 +386,7 @@ def _resize(c: Call) -> str:
     smooth = kind.endswith("_aa")  # corners are aligned by the scale alone, and what lies outside is left out
     where = "asymmetric" if mode == "nearest" and not exact else "half_pixel"
     if aligned and smooth:
-        scales = [_between_corners(*pair) for pair in zip(shape[2:], wanted, strict=True)]
+        scales = [_corner_scale(*pair) for pair in zip(shape[2:], wanted, strict=True)]
     elif aligned:
         where, scales = "align_corners", quotients
     return c.emit(
@@ -403,7 +403,7 @@ def _resize(c: Call) -> str:
     )
 
 
-def _between_corners(before: Extent, after: Extent) -> float:
+def _corner_scale(before: Extent, after: Extent) -> float:
     """Return the number of places for each, the first and the last on each other; very many where there is one place."""
     if not isinstance(before, int) or not isinstance(after, int):
         raise Refused("how far its places are apart depends on sizes")

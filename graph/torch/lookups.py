@@ -17,13 +17,13 @@ __all__: list[str] = []
 
 
 @aten("embedding.default")
-def _embedding(c: Call) -> str:
+def _convert_embedding(c: Call) -> str:
     table, places = c.tensor("weight"), c.tensor("indices")
     padding, rows = c.integer("padding_idx", -1), c.emit("take", table, places, axis=0)
-    return _without_padding(c, rows, places, padding) if padding >= 0 else rows
+    return _stop_padding_gradient(c, rows, places, padding) if padding >= 0 else rows
 
 
-def _without_padding(c: Call, rows: str, places: str, padding: int) -> str:
+def _stop_padding_gradient(c: Call, rows: str, places: str, padding: int) -> str:
     """The rows, of which those at one place are none of the table's for the gradient."""
     is_padding = c.emit("equal", places, c.constant(padding, places))
     column = c.reshape(is_padding, (*c.type(places).shape, 1))
@@ -36,12 +36,12 @@ def _without_padding(c: Call, rows: str, places: str, padding: int) -> str:
     "_embedding_bag.default",
     "_embedding_bag_forward_only.default",
 )
-def _embedding_bag(c: Call) -> Sequence[str]:
+def _convert_embedding_bag(c: Call) -> Sequence[str]:
     """Sums, or means, of the rows of bags, which lie one after another from their offsets on; those of padding_idx do not count."""
     table, places, begins = c.tensor("weight"), c.tensor("indices"), c.tensor("offsets")
     mode, padding = (
         c.integer("mode", 0),
-        c.integer("padding_idx", -1) if c.given("padding_idx", None) is not None else -1,
+        c.integer("padding_idx", -1) if c.argument("padding_idx", None) is not None else -1,
     )
     if mode not in (0, 1):
         raise Refused("it takes the greatest of its rows")
@@ -52,9 +52,9 @@ def _embedding_bag(c: Call) -> Sequence[str]:
         bags, begins = bags - 1, c.emit("slice", begins, begin=(0,), end=(bags - 1,), step=(1,), axes=(0,))
     kind, width = c.type(begins).dtype, c.type(table).shape[1]
     numbers = c.cast(c.emit("arange", shape=(count,)), kind)
-    bag = c.emit("subtract", c.emit("searchsorted", begins, numbers, right=True), c.filled(1, "int64"))
+    bag = c.emit("subtract", c.emit("searchsorted", begins, numbers, right=True), c.scalar(1, "int64"))
     rows, counted = c.emit("take", table, places, axis=0), c.emit("broadcast_to", c.constant(1, table), shape=(count,))
-    if c.given("per_sample_weights", None) is not None:
+    if c.argument("per_sample_weights", None) is not None:
         rows = c.emit("multiply", rows, c.reshape(c.tensor("per_sample_weights"), (count, 1)))
     if padding >= 0:
         counted = c.cast(c.emit("not_equal", places, c.constant(padding, places)), c.type(table).dtype)
@@ -77,7 +77,7 @@ def _index_select(c: Call) -> str:
 @aten("gather.default")
 def _gather(c: Call) -> str:
     axis, index, value = c.axis(), c.tensor("index"), c.tensor()
-    c.given("sparse_grad", None)
+    c.argument("sparse_grad", None)
     for at, (size, most) in enumerate(zip(c.type(index).shape, c.type(value).shape, strict=True)):
         if at != axis and size != most:
             value = cut(c, value, at, 0, size)
@@ -102,7 +102,7 @@ def _scatter(c: Call) -> str:
         return _scattered_mean(c, index, updates, alone)
     value = c.tensor()
     if alone:  # what is there counts where nothing comes
-        neutral = c.emit("broadcast_to", c.filled(_neutral(kind, c.dtype), c.dtype), shape=shape)
+        neutral = c.emit("broadcast_to", c.scalar(_neutral(kind, c.dtype), c.dtype), shape=shape)
         value = c.emit("scatter_elements", value, index, neutral, axis=c.axis(), reduction="update")
     return c.emit("scatter_elements", value, index, updates, axis=c.axis(), reduction=kind)
 
@@ -119,19 +119,19 @@ def _neutral(kind: str, dtype: str) -> float:
 
 def _scattered_mean(c: Call, index: str, updates: str, alone: bool) -> str:
     """The sums divided by how many there are, whole numbers rounded down; what nothing comes to stays."""
-    value, axis, one = c.tensor(), c.axis(), c.filled(1, c.dtype)
-    shape, start = c.type(value).shape, c.filled(0 if alone else 1, c.dtype)
+    value, axis, one = c.tensor(), c.axis(), c.scalar(1, c.dtype)
+    shape, start = c.type(value).shape, c.scalar(0 if alone else 1, c.dtype)
     ones = c.emit("broadcast_to", one, shape=c.type(index).shape)
     counts = c.emit("broadcast_to", start, shape=shape)
     counts = c.emit("scatter_elements", counts, index, ones, axis=axis, reduction="add")
-    first = c.emit("broadcast_to", c.filled(0, c.dtype), shape=shape) if alone else value
+    first = c.emit("broadcast_to", c.scalar(0, c.dtype), shape=shape) if alone else value
     total = c.emit("scatter_elements", first, index, updates, axis=axis, reduction="add")
     divide = "divide" if "float" in c.dtype else "floor_divide"
     mean = c.emit(divide, total, c.emit("maximum", counts, one))
-    return c.emit("where", c.emit("equal", counts, c.filled(0, c.dtype)), value, mean) if alone else mean
+    return c.emit("where", c.emit("equal", counts, c.scalar(0, c.dtype)), value, mean) if alone else mean
 
 
-def _places(c: Call) -> tuple[list[int], list[str], tuple[Extent, ...]]:
+def _lookup_indices(c: Call) -> tuple[list[int], list[str], tuple[Extent, ...]]:
     """The axes that are looked up, the indices of each, and the shape in which they meet."""
     given = c.tensors("indices")
     axes: list[int] = []
@@ -152,7 +152,7 @@ def _places(c: Call) -> tuple[list[int], list[str], tuple[Extent, ...]]:
 
 @aten("index.Tensor")
 def _index(c: Call) -> str:
-    axes, indices, shape = _places(c)
+    axes, indices, shape = _lookup_indices(c)
     value = c.tensor()
     if not axes:
         return value
@@ -160,18 +160,18 @@ def _index(c: Call) -> str:
         return c.emit("take", value, indices[0], axis=axes[0])
     rank = c.rank(value)
     order = [*axes, *(at for at in range(rank) if at not in axes)]
-    result = c.emit("gather_nd", _ordered(c, value, order), _together(c, indices, shape))
+    result = c.emit("gather_nd", _permute(c, value, order), _stack_coordinates(c, indices, shape))
     if axes != list(range(axes[0], axes[0] + len(axes))) or not axes[0]:
         return result
     first = len(shape)
-    return _ordered(c, result, [*range(first, first + axes[0]), *range(first), *range(first + axes[0], c.rank(result))])
+    return _permute(c, result, [*range(first, first + axes[0]), *range(first), *range(first + axes[0], c.rank(result))])
 
 
-def _ordered(c: Call, value: str, order: Sequence[int]) -> str:
+def _permute(c: Call, value: str, order: Sequence[int]) -> str:
     return value if list(order) == sorted(order) else c.emit("transpose", value, axes=tuple(order))
 
 
-def _together(c: Call, indices: Sequence[str], shape: tuple[Extent, ...]) -> str:
+def _stack_coordinates(c: Call, indices: Sequence[str], shape: tuple[Extent, ...]) -> str:
     """Indices as coordinates: a last axis with one of each."""
     whole = [one if c.type(one).shape == shape else c.emit("broadcast_to", one, shape=shape) for one in indices]
     return c.emit("stack", *whole, axis=len(shape))
@@ -182,8 +182,8 @@ def _index_put(c: Call) -> str:
     value, chosen = c.tensor(), _where_masked(c)
     if chosen:
         return chosen
-    axes, indices, shape = _places(c)
-    c.given("unsafe", None)
+    axes, indices, shape = _lookup_indices(c)
+    c.argument("unsafe", None)
     if axes != list(range(axes[0], axes[0] + len(axes))):
         raise Refused("it writes along axes with others between them")
     rest = [at for at in range(c.rank(value)) if at not in axes]
@@ -201,12 +201,12 @@ def _index_put(c: Call) -> str:
     moved = [*range(lead, lead + len(shape)), *range(lead), *range(lead + len(shape), len(target))]
     result = c.emit(
         "scatter_nd",
-        _ordered(c, value, order),
-        _together(c, indices, shape),
-        _ordered(c, updates, moved),
+        _permute(c, value, order),
+        _stack_coordinates(c, indices, shape),
+        _permute(c, updates, moved),
         reduction="add" if c.known("accumulate", False) else "update",
     )
-    return _ordered(c, result, [order.index(at) for at in range(len(order))])
+    return _permute(c, result, [order.index(at) for at in range(len(order))])
 
 
 def _where_masked(c: Call) -> str:
@@ -218,24 +218,24 @@ def _where_masked(c: Call) -> str:
     shape = c.type(values).shape
     if len(shape) > rest and (shape[: len(shape) - rest] != (1,) * (len(shape) - rest)):
         return ""
-    c.given("unsafe", None)
+    c.argument("unsafe", None)
     mask = c.reshape(given[0], (*c.type(given[0]).shape, *[1] * rest))
     return c.emit("where", mask, c.reshape(values, shape[max(len(shape) - rest, 0) :]), c.tensor())
 
 
 @aten("nonzero.default")
-def _nonzero(c: Call) -> str:
+def _convert_nonzero(c: Call) -> str:
     _, coordinates = nonzero(c, c.tensor())
     return c.emit("stack", *coordinates, axis=1)
 
 
 @aten("nonzero_numpy.default", "where.default")
-def _nonzero_numpy(c: Call) -> list[str]:
+def _convert_nonzero_numpy(c: Call) -> list[str]:
     return nonzero(c, c.tensor("condition" if c.gives("condition") else "self"))[1]
 
 
 @aten("masked_select.default")
-def _masked_select(c: Call) -> str:
+def _convert_masked_select(c: Call) -> str:
     value, mask = c.tensor(), c.tensor("mask")
     shape = broadcast(c.type(value).shape, c.type(mask).shape)
     value, mask = (
@@ -256,16 +256,16 @@ def _index_copy(c: Call) -> str:
     places = c.reshape(index, (*c.type(index).shape, 1))
     result = c.emit(
         "scatter_nd",
-        _ordered(c, c.tensor(), order),
+        _permute(c, c.tensor(), order),
         places,
-        _ordered(c, updates, order),
+        _permute(c, updates, order),
         reduction="add" if "add" in c.target else "update",
     )
-    return _ordered(c, result, [order.index(at) for at in range(len(order))])
+    return _permute(c, result, [order.index(at) for at in range(len(order))])
 
 
 @aten("one_hot.default")
-def _one_hot(c: Call) -> str:
+def _convert_one_hot(c: Call) -> str:
     depth = c.integer("num_classes", -1)
     if depth < 0:
         raise Refused("how many classes there are is not known")
@@ -273,7 +273,7 @@ def _one_hot(c: Call) -> str:
 
 
 @aten("histc.default")
-def _histc(c: Call) -> str:
+def _convert_histc(c: Call) -> str:
     """Return the number of elements that lie in each of bins of one width; those outside are not counted, the greatest is in the last."""
     bins, low, high = c.integer("bins", 100), float(c.known("min", 0)), float(c.known("max", 0))
     if low >= high:
@@ -295,7 +295,7 @@ def _histc(c: Call) -> str:
 
 
 @aten("torch.ops.transformers.grouped_mm_fallback.default", "_grouped_mm.default")
-def _grouped(c: Call) -> str:
+def _convert_grouped_product(c: Call) -> str:
     """Rows that lie sorted by groups, each group as far as its end, times the group's matrix; rows behind all of them give 0."""
     names = ("input", "weight") if c.gives("weight") else ("self", "mat2")
     x, w, ends = c.tensor(names[0]), c.tensor(names[1]), c.tensor("offs")

@@ -12,7 +12,7 @@ __all__: list[str] = []
 _MEAN, _SUM = 1, 2
 
 
-def _reduced(c: Call, value: str) -> str:
+def _reduce_loss(c: Call, value: str) -> str:
     """The value, its mean or its sum, as the call says."""
     kind = c.known("reduction", _MEAN)
     if kind not in (_MEAN, _SUM):
@@ -29,22 +29,22 @@ def _broadcast(c: Call) -> list[str]:
 
 
 @aten("mse_loss.default")
-def _squares(c: Call) -> str:
-    return _reduced(c, c.emit("square", c.emit("subtract", c.tensor(), c.tensor("target"))))
+def _convert_mse(c: Call) -> str:
+    return _reduce_loss(c, c.emit("square", c.emit("subtract", c.tensor(), c.tensor("target"))))
 
 
 @aten("l1_loss.default")
-def _distances(c: Call) -> str:
-    return _reduced(c, c.emit("abs", c.emit("subtract", c.tensor(), c.tensor("target"))))
+def _convert_distances(c: Call) -> str:
+    return _reduce_loss(c, c.emit("abs", c.emit("subtract", c.tensor(), c.tensor("target"))))
 
 
 @aten("binary_cross_entropy_with_logits.default")
-def _with_logits(c: Call) -> str:
+def _convert_bce_with_logits(c: Call) -> str:
     """softplus(x) - x * target; with weights p of what is right, (1 + (p - 1) target) softplus(-x) + (1 - target) x."""
     x, target = c.tensor(), c.tensor("target")
     right, weight = c.optional("pos_weight"), c.optional("weight")
     if right:
-        one = c.filled(1, c.dtype)
+        one = c.scalar(1, c.dtype)
         scale = c.emit("add", one, c.emit("multiply", c.emit("subtract", right, one), target))
         value = c.emit(
             "add",
@@ -53,10 +53,10 @@ def _with_logits(c: Call) -> str:
         )
     else:
         value = c.emit("subtract", c.emit("softplus", x), c.emit("multiply", x, target))
-    return _reduced(c, c.emit("multiply", value, weight) if weight else value)
+    return _reduce_loss(c, c.emit("multiply", value, weight) if weight else value)
 
 
-def _picked(c: Call, logarithms: str, smooth: float = 0.0) -> str:
+def _pick_classes(c: Call, logarithms: str, smooth: float = 0.0) -> str:
     """The loss of each place: minus the logarithm of the class that is right, weighed by its class, and of those that count the
     weighed mean. smooth: the share of all classes in it."""
     target, weights = c.tensor("target"), c.optional("weight")
@@ -64,20 +64,20 @@ def _picked(c: Call, logarithms: str, smooth: float = 0.0) -> str:
     shape = c.type(target).shape
     places = c.emit("reshape", target, shape=(*shape[:axis], 1, *shape[axis:]))
     picked = c.emit("reshape", c.emit("gather", logarithms, places, axis=axis), shape=shape)
-    counted = c.emit("not_equal", target, c.filled(int(c.known("ignore_index", -100)), c.type(target).dtype))
-    zero = c.filled(0, c.dtype)
-    safe = c.emit("where", counted, target, c.filled(0, c.type(target).dtype))
-    shares = c.emit("take", weights, safe, axis=0) if weights else c.filled(1, c.dtype)
+    counted = c.emit("not_equal", target, c.scalar(int(c.known("ignore_index", -100)), c.type(target).dtype))
+    zero = c.scalar(0, c.dtype)
+    safe = c.emit("where", counted, target, c.scalar(0, c.type(target).dtype))
+    shares = c.emit("take", weights, safe, axis=0) if weights else c.scalar(1, c.dtype)
     losses = c.emit("negative", c.emit("multiply", picked, shares) if weights else picked)
     if smooth:
         losses = c.emit(
             "add",
-            c.emit("multiply", losses, c.filled(1 - smooth, c.dtype)),
-            c.emit("multiply", _over_classes(c, logarithms, axis, weights), c.filled(smooth, c.dtype)),
+            c.emit("multiply", losses, c.scalar(1 - smooth, c.dtype)),
+            c.emit("multiply", _average_classes(c, logarithms, axis, weights), c.scalar(smooth, c.dtype)),
         )
     losses = c.emit("where", counted, losses, zero)
     if c.known("reduction", _MEAN) != _MEAN:
-        return _reduced(c, losses)
+        return _reduce_loss(c, losses)
     axes = tuple(range(len(shape)))
     return c.emit(
         "divide",
@@ -86,7 +86,7 @@ def _picked(c: Call, logarithms: str, smooth: float = 0.0) -> str:
     )
 
 
-def _over_classes(c: Call, logarithms: str, axis: int, weights: str) -> str:
+def _average_classes(c: Call, logarithms: str, axis: int, weights: str) -> str:
     """Minus the mean of the logarithms of all classes, each weighed by its class."""
     shape = c.type(logarithms).shape
     if weights:
@@ -100,8 +100,8 @@ def _over_classes(c: Call, logarithms: str, axis: int, weights: str) -> str:
 
 
 @aten("nll_loss_nd.default", "nll_loss.default", "nll_loss2d.default")
-def _of_logarithms(c: Call) -> str:
-    return _picked(c, c.tensor())
+def _convert_nll(c: Call) -> str:
+    return _pick_classes(c, c.tensor())
 
 
 @aten("cross_entropy_loss.default")
@@ -110,72 +110,72 @@ def _cross_entropy(c: Call) -> str:
     axis = min(c.rank(value) - 1, 1)
     logarithms = c.emit("log_softmax", value, axis=axis)
     if "float" in c.type(c.tensor("target")).dtype:
-        return _of_probabilities(c, logarithms, axis, smooth)
-    return _picked(c, logarithms, smooth)
+        return _weigh_classes(c, logarithms, axis, smooth)
+    return _pick_classes(c, logarithms, smooth)
 
 
-def _of_probabilities(c: Call, logarithms: str, axis: int, smooth: float) -> str:
+def _weigh_classes(c: Call, logarithms: str, axis: int, smooth: float) -> str:
     """Minus the logarithms, weighed by the chances of the classes; the mean is that over places."""
     target, weights = c.tensor("target"), c.optional("weight")
-    c.given("ignore_index", None)
+    c.argument("ignore_index", None)
     shape = c.type(logarithms).shape
     if smooth:
-        share = c.emit("divide", c.filled(smooth, c.dtype), c.cast(c.size_value(shape[axis]), c.dtype))
-        target = c.emit("add", c.emit("multiply", target, c.filled(1 - smooth, c.dtype)), share)
+        share = c.emit("divide", c.scalar(smooth, c.dtype), c.cast(c.size_value(shape[axis]), c.dtype))
+        target = c.emit("add", c.emit("multiply", target, c.scalar(1 - smooth, c.dtype)), share)
     each = c.emit("multiply", logarithms, target)
     if weights:
         each = c.emit(
             "multiply", each, c.reshape(weights, [shape[axis] if at == axis else 1 for at in range(len(shape))])
         )
     losses = c.emit("negative", c.emit("sum", each, axes=(axis,)))
-    return _reduced(c, losses)
+    return _reduce_loss(c, losses)
 
 
 @aten("smooth_l1_loss.default", "huber_loss.default")
-def _bent(c: Call) -> str:
+def _convert_huber(c: Call) -> str:
     """A square near 0, a line from a width on; Huber's is that width times the smooth one."""
     huber = c.target.startswith("huber")
     width = float(c.known("delta" if huber else "beta", 1.0))
     far = c.emit("abs", c.emit("subtract", c.tensor(), c.tensor("target")))
     if not width:
-        return _reduced(c, far)
-    square = c.emit("multiply", c.emit("square", far), c.filled(0.5 / (1 if huber else width), c.dtype))
-    line = c.emit("subtract", far, c.filled(0.5 * width, c.dtype))
-    line = c.emit("multiply", line, c.filled(width, c.dtype)) if huber else line
-    return _reduced(c, c.emit("where", c.emit("less", far, c.filled(width, c.dtype)), square, line))
+        return _reduce_loss(c, far)
+    square = c.emit("multiply", c.emit("square", far), c.scalar(0.5 / (1 if huber else width), c.dtype))
+    line = c.emit("subtract", far, c.scalar(0.5 * width, c.dtype))
+    line = c.emit("multiply", line, c.scalar(width, c.dtype)) if huber else line
+    return _reduce_loss(c, c.emit("where", c.emit("less", far, c.scalar(width, c.dtype)), square, line))
 
 
 @aten("kl_div.default")
-def _divergence(c: Call) -> str:
-    target, zero = c.tensor("target"), c.filled(0, c.dtype)
+def _convert_kl_divergence(c: Call) -> str:
+    target, zero = c.tensor("target"), c.scalar(0, c.dtype)
     if c.known("log_target", False):
         each = c.emit("multiply", c.emit("exp", target), c.emit("subtract", target, c.tensor()))
     else:
         some = c.emit("greater", target, zero)
-        logarithm = c.emit("log", c.emit("where", some, target, c.filled(1, c.dtype)))
+        logarithm = c.emit("log", c.emit("where", some, target, c.scalar(1, c.dtype)))
         each = c.emit(
             "where",
             some,
             c.emit("multiply", target, c.emit("subtract", logarithm, c.tensor())),
             c.emit("negative", c.emit("multiply", target, c.tensor())),
         )
-    return _reduced(c, each)
+    return _reduce_loss(c, each)
 
 
 def _bounded_log(c: Call, chance: str, least: str) -> str:
     """The logarithm, at least a number, and flat at 0."""
-    is_none = c.emit("equal", chance, c.filled(0, c.dtype))
-    logarithm = c.emit("log", c.emit("where", is_none, c.filled(1, c.dtype), chance))
+    is_none = c.emit("equal", chance, c.scalar(0, c.dtype))
+    logarithm = c.emit("log", c.emit("where", is_none, c.scalar(1, c.dtype), chance))
     return c.emit("where", is_none, least, c.emit("maximum", logarithm, least))
 
 
 @aten("binary_cross_entropy.default")
-def _of_chances(c: Call) -> str:
+def _convert_binary_cross_entropy(c: Call) -> str:
     """-(y log(p) + (1 - y) log(1 - p)), logarithms at least -100, as torch has them."""
-    least, one = c.filled(-100, c.dtype), c.filled(1, c.dtype)
+    least, one = c.scalar(-100, c.dtype), c.scalar(1, c.dtype)
     p, y = c.tensor(), c.tensor("target")
     logs = [_bounded_log(c, chance, least) for chance in (p, c.emit("subtract", one, p))]
     total = c.emit("add", c.emit("multiply", y, logs[0]), c.emit("multiply", c.emit("subtract", one, y), logs[1]))
     value = c.emit("negative", total)
     weight = c.optional("weight")
-    return _reduced(c, c.emit("multiply", value, weight) if weight else value)
+    return _reduce_loss(c, c.emit("multiply", value, weight) if weight else value)

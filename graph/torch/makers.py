@@ -11,27 +11,27 @@ from ..conversion import Refused, few
 from ..inner import InnerScope
 from ..types import Extent, array_dtype
 from .call import Call, aten
-from .numbers import Formula, Ratio, combined, whole
+from .numbers import Formula, Ratio, combine, round_ratio
 
 __all__: list[str] = []
 
 
-def _whole(c: Call, value: str, shape: Sequence[Extent]) -> str:
+def _broadcast(c: Call, value: str, shape: Sequence[Extent]) -> str:
     return c.emit("broadcast_to", value, shape=tuple(shape)) if shape else value
 
 
 @aten("full.default", "new_full.default")
-def _full(c: Call) -> str:
-    c.given("self", None)
-    return _whole(c, c.operand("fill_value", c.dtype), c.extents("size"))
+def _convert_full(c: Call) -> str:
+    c.argument("self", None)
+    return _broadcast(c, c.operand("fill_value", c.dtype), c.extents("size"))
 
 
 @aten(
     "zeros.default", "ones.default", "empty.memory_format", "new_zeros.default", "new_ones.default", "new_empty.default"
 )
-def _constant(c: Call) -> str:
-    c.given("self", None)
-    return _whole(c, c.filled(1 if "ones" in c.target else 0, c.dtype), c.extents("size"))
+def _convert_constant(c: Call) -> str:
+    c.argument("self", None)
+    return _broadcast(c, c.scalar(1 if "ones" in c.target else 0, c.dtype), c.extents("size"))
 
 
 @aten(
@@ -43,28 +43,28 @@ def _constant(c: Call) -> str:
     "fill.Tensor",
     "zero.default",
 )
-def _like(c: Call) -> str:
+def _convert_full_like(c: Call) -> str:
     shape = c.type(c.tensor()).shape
     name = next((one for one in ("fill_value", "value") if c.gives(one)), "")
-    return _whole(c, c.operand(name, c.dtype) if name else c.filled(1 if "ones" in c.target else 0, c.dtype), shape)
+    return _broadcast(c, c.operand(name, c.dtype) if name else c.scalar(1 if "ones" in c.target else 0, c.dtype), shape)
 
 
 @aten("scalar_tensor.default")
-def _scalar(c: Call) -> str:
+def _convert_scalar(c: Call) -> str:
     return c.operand("s", c.dtype)
 
 
 @aten("copy.default")
 def _copy(c: Call) -> str:
-    c.given("self")
+    c.argument("self")
     source = c.cast(c.tensor("src"), c.dtype)
     shape = c.type(c.tensor()).shape
     return source if c.type(source).shape == shape else c.emit("broadcast_to", source, shape=shape)
 
 
 @aten("arange.default", "arange.start", "arange.start_step")
-def _arange(c: Call) -> str:
-    begin, end, step = c.given("start", 0), c.given("end"), c.given("step", 1)
+def _convert_arange(c: Call) -> str:
+    begin, end, step = c.argument("start", 0), c.argument("end"), c.argument("step", 1)
     if all(isinstance(one, (int, float)) for one in (begin, end, step)):
         far = (end - begin) / step if step else math.nan
         if not math.isfinite(far):
@@ -80,7 +80,7 @@ def _arange(c: Call) -> str:
     ):
         raise Refused(f"it goes from {begin} by {step}, which has to be known")
     whole_step = int(step) if float(step).is_integer() else step
-    count = whole("ceil", combined("truediv", [combined("sub", [end, begin]), whole_step]))
+    count = round_ratio("ceil", combine("truediv", [combine("sub", [end, begin]), whole_step]))
     first = int(begin) if isinstance(begin, float) and begin.is_integer() else begin
     if isinstance(first, float):
         raise Refused(f"it begins at {first}, where its end is not known")
@@ -88,7 +88,7 @@ def _arange(c: Call) -> str:
 
 
 @aten("linspace.default")
-def _linspace(c: Call) -> str:
+def _convert_linspace(c: Call) -> str:
     begin, end, steps = float(c.known("start")), float(c.known("end")), c.integer("steps")
     return c.constant(np.linspace(begin, end, few(steps)).astype(array_dtype(c.dtype)))
 
@@ -100,7 +100,7 @@ def _linspace(c: Call) -> str:
         for kind in ("default", "periodic", "periodic_alpha", "periodic_alpha_beta")
     )
 )
-def _window(c: Call) -> str:
+def _convert_window(c: Call) -> str:
     """A window of so many numbers, which without periodic ends where it began."""
     name, count = c.target.partition("_")[0], c.integer("window_length")
     turns = np.arange(few(count)) / max(count if c.known("periodic", True) else count - 1, 1)
@@ -115,9 +115,9 @@ def _window(c: Call) -> str:
 
 
 @aten("eye.default", "eye.m")
-def _eye(c: Call) -> str:
-    rows = c.given("n")
-    columns = c.given("m", rows)
+def _convert_eye(c: Call) -> str:
+    rows = c.argument("n")
+    columns = c.argument("m", rows)
     if isinstance(rows, str) or isinstance(columns, str):
         numbers = [c.cast(c.emit("arange", shape=(count,)), "int64") for count in (rows, columns)]
         return c.cast(c.emit("equal", c.reshape(numbers[0], (rows, 1)), numbers[1]), c.dtype)
@@ -127,12 +127,12 @@ def _eye(c: Call) -> str:
 
 
 @aten("rand.default", "randn.default", "rand_like.default", "randn_like.default")
-def _drawn(c: Call) -> str:
+def _convert_random(c: Call) -> str:
     """An input of the model, of numbers that the caller draws: in [0, 1) for rand, of the standard normal distribution for randn."""
     graph, kind = c.scope.graph, c.target.partition(".")[0]
     if isinstance(c.scope, InnerScope):
         raise Refused("it draws numbers inside of a loop or a branch")
-    c.given("self", None)
+    c.argument("self", None)
     shape = c.extents("size") if c.gives("size") else c.type(c.tensor()).shape
     names = (kind, *(f"{kind}_{at}" for at in range(1, len(graph.types) + 2)))
     return graph.input(next(name for name in names if name not in graph.types), tuple(shape), c.dtype)

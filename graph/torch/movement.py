@@ -33,7 +33,7 @@ def _same_back(_c: Call, _whole: str, part: str) -> str:
 
 
 @_view("detach.default", back=_same_back)
-def _detached(c: Call) -> str:
+def _convert_detach(c: Call) -> str:
     return c.emit("stop_gradient", c.tensor()) if "float" in c.dtype else c.tensor()
 
 
@@ -49,8 +49,8 @@ def _detached(c: Call) -> str:
     back=_same_back,
 )
 @aten("clone.default", "lift_fresh_copy.default", "_to_copy.default")
-def _converted(c: Call) -> str:
-    c.given("other", None)
+def _convert_dtype(c: Call) -> str:
+    c.argument("other", None)
     return c.cast(c.tensor(), c.dtype)
 
 
@@ -61,12 +61,12 @@ def _reshape(c: Call) -> str:
     if -1 in shape:
         at = shape.index(-1)
         shape[at] = open_extent(source, [*shape[:at], *shape[at + 1 :]])
-    c.given("stride", None)
+    c.argument("stride", None)
     return c.reshape(c.tensor(), shape)
 
 
 @_view("view_as.default", "reshape_as.default")
-def _reshape_as(c: Call) -> str:
+def _convert_reshape_like(c: Call) -> str:
     return c.reshape(c.tensor(), c.type(c.tensor("other")).shape)
 
 
@@ -78,7 +78,7 @@ def _flatten(c: Call) -> str:
 
 
 @_view("unflatten.int")
-def _unflatten(c: Call) -> str:
+def _convert_unflatten(c: Call) -> str:
     shape, axis, sizes = c.type(c.tensor()).shape, c.axis(), c.extents("sizes")
     if -1 in sizes:
         at = sizes.index(-1)
@@ -89,14 +89,14 @@ def _unflatten(c: Call) -> str:
 @_view("squeeze.default", "squeeze.dim", "squeeze.dims")
 def _squeeze(c: Call) -> str:
     shape = c.type(c.tensor()).shape
-    axes = c.axes() if c.given("dim", None) is not None else range(len(shape))
+    axes = c.axes() if c.argument("dim", None) is not None else range(len(shape))
     return c.reshape(
         c.not_one(c.tensor(), axes), [each for at, each in enumerate(shape) if not (at in axes and each == 1)]
     )
 
 
 @_view("unsqueeze.default")
-def _unsqueeze(c: Call) -> str:
+def _convert_unsqueeze(c: Call) -> str:
     shape = list(c.type(c.tensor()).shape)
     shape.insert(c.axis(rank=len(shape) + 1), 1)
     return c.reshape(c.tensor(), shape)
@@ -162,20 +162,22 @@ def _expand(c: Call) -> str:
 
 def _range(c: Call, name: str, default: int, size: Extent) -> Extent:
     """An end of a slice, from the beginning and inside."""
-    given = c.given(name, None)
+    given = c.argument(name, None)
     value: Extent = default if given is None else given
     if isinstance(value, int) and isinstance(size, int):
         return min(max(value + size if value < 0 else value, 0), size)
     if isinstance(value, int) and value < 0:
         far = f"({size}) - {-value}"
-        return extent(far if name == "end" or _said(c, c.axis("dim", 0)) == -value else f"max({far}, 0)")
+        return extent(far if name == "end" or _declared_extent(c, c.axis("dim", 0)) == -value else f"max({far}, 0)")
     if isinstance(value, str) and is_below_zero(value):
         far = f"({size}) + ({value})"
-        return extent(far if name == "end" or _said(c, c.axis("dim", 0)) == extent(f"-({value})") else f"max({far}, 0)")
+        return extent(
+            far if name == "end" or _declared_extent(c, c.axis("dim", 0)) == extent(f"-({value})") else f"max({far}, 0)"
+        )
     return size if value == size or isinstance(value, int) and value >= 1 << 30 else value
 
 
-def _said(c: Call, axis: int) -> Extent | None:
+def _declared_extent(c: Call, axis: int) -> Extent | None:
     """Return the statement of torch on an extent of the result, if there is one."""
     return c.meta.shape[axis] if c.meta is not None and axis < len(c.meta.shape) else None
 
@@ -200,13 +202,13 @@ def cut(c: Call, value: str, axis: int, begin: Extent, end: Extent, step: int = 
     return c.emit("slice", value, begin=(begin,), end=(end,), step=(step,), axes=(axis,))
 
 
-def with_length(c: Call, value: str, axis: int, length: Extent) -> str:
+def pad_axis(c: Call, value: str, axis: int, length: Extent) -> str:
     """So many elements along an axis, zeros after the last."""
     shape = list(c.type(value).shape)
     if shape[axis] == length:
         return value
     shape[axis] = length
-    block = c.emit("broadcast_to", c.filled(0, c.type(value).dtype), shape=tuple(shape))
+    block = c.emit("broadcast_to", c.scalar(0, c.type(value).dtype), shape=tuple(shape))
     return cut(c, c.emit("concat", value, block, axis=axis), axis, 0, length)
 
 
@@ -229,31 +231,31 @@ def put(c: Call, whole: str, part: str, axis: int, begin: Extent, end: Extent) -
 @_view("slice.Tensor", back=_slice_back)
 def _slice(c: Call) -> str:
     axis, begin, end, step = _bounds(c)
-    given = [c.given(name, None) for name in ("start", "end")]
+    given = [c.argument(name, None) for name in ("start", "end")]
     far = [extent(f"-1 - ({one})") for one in given if isinstance(one, str) and is_below_zero(one)]
     return cut(c, c.asked(c.tensor(), far), axis, begin, end, step)  # -0 would be the beginning
 
 
 def _narrow_back(c: Call, whole: str, part: str) -> str:
-    return put(c, whole, part, *_narrowed(c))
+    return put(c, whole, part, *_narrow_range(c))
 
 
 @_view("narrow.default", back=_narrow_back)
 def _narrow(c: Call) -> str:
-    return cut(c, c.tensor(), *_narrowed(c))
+    return cut(c, c.tensor(), *_narrow_range(c))
 
 
-def _narrowed(c: Call) -> tuple[int, Extent, Extent]:
+def _narrow_range(c: Call) -> tuple[int, Extent, Extent]:
     axis = c.axis()
     begin = _range(c, "start", 0, c.type(c.tensor()).shape[axis])
-    length: Extent = c.given("length")
+    length: Extent = c.argument("length")
     if isinstance(begin, int) and isinstance(length, int):
         return axis, begin, begin + length
     return axis, begin, extent(f"({begin}) + ({length})")
 
 
-def _selected(c: Call) -> tuple[int, Extent]:
-    axis, index = c.axis(), c.given("index")
+def _select_index(c: Call) -> tuple[int, Extent]:
+    axis, index = c.axis(), c.argument("index")
     size = c.type(c.tensor()).shape[axis]
     if not isinstance(index, (int, str)):
         raise Refused(f"its 'index' has to be known, and is {index!r}"[:200])
@@ -263,7 +265,7 @@ def _selected(c: Call) -> tuple[int, Extent]:
 
 
 def _select_back(c: Call, whole: str, part: str) -> str:
-    axis, index = _selected(c)
+    axis, index = _select_index(c)
     shape = list(c.type(whole).shape)
     shape[axis] = 1
     end = index + 1 if isinstance(index, int) else extent(f"({index}) + 1")
@@ -272,10 +274,10 @@ def _select_back(c: Call, whole: str, part: str) -> str:
 
 @_view("select.int", back=_select_back)
 def _select(c: Call) -> str:
-    axis, index = _selected(c)
+    axis, index = _select_index(c)
     shape = c.type(c.tensor()).shape
     if not isinstance(shape[axis], int) or not isinstance(index, int):
-        given = c.given("index")
+        given = c.argument("index")
         return c.emit("take", c.tensor(), c.size_value(index if isinstance(given, str) else given), axis=axis)
     return c.reshape(cut(c, c.tensor(), axis, index, index + 1), [*shape[:axis], *shape[axis + 1 :]])
 
@@ -288,7 +290,7 @@ def _unbound_back(c: Call, whole: str, part: str) -> str:
 
 
 @_view("unbind.int", back=_unbound_back)
-def _unbind(c: Call) -> Sequence[str]:
+def _convert_unbind(c: Call) -> Sequence[str]:
     axis = c.axis("dim", 0)
     shape = c.type(c.tensor()).shape
     count = shape[axis]
@@ -304,12 +306,12 @@ def _sizes(c: Call) -> tuple[int, tuple[Extent, ...]]:
     size = c.type(c.tensor()).shape[axis]
     kind = c.target.partition(".")[0]
     if kind == "tensor_split":
-        return axis, _cut_at(c, size)
+        return axis, _split_positions(c, size)
     if kind in _SPLITS:
         axis = min(_SPLITS[kind], c.rank(c.tensor()) - 1)
-        return axis, _cut_at(c, c.type(c.tensor()).shape[axis])
+        return axis, _split_positions(c, c.type(c.tensor()).shape[axis])
     name = next((each for each in ("split_sizes", "split_size", "chunks") if c.gives(each)), "split_size")
-    given = c.given(name)
+    given = c.argument(name)
     if isinstance(given, list):
         return axis, tuple(c.extents(name))
     if not isinstance(size, int) and kind in ("chunk", "unsafe_chunk"):
@@ -332,7 +334,7 @@ _SPLITS = {"vsplit": 0, "hsplit": 1, "dsplit": 2}
 """Along which axis they split; of a vector the first alone."""
 
 
-def _cut_at(c: Call, size: Extent) -> tuple[int, ...]:
+def _split_positions(c: Call, size: Extent) -> tuple[int, ...]:
     """The parts of a split before and behind these places, or into so many parts, the first ones longer by one."""
     if not isinstance(size, int):
         raise Refused(f"how long its parts are depends on {size}")
@@ -372,7 +374,7 @@ def _split(c: Call) -> Sequence[str]:
 
 
 @aten("cat.default", "concat.default", "concatenate.default")
-def _cat(c: Call) -> str:
+def _convert_cat(c: Call) -> str:
     given = c.tensors()
     parts = [each for each in given if c.type(each).shape != (0,)] or given[:1]
     axis = c.axis("dim", 0, rank=c.rank(parts[0]))
@@ -402,13 +404,13 @@ def _repeat(c: Call) -> str:
 @aten("repeat_interleave.self_int")
 def _repeat_interleave(c: Call) -> str:
     count, value = c.integer("repeats"), c.tensor()
-    if c.given("dim", None) is None:
+    if c.argument("dim", None) is None:
         value = c.reshape(value, (product(c.type(value).shape),))
-    c.given("output_size", None)
-    return repeated(c, value, c.axis(rank=c.rank(value)) if c.gives("dim") else 0, count)
+    c.argument("output_size", None)
+    return repeat_slices(c, value, c.axis(rank=c.rank(value)) if c.gives("dim") else 0, count)
 
 
-def repeated(c: Call, value: str, axis: int, count: int) -> str:
+def repeat_slices(c: Call, value: str, axis: int, count: int) -> str:
     """Each slice of an axis so many times."""
     shape = c.type(value).shape
     apart = c.emit(
@@ -451,10 +453,10 @@ def _roll(c: Call) -> str:
 
 
 @aten("fft_fftshift.default", "fft_ifftshift.default")
-def _centred(c: Call) -> str:
+def _convert_fftshift(c: Call) -> str:
     """Each axis turned by half of its extent."""
     value = c.tensor()
-    for axis in c.axes() if c.given("dim", None) is not None else range(c.rank(value)):
+    for axis in c.axes() if c.argument("dim", None) is not None else range(c.rank(value)):
         size = c.type(value).shape[axis]
         up = int("ifft" not in c.target)
         at: Extent = (size + up) // 2 if isinstance(size, int) else extent(f"(({size}) + {up}) // 2")
@@ -478,12 +480,12 @@ def _diff(c: Call) -> str:
 
 
 @aten("pixel_shuffle.default")
-def _pixel_shuffle(c: Call) -> str:
+def _convert_pixel_shuffle(c: Call) -> str:
     return c.emit("depth_to_space", c.tensor(), block=c.integer("upscale_factor"), mode="CRD")
 
 
 @aten("pixel_unshuffle.default")
-def _pixel_unshuffle(c: Call) -> str:
+def _convert_pixel_unshuffle(c: Call) -> str:
     n, channels, *sizes = c.type(c.tensor()).shape
     block = c.integer("downscale_factor")
     high, wide = (open_extent((size,), (block,)) for size in sizes)
@@ -525,14 +527,14 @@ def _pad(c: Call) -> str:
     if mode == "constant":
         filling = c.known("value", 0)
         return c.emit("pad", value, before=tuple(before), after=tuple(after), value=0 if filling is None else filling)
-    c.given("value", None)
+    c.argument("value", None)
     return c.emit("pad_with", value, before=tuple(before), after=tuple(after), mode=mode)
 
 
 def _padded_by_symbols(c: Call, pads: Sequence[Extent]) -> str:
     """Blocks of the filling before and behind, of widths that are known at the call and asked not to be below 0."""
     value, rank, filling = c.tensor(), c.rank(c.tensor()), c.known("value", 0)
-    number = c.filled(0 if filling is None else filling, c.dtype)
+    number = c.scalar(0 if filling is None else filling, c.dtype)
     for at, (low, high) in enumerate(zip(pads[::2], pads[1::2], strict=True)):
         axis, parts = rank - 1 - at, [value]
         for place, width in ((0, low), (2, high)):

@@ -11,7 +11,7 @@ from typing import Any
 from ..conversion import Refused
 from ..types import Extent, tensor_type
 
-__all__ = ["Formula", "Ratio", "combined", "extent", "number", "ratio_of", "whole"]
+__all__ = ["Formula", "Ratio", "combine", "extent", "number", "to_ratio", "round_ratio"]
 
 _FOLDED = (
     "add",
@@ -91,7 +91,7 @@ def extent(text: Extent) -> Extent:
     return text if isinstance(text, int) else tensor_type([text], "bool").shape[0]
 
 
-def ratio_of(value: Any) -> Ratio:
+def to_ratio(value: Any) -> Ratio:
     """A number as a ratio. Raises Refused for floats that are no small fraction of a power of 2."""
     if isinstance(value, Ratio):
         return value
@@ -103,37 +103,37 @@ def ratio_of(value: Any) -> Ratio:
     return Ratio(above, below)
 
 
-def whole(name: str, value: Ratio) -> Extent:
+def round_ratio(name: str, value: Ratio) -> Extent:
     """A ratio as a whole number: floor, ceil, or trunc."""
     above, below = value.above, value.below
     if name == "ceil":
-        above = _made("sub", _made("add", above, below), 1)
+        above = _combine_integers("sub", _combine_integers("add", above, below), 1)
     elif name == "trunc" and isinstance(above, str):
         return extent(f"truncdiv({above}, {below})")
-    return _made("floordiv", above, below)
+    return _combine_integers("floordiv", above, below)
 
 
-def combined(name: str, operands: Sequence[Any]) -> Ratio:
+def combine(name: str, operands: Sequence[Any]) -> Ratio:
     """Combine numbers by a function, as a ratio. Raises Refused."""
     if name in ("neg", "sym_float"):
-        one = ratio_of(operands[0])
-        return one if name == "sym_float" else Ratio(_made("sub", 0, one.above), one.below)
+        one = to_ratio(operands[0])
+        return one if name == "sym_float" else Ratio(_combine_integers("sub", 0, one.above), one.below)
     if name not in ("add", "sub", "mul", "truediv"):
         raise Refused("it computes a number that has to be known")
-    a, b = map(ratio_of, operands)
+    a, b = map(to_ratio, operands)
     if name == "truediv":
         if b.above == 0:
             raise Refused("it divides by 0")
         if isinstance(b.above, int) and b.above < 0:
-            a, b = Ratio(_made("sub", 0, a.above), a.below), Ratio(-b.above, b.below)
+            a, b = Ratio(_combine_integers("sub", 0, a.above), a.below), Ratio(-b.above, b.below)
         b = Ratio(b.below, b.above)
     if name in ("mul", "truediv"):
-        return Ratio(_made("mul", a.above, b.above), _made("mul", a.below, b.below))
-    parts = _made("mul", a.above, b.below), _made("mul", b.above, a.below)
-    return Ratio(_made(name, *parts), _made("mul", a.below, b.below))
+        return Ratio(_combine_integers("mul", a.above, b.above), _combine_integers("mul", a.below, b.below))
+    parts = _combine_integers("mul", a.above, b.below), _combine_integers("mul", b.above, a.below)
+    return Ratio(_combine_integers(name, *parts), _combine_integers("mul", a.below, b.below))
 
 
-def _made(name: str, a: Extent, b: Extent) -> Extent:
+def _combine_integers(name: str, a: Extent, b: Extent) -> Extent:
     """Apply a function of whole numbers."""
     if isinstance(a, int) and isinstance(b, int):
         return int(getattr(operator, name)(a, b))
@@ -163,7 +163,7 @@ def number(target: str, operands: Sequence[Any]) -> Any:
     if name in _TEXTS and all(isinstance(one, (int, str)) for one in operands):
         return extent(_TEXTS[name].format(*operands))
     if name in ("ceil", "floor", "sym_int", "trunc"):
-        return whole("trunc" if name == "sym_int" else name, ratio_of(operands[0]))
+        return round_ratio("trunc" if name == "sym_int" else name, to_ratio(operands[0]))
     if name == "floordiv":
-        return whole("floor", combined("truediv", operands))
-    return combined(name, operands)
+        return round_ratio("floor", combine("truediv", operands))
+    return combine(name, operands)

@@ -13,7 +13,7 @@ import numpy as np
 from ..conversion import Refused, few
 from ..types import Extent, array_dtype
 from .call import ROWS, VIEWS, Call
-from .movement import cut, with_length
+from .movement import cut, pad_axis
 from .numbers import extent
 from .schema import TensorName
 
@@ -78,7 +78,7 @@ def _part(c: Call, value: str, at: int) -> str:
     return c.reshape(cut, c.type(value).shape[:-1])
 
 
-def _joined(c: Call, real: str, imaginary: str) -> str:
+def _stack_pair(c: Call, real: str, imaginary: str) -> str:
     return c.emit("stack", real, imaginary, axis=c.rank(real))
 
 
@@ -86,7 +86,7 @@ def _is_complex(value: Any, complexes: Set[str]) -> bool:
     return isinstance(value, TensorName) and value in complexes
 
 
-def _called(c: Call, given: Mapping[str, Any], values: Mapping[int, str]) -> list[str]:
+def _call_real_row(c: Call, given: Mapping[str, Any], values: Mapping[int, str]) -> list[str]:
     """Call the operator's own row with real arguments. values: ours, by the ids of the arguments that are their marks."""
     meta = None if c.meta is None else replace(c.meta, dtype=c.meta.dtype or c.meta.parts)
 
@@ -99,7 +99,7 @@ def _called(c: Call, given: Mapping[str, Any], values: Mapping[int, str]) -> lis
     return [results] if isinstance(results, str) else list(results)
 
 
-def _marked(
+def _replace_marks(
     c: Call,
     value: Any,
     choose: Callable[[TensorName], str],
@@ -108,7 +108,7 @@ def _marked(
 ) -> Any:
     """An argument whose tensors are marks of what is chosen for them."""
     if isinstance(value, list):
-        return [_marked(c, each, choose, values, marks) for each in cast("list[Any]", value)]
+        return [_replace_marks(c, each, choose, values, marks) for each in cast("list[Any]", value)]
     if not isinstance(value, TensorName):
         return value
     marks.append(TensorName(value))
@@ -129,11 +129,11 @@ def _each_part(c: Call, complexes: Set[str]) -> list[str]:
                 return _part(c, value, at)
             return c.emit("multiply", value, c.constant(0, value)) if summed and at else value
 
-        given = {key: _marked(c, value, chosen, values, marks) for key, value in c.arguments.items()}
+        given = {key: _replace_marks(c, value, chosen, values, marks) for key, value in c.arguments.items()}
         if summed and at and isinstance(given.get("other"), (int, float)):
             given["other"] = 0
-        halves.append(_called(c, given, values))
-    return [_joined(c, real, imaginary) for real, imaginary in zip(*halves, strict=True)]
+        halves.append(_call_real_row(c, given, values))
+    return [_stack_pair(c, real, imaginary) for real, imaginary in zip(*halves, strict=True)]
 
 
 def _product(c: Call, complexes: Set[str]) -> str:
@@ -155,41 +155,41 @@ def _product(c: Call, complexes: Set[str]) -> str:
             value, part = c.tensors_of_program(name), next(at)
             return _part(c, value, part) if name in complexes else value
 
-        given = {key: _marked(c, value, chosen, values, marks) for key, value in c.arguments.items()}
-        return _called(c, given, values)[0]
+        given = {key: _replace_marks(c, value, chosen, values, marks) for key, value in c.arguments.items()}
+        return _call_real_row(c, given, values)[0]
 
     if not all(which) or len(which) == 1:
         first = which.index(True)
-        return _joined(c, *(times(*(part if at == first else 0 for at in range(len(which)))) for part in (0, 1)))
-    return _joined(c, c.emit("subtract", times(0, 0), times(1, 1)), c.emit("add", times(0, 1), times(1, 0)))
+        return _stack_pair(c, *(times(*(part if at == first else 0 for at in range(len(which)))) for part in (0, 1)))
+    return _stack_pair(c, c.emit("subtract", times(0, 0), times(1, 1)), c.emit("add", times(0, 1), times(1, 0)))
 
 
 @_pairs("real", "imag")
-def _one_part(c: Call, complexes: Set[str]) -> str:
+def _convert_one_part(c: Call, complexes: Set[str]) -> str:
     name = c.arguments["self"]
     return _part(c, c.tensor(), 0 if c.target.startswith("real") else 1) if name in complexes else c.tensor()
 
 
 @_pairs("view_as_real", "view_as_complex", "resolve_conj", "resolve_neg")
-def _same(c: Call, _: Set[str]) -> str:
+def _convert_same(c: Call, _: Set[str]) -> str:
     return c.tensor()
 
 
 @_pairs("_conj", "conj", "conj_physical", "_conj_physical")
-def _conjugate(c: Call, _: Set[str]) -> str:
+def _convert_conjugate(c: Call, _: Set[str]) -> str:
     return c.emit("multiply", c.tensor(), c.constant(np.asarray([1, -1]), c.tensor()))
 
 
 @_pairs("complex", "polar")
-def _made(c: Call, _: Set[str]) -> str:
+def _convert_complex(c: Call, _: Set[str]) -> str:
     if c.target.startswith("complex"):
-        return _joined(c, c.tensor("real"), c.tensor("imag"))
+        return _stack_pair(c, c.tensor("real"), c.tensor("imag"))
     size, angle = c.tensor("abs"), c.tensor("angle")
-    return _joined(c, *(c.emit("multiply", size, c.emit(name, angle)) for name in ("cos", "sin")))
+    return _stack_pair(c, *(c.emit("multiply", size, c.emit(name, angle)) for name in ("cos", "sin")))
 
 
 @_pairs("abs", "angle")
-def _polar(c: Call, _: Set[str]) -> str:
+def _convert_polar(c: Call, _: Set[str]) -> str:
     real, imaginary = (_part(c, c.tensor(), at) for at in (0, 1))
     if c.target.startswith("angle"):
         return c.emit("atan2", imaginary, real)
@@ -200,17 +200,19 @@ def _polar(c: Call, _: Set[str]) -> str:
 
 
 @_pairs("exp")
-def _exponential(c: Call, _: Set[str]) -> str:
+def _convert_exponential(c: Call, _: Set[str]) -> str:
     real, imaginary = (_part(c, c.tensor(), at) for at in (0, 1))
-    return _joined(c, *(c.emit("multiply", c.emit("exp", real), c.emit(name, imaginary)) for name in ("cos", "sin")))
+    return _stack_pair(
+        c, *(c.emit("multiply", c.emit("exp", real), c.emit(name, imaginary)) for name in ("cos", "sin"))
+    )
 
 
 @_pairs("div")
-def _quotient(c: Call, complexes: Set[str]) -> str:
+def _convert_quotient(c: Call, complexes: Set[str]) -> str:
     """By a number or a real tensor each part; by complex numbers times their conjugates over the squares of their sizes."""
-    below = c.given("other")
+    below = c.argument("other")
     if not _is_complex(below, complexes):
-        return _joined(c, *(_divided(c, _part(c, c.tensor(), at)) for at in (0, 1)))
+        return _stack_pair(c, *(_divide_part(c, _part(c, c.tensor(), at)) for at in (0, 1)))
     (p, q), above = (_part(c, c.tensor("other"), at) for at in (0, 1)), c.tensor()
     a, b = (_part(c, above, 0), _part(c, above, 1)) if _is_complex(c.arguments["self"], complexes) else (above, "")
     size = c.emit("add", c.emit("square", p), c.emit("square", q))
@@ -218,10 +220,10 @@ def _quotient(c: Call, complexes: Set[str]) -> str:
     if b:
         real = c.emit("add", real, c.emit("multiply", b, q))
         imaginary = c.emit("add", imaginary, c.emit("multiply", b, p))
-    return _joined(c, c.emit("divide", real, size), c.emit("divide", imaginary, size))
+    return _stack_pair(c, c.emit("divide", real, size), c.emit("divide", imaginary, size))
 
 
-def _divided(c: Call, part: str) -> str:
+def _divide_part(c: Call, part: str) -> str:
     return c.emit("divide", part, c.operand("other", c.type(part).dtype))
 
 
@@ -232,9 +234,9 @@ def _transform(
     points: Extent = c.type(value).shape[axis] if length is None else length
     if isinstance(length, str):
         real = inverse and onesided
-        value = _whole_spectrum(c, value, axis, length) if real else with_length(c, value, axis, length)
+        value = _complete_spectrum(c, value, axis, length) if real else pad_axis(c, value, axis, length)
         made = c.emit("dft", value, axis=axis, length=None, inverse=inverse, onesided=onesided and not real)
-        return _scaled(c, cut(c, made, c.rank(made) - 1, 0, 1) if real else made, points, inverse)
+        return _scale_spectrum(c, cut(c, made, c.rank(made) - 1, 0, 1) if real else made, points, inverse)
     if inverse and onesided and length is None:
         points = extent(f"2 * (({points}) - 1)")
     made = c.emit(
@@ -245,21 +247,21 @@ def _transform(
         inverse=inverse,
         onesided=onesided,
     )
-    return _scaled(c, made, points, inverse)
+    return _scale_spectrum(c, made, points, inverse)
 
 
-def _whole_spectrum(c: Call, value: str, axis: int, length: Extent) -> str:
+def _complete_spectrum(c: Call, value: str, axis: int, length: Extent) -> str:
     """All frequencies of real numbers, given the first half of them: the others are their conjugates, in reverse."""
-    half = with_length(c, value, axis, extent(f"({length}) // 2 + 1"))
+    half = pad_axis(c, value, axis, extent(f"({length}) // 2 + 1"))
     rest = c.emit("flip", cut(c, half, axis, 1, extent(f"(({length}) - 1) // 2 + 1")), axis=axis)
     if c.type(half).shape[-1] == 2:
         rest = c.emit("multiply", rest, c.constant(np.asarray([1.0, -1.0]).astype(array_dtype(c.type(half).dtype))))
     return c.emit("concat", half, rest, axis=axis)
 
 
-def _scaled(c: Call, made: str, points: Extent, inverse: bool) -> str:
+def _scale_spectrum(c: Call, made: str, points: Extent, inverse: bool) -> str:
     """A transform of so many points, of which the inverse one is divided by them, scaled as its norm says."""
-    norm = c.given("norm", None)
+    norm = c.argument("norm", None)
     if norm in (None, "backward"):
         return made
     if norm not in ("ortho", "forward"):
@@ -276,9 +278,9 @@ def _ends(c: Call, rank: int) -> list[tuple[int, Extent | None]]:
     """The axes that are transformed, and how many elements of each are taken."""
     kind = c.target.partition(".")[0]
     if kind.endswith("fft"):
-        return [(c.within(c.integer("dim", -1), rank), None if c.given("n", None) is None else c.extents("n")[0])]
-    sizes = c.extents("s") if c.given("s", None) is not None else None
-    if c.given("dim", None) is not None:
+        return [(c.within(c.integer("dim", -1), rank), None if c.argument("n", None) is None else c.extents("n")[0])]
+    sizes = c.extents("s") if c.argument("s", None) is not None else None
+    if c.argument("dim", None) is not None:
         dims = c.integers("dim")
     else:
         dims = [-2, -1] if kind.endswith("2") else list(range(0 if sizes is None else rank - len(sizes), rank))
@@ -287,7 +289,7 @@ def _ends(c: Call, rank: int) -> list[tuple[int, Extent | None]]:
 
 
 @_pairs(*(f"fft_{kind}fft{shape}" for kind in ("", "i", "r", "ir") for shape in ("", "2", "n")))
-def _fourier(c: Call, complexes: Set[str]) -> str:
+def _convert_fourier(c: Call, complexes: Set[str]) -> str:
     """Transforms along one axis after another; of real numbers the last axis comes first, and an inverse one to real ones last."""
     kind = c.target.partition(".")[0].removeprefix("fft_")
     inverse, real = kind.startswith("i"), "r" in kind
@@ -312,18 +314,18 @@ def _fourier(c: Call, complexes: Set[str]) -> str:
 
 
 @_pairs("stft")
-def _frames(c: Call, complexes: Set[str]) -> str:
+def _convert_frames(c: Call, complexes: Set[str]) -> str:
     """Frames of a signal, which is mirrored at its ends, times the window, transformed: (..., frequencies, frames, 2)."""
     value, points = c.tensor(), c.integer("n_fft")
     if _is_complex(c.arguments["self"], complexes):
         raise Refused("its signal is complex")
-    step = c.integer("hop_length") if c.given("hop_length", None) is not None else points // 4
-    length = c.integer("win_length") if c.given("win_length", None) is not None else points
+    step = c.integer("hop_length") if c.argument("hop_length", None) is not None else points // 4
+    length = c.integer("win_length") if c.argument("win_length", None) is not None else points
     rank = c.rank(value)
-    c.given("return_complex", None)
+    c.argument("return_complex", None)
     if bool(c.known("center", False)):
         mode = {"reflect": "reflect", "constant": "constant", "replicate": "edge"}.get(
-            str(c.given("pad_mode", "reflect"))
+            str(c.argument("pad_mode", "reflect"))
         )
         ends = (*[0] * (rank - 1), points // 2)
         value = (
@@ -335,11 +337,11 @@ def _frames(c: Call, complexes: Set[str]) -> str:
     few(size // step + 1, points)
     places = np.arange((size - points) // step + 1)[:, None] * step + np.arange(points)
     frames = c.emit("take", value, c.constant(places), axis=rank - 1)
-    if c.given("window", None) is not None:
+    if c.argument("window", None) is not None:
         low = (points - length) // 2
         window = c.emit("pad", c.tensor("window"), before=(low,), after=(points - length - low,), value=0)
         frames = c.emit("multiply", frames, window)
-    onesided = c.given("onesided", None)
+    onesided = c.argument("onesided", None)
     made = c.emit(
         "dft", c.reshape(frames, (*c.type(frames).shape, 1)), axis=rank, onesided=onesided is None or bool(onesided)
     )

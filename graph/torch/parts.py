@@ -17,20 +17,20 @@ __all__: list[str] = []
 
 
 @aten("searchsorted.Tensor", "bucketize.Tensor")
-def _searched(c: Call) -> str:
+def _convert_searchsorted(c: Call) -> str:
     rows = c.tensor("sorted_sequence" if c.gives("sorted_sequence") else "boundaries")
     if c.gives("sorter"):
         raise Refused("its rows are in another order")
     right = bool(c.known("right", False)) or c.known("side", None) == "right"
-    c.given("side", None)
-    c.given("out_int32", None)
+    c.argument("side", None)
+    c.argument("out_int32", None)
     return c.cast(c.emit("searchsorted", rows, c.tensor(), right=right), c.dtype)
 
 
 @aten("isin.Tensor_Tensor")
-def _among(c: Call) -> str:
+def _convert_among(c: Call) -> str:
     elements, others = c.tensor("elements"), c.tensor("test_elements")
-    c.given("assume_unique", None)
+    c.argument("assume_unique", None)
     shape, count = c.type(elements).shape, int(np.prod(c.static(others)))
     equal = c.emit("equal", c.reshape(elements, (*shape, 1)), c.reshape(others, (count,)))
     found = c.emit("any", equal, axes=(len(shape),))
@@ -38,7 +38,7 @@ def _among(c: Call) -> str:
 
 
 @aten("take_along_dim.default")
-def _along(c: Call) -> str:
+def _convert_take_along_dim(c: Call) -> str:
     index = c.tensor("indices")
     sides = [c.tensor(), index]
     if not c.gives("dim"):
@@ -58,11 +58,11 @@ def _along(c: Call) -> str:
 
 
 @aten("take.default")
-def _taken(c: Call) -> str:
+def _convert_take(c: Call) -> str:
     return c.emit("take", c.reshape(c.tensor(), (product(c.type(c.tensor()).shape),)), c.tensor("index"), axis=0)
 
 
-def _places(rows: int, columns: int, offset: int) -> NDArray[np.int64]:
+def _diagonal_coordinates(rows: int, columns: int, offset: int) -> NDArray[np.int64]:
     """Return the positions of a diagonal in a matrix."""
     count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
     at = np.arange(few(count))
@@ -70,10 +70,10 @@ def _places(rows: int, columns: int, offset: int) -> NDArray[np.int64]:
 
 
 @aten("diagonal.default", "diagonal_copy.default", "diag.default", "trace.default")
-def _diagonal(c: Call) -> str:
+def _convert_diagonal(c: Call) -> str:
     value, offset = c.tensor(), int(c.known("diagonal" if c.target.startswith("diag.") else "offset", 0))
     if c.target.startswith("diag.") and c.rank(value) == 1:
-        return _embedded(c, value, offset)
+        return _embed_diagonal(c, value, offset)
     flat, places, _, rest = _matrices(c, value, offset)
     found = c.emit("take", flat, places, axis=rest)
     return c.emit("sum", found, axes=(0,)) if c.target.startswith("trace") else found
@@ -87,7 +87,7 @@ def _matrices(c: Call, value: str, offset: int) -> tuple[str, str, list[int], in
     order = [*rest, first, second]
     moved = c.emit("transpose", value, axes=tuple(order))
     flat = c.reshape(moved, (*(shape[at] for at in rest), product([shape[first], shape[second]])))
-    return flat, _diagonal_places(c, shape[first], shape[second], offset), order, len(rest)
+    return flat, _diagonal_positions(c, shape[first], shape[second], offset), order, len(rest)
 
 
 def _diagonal_back(c: Call, whole: str, part: str) -> str:
@@ -100,10 +100,10 @@ def _diagonal_back(c: Call, whole: str, part: str) -> str:
 VIEWS["diagonal.default"] = _diagonal_back
 
 
-def _diagonal_places(c: Call, rows: Extent, columns: Extent, offset: int) -> str:
+def _diagonal_positions(c: Call, rows: Extent, columns: Extent, offset: int) -> str:
     """Return the positions of a diagonal in a matrix whose rows follow each other."""
     if isinstance(rows, int) and isinstance(columns, int):
-        return c.constant(_places(rows, columns, offset))
+        return c.constant(_diagonal_coordinates(rows, columns, offset))
     left, right = f"({rows}) - {max(-offset, 0)}", f"({columns}) - {max(offset, 0)}"
     count = extent(left if rows == columns and not offset else f"max(min({left}, {right}), 0)")
     numbers = c.cast(c.emit("arange", shape=(count,)), "int64")
@@ -112,52 +112,54 @@ def _diagonal_places(c: Call, rows: Extent, columns: Extent, offset: int) -> str
     return c.emit("add", c.emit("multiply", numbers, step), begin)
 
 
-def _embedded(c: Call, value: str, offset: int) -> str:
+def _embed_diagonal(c: Call, value: str, offset: int) -> str:
     """A vector as the diagonal of a matrix."""
     count = c.extent(value, -1)
     lead, size = c.static(value, slice(-1)), count + abs(offset)
     numbers = np.full(few(size, size), count, np.int64)
-    numbers[_places(size, size, offset)] = np.arange(count)
+    numbers[_diagonal_coordinates(size, size, offset)] = np.arange(count)
     padded = c.emit("pad", value, before=(0,) * (len(lead) + 1), after=(*(0,) * len(lead), 1), value=0)
     return c.reshape(c.emit("take", padded, c.constant(numbers), axis=len(lead)), (*lead, size, size))
 
 
 @aten("diag_embed.default")
-def _diag_embed(c: Call) -> str:
+def _convert_diag_embed(c: Call) -> str:
     rank = c.rank(c.tensor()) + 1
     if (c.axis("dim1", -2, rank), c.axis("dim2", -1, rank)) != (rank - 2, rank - 1):
         raise Refused("its matrices are not the last dimensions")
-    return _embedded(c, c.tensor(), int(c.known("offset", 0)))
+    return _embed_diagonal(c, c.tensor(), int(c.known("offset", 0)))
 
 
 @aten("select_scatter.default", "slice_scatter.default")
-def _written(c: Call) -> str:
+def _convert_scatter_slice(c: Call) -> str:
     value, source, axis = c.tensor(), c.tensor("src"), c.axis("dim", 0)
     shape = c.static(value)
     if c.target.startswith("select"):
         index = c.integer("index") % shape[axis]
         return put(c, value, c.reshape(source, (*shape[:axis], 1, *shape[axis + 1 :])), axis, index, index + 1)
-    begin, end, step = slice(c.given("start", None), c.given("end", None), c.integer("step", 1)).indices(shape[axis])
+    begin, end, step = slice(c.argument("start", None), c.argument("end", None), c.integer("step", 1)).indices(
+        shape[axis]
+    )
     if step != 1:
         return c.emit("put", value, c.constant(np.arange(begin, end, step)), source, axis=axis)
     return put(c, value, source, axis, begin, max(begin, end))
 
 
 @aten("index_fill.int_Scalar", "index_fill.int_Tensor")
-def _filled(c: Call) -> str:
+def _convert_index_fill(c: Call) -> str:
     axis, shape, count = c.axis(), c.type(c.tensor()).shape, product(c.type(c.tensor("index")).shape)
     rows = c.emit("broadcast_to", c.operand("value", c.dtype), shape=(*shape[:axis], count, *shape[axis + 1 :]))
     return c.emit("put", c.tensor(), c.reshape(c.tensor("index"), (count,)), rows, axis=axis)
 
 
 @aten("meshgrid.default", "meshgrid.indexing")
-def _grids(c: Call) -> Sequence[str]:
+def _convert_grids(c: Call) -> Sequence[str]:
     given = c.tensors("tensors")
     sizes = [product(c.type(one).shape) for one in given]
     order = list(range(len(given)))
     if len(order) > 1 and c.arguments.get("indexing") == "xy":
         order[:2] = 1, 0
-    c.given("indexing", None)
+    c.argument("indexing", None)
     shape = tuple(sizes[at] for at in order)
     return [
         c.emit("broadcast_to", c.reshape(one, [size if place == at else 1 for place in order]), shape=shape)
@@ -166,7 +168,7 @@ def _grids(c: Call) -> Sequence[str]:
 
 
 @aten("tril_indices.default", "triu_indices.default")
-def _indices(c: Call) -> str:
+def _convert_indices(c: Call) -> str:
     rows, columns, offset = c.integer("row"), c.integer("col"), c.integer("offset", 0)
     if rows * columns > 1 << 24:
         raise Refused("it has too many numbers")
@@ -190,21 +192,21 @@ def _cross(c: Call) -> str:
 
 
 @aten("aminmax.default")
-def _extremes(c: Call) -> Sequence[str]:
+def _convert_extremes(c: Call) -> Sequence[str]:
     axes = (c.axis(),) if c.gives("dim") else tuple(range(c.rank(c.tensor())))
     keep = bool(c.known("keepdim", False))
     return [c.emit(kind, c.tensor(), axes=axes, keepdims=keep) for kind in ("min", "max")]
 
 
 @aten("count_nonzero.default", "count_nonzero.dim_IntList")
-def _counted(c: Call) -> str:
+def _convert_count_nonzero(c: Call) -> str:
     value = c.tensor()
-    some = value if c.type(value).dtype == "bool" else c.emit("not_equal", value, c.filled(0, c.type(value).dtype))
+    some = value if c.type(value).dtype == "bool" else c.emit("not_equal", value, c.scalar(0, c.type(value).dtype))
     return c.emit("sum", c.cast(some, "int64"), axes=c.axes())
 
 
 @aten("median.dim", "kthvalue.default")
-def _of_rank(c: Call) -> Sequence[str]:
+def _convert_kthvalue(c: Call) -> Sequence[str]:
     """The element that so many others of a row come before, and its place."""
     axis, value = c.axis("dim", -1), c.tensor()
     count = c.type(value).shape[axis]
@@ -221,7 +223,7 @@ def _of_rank(c: Call) -> Sequence[str]:
         first = c.emit("argmax", c.cast(isnan, "int32"), axis=axis, keepdims=True)
         results = [
             c.emit("where", has, one, other)
-            for one, other in zip((c.filled(np.nan, c.dtype), first), results, strict=True)
+            for one, other in zip((c.scalar(np.nan, c.dtype), first), results, strict=True)
         ]
     if c.known("keepdim", False):
         return results
@@ -229,12 +231,12 @@ def _of_rank(c: Call) -> Sequence[str]:
 
 
 @aten("linalg_det.default", "det.default")
-def _det(c: Call) -> str:
+def _convert_det(c: Call) -> str:
     return c.emit("det", c.tensor("A" if c.gives("A") else "self"))
 
 
 @aten("cdist.default", "pairwise_distance.default")
-def _distance(c: Call) -> str:
+def _convert_distance(c: Call) -> str:
     """The norm of differences: of all rows of two matrices, or of rows beside each other."""
     pairs = c.target.startswith("cdist")
     one, other, p = c.tensor("x1"), c.tensor("x2"), float(c.known("p", 2.0))
@@ -244,8 +246,8 @@ def _distance(c: Call) -> str:
         shapes = [c.type(value).shape for value in (one, other)]
         one = c.reshape(one, (*shapes[0][:-1], 1, shapes[0][-1]))
         other = c.reshape(other, (*shapes[1][:-2], 1, *shapes[1][-2:]))
-        c.given("compute_mode", None)
+        c.argument("compute_mode", None)
     far = c.emit("subtract", one, other)
     if not pairs:
-        far = c.emit("add", far, c.filled(float(c.known("eps", 1e-6)), c.dtype))
+        far = c.emit("add", far, c.scalar(float(c.known("eps", 1e-6)), c.dtype))
     return c.norm(far, p, (c.rank(far) - 1,), bool(c.known("keepdim", False)))

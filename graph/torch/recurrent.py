@@ -33,7 +33,7 @@ _FUNCTIONS = {"lstm": (_sigmoid, _tanh, _tanh), "gru": (_sigmoid, _tanh), "rnn_t
 
 
 @aten("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")
-def _recurrent(c: Call) -> Sequence[str]:
+def _convert_recurrent(c: Call) -> Sequence[str]:
     kind = c.target.partition(".")[0]
     if c.known("train", False) and c.known("dropout", 0.0):
         raise Refused("it is in training: export the module after module.eval()")
@@ -65,11 +65,11 @@ def _recurrent(c: Call) -> Sequence[str]:
 
 
 @aten("lstm_cell.default", "gru_cell.default", "rnn_tanh_cell.default", "rnn_relu_cell.default")
-def _cell(c: Call) -> Sequence[str]:
+def _convert_cell(c: Call) -> Sequence[str]:
     """One step."""
     kind = c.target.partition(".")[0].removesuffix("_cell")
     x, weights = c.tensor("input"), [c.tensor("w_ih"), c.tensor("w_hh")]
-    if c.given("b_ih", None) is not None:
+    if c.argument("b_ih", None) is not None:
         weights += [c.tensor("b_ih"), c.tensor("b_hh")]
     states = c.tensors("hx") if kind == "lstm" else [c.tensor("hx")]
     return _direction(c, kind, c.reshape(x, (1, *c.type(x).shape)), weights, states)[1:]

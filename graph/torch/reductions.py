@@ -14,7 +14,7 @@ from .numbers import extent
 __all__: list[str] = []
 
 
-def _dropped(c: Call, value: str, axes: Sequence[int], keep: bool) -> str:
+def _drop_reduced(c: Call, value: str, axes: Sequence[int], keep: bool) -> str:
     """A value whose reduced axes were kept, as the call asks for it."""
     return value if keep else c.reshape(value, [one for at, one in enumerate(c.type(value).shape) if at not in axes])
 
@@ -23,7 +23,7 @@ def _keep(c: Call) -> bool:
     return bool(c.known("keepdim", False))
 
 
-def _reduced(ours: str) -> Row:
+def _reduction_row(ours: str) -> Row:
     def row(c: Call) -> str:
         axes, keep = c.axes(), _keep(c)
         kind = {"all": "bool", "any": "bool"}.get(ours, c.dtype)
@@ -47,11 +47,11 @@ for _name, _ours in {
     "min": "min",
 }.items():
     _overloads = ("default", "dim_IntList", "dim", "dims", "dim_int") if _name not in ("max", "min") else ("default",)
-    aten(*(f"{_name}.{overload}" for overload in _overloads))(_reduced(_ours))
+    aten(*(f"{_name}.{overload}" for overload in _overloads))(_reduction_row(_ours))
 
 
 @aten("max.dim", "min.dim")
-def _extreme(c: Call) -> Sequence[str]:
+def _convert_extreme(c: Call) -> Sequence[str]:
     axis, keep = c.axis(), _keep(c)
     kind = c.target.partition(".")[0]
     return [
@@ -63,7 +63,7 @@ def _extreme(c: Call) -> Sequence[str]:
 @aten("argmax.default", "argmin.default")
 def _place(c: Call) -> str:
     kind, keep = c.target.partition(".")[0], _keep(c)
-    if c.given("dim", None) is not None:
+    if c.argument("dim", None) is not None:
         return c.emit(kind, c.tensor(), axis=c.axis(), keepdims=keep)
     if keep:
         raise Refused("it keeps the dimensions of all axes")
@@ -71,17 +71,17 @@ def _place(c: Call) -> str:
 
 
 @aten("cumsum.default", "cumprod.default")
-def _running(c: Call) -> str:
+def _convert_running(c: Call) -> str:
     return c.emit(c.target.partition(".")[0], c.cast(c.tensor(), c.dtype), axis=c.axis())
 
 
 @aten("logsumexp.default")
-def _logsumexp(c: Call) -> str:
+def _convert_logsumexp(c: Call) -> str:
     axes, keep, value = c.axes(), _keep(c), c.cast(c.tensor(), c.dtype)
     top = c.emit("max", value, axes=axes, keepdims=True)
-    top = c.emit("where", c.emit("isfinite", top), top, c.filled(0, c.dtype))
+    top = c.emit("where", c.emit("isfinite", top), top, c.scalar(0, c.dtype))
     total = c.emit("sum", c.emit("exp", c.emit("subtract", value, top)), axes=axes, keepdims=True)
-    return _dropped(c, c.emit("add", c.emit("log", total), top), axes, keep)
+    return _drop_reduced(c, c.emit("add", c.emit("log", total), top), axes, keep)
 
 
 def _variance(c: Call) -> tuple[str, str, tuple[int, ...]]:
@@ -96,9 +96,9 @@ def _variance(c: Call) -> tuple[str, str, tuple[int, ...]]:
     mean = c.emit("mean", value, axes=axes, keepdims=True)
     total = c.emit("sum", c.emit("square", c.emit("subtract", value, mean)), axes=axes, keepdims=True)
     rest = c.emit(
-        "subtract", c.cast(c.size_value(count), c.dtype), c.filled(1 if correction is None else correction, c.dtype)
+        "subtract", c.cast(c.size_value(count), c.dtype), c.scalar(1 if correction is None else correction, c.dtype)
     )
-    return c.emit("divide", total, c.emit("maximum", rest, c.filled(0, c.dtype))), mean, axes
+    return c.emit("divide", total, c.emit("maximum", rest, c.scalar(0, c.dtype))), mean, axes
 
 
 @aten(
@@ -113,28 +113,28 @@ def _variance(c: Call) -> tuple[str, str, tuple[int, ...]]:
     "var_mean.default",
     "std_mean.correction",
 )
-def _var(c: Call) -> str | Sequence[str]:
+def _convert_var(c: Call) -> str | Sequence[str]:
     variance, mean, axes = _variance(c)
     spread = c.root(variance) if c.target.startswith("std") else variance
-    results = [_dropped(c, one, axes, _keep(c)) for one in (spread, mean)]
+    results = [_drop_reduced(c, one, axes, _keep(c)) for one in (spread, mean)]
     return results if "_mean" in c.target else results[0]
 
 
 @aten("linalg_vector_norm.default", "norm.ScalarOpt_dim", "norm.Scalar", "frobenius_norm.dim")
-def _norm(c: Call) -> str:
+def _convert_norm(c: Call) -> str:
     power = c.known("ord" if c.gives("ord") else "p", 2)
     axes, keep, value = c.axes(), _keep(c), c.cast(c.tensor(), c.dtype)
     return c.norm(value, 2 if power is None else float(power), axes, keep)
 
 
 @aten("softmax.int", "log_softmax.int", "_softmax.default", "_log_softmax.default")
-def _softmax(c: Call) -> str:
-    c.given("half_to_float", None)
+def _convert_softmax(c: Call) -> str:
+    c.argument("half_to_float", None)
     return c.emit("log_softmax" if "log" in c.target else "softmax", c.cast(c.tensor(), c.dtype), axis=c.axis())
 
 
 @aten("bilinear.default")
-def _bilinear(c: Call) -> str:
+def _convert_bilinear(c: Call) -> str:
     """x w y for each matrix of w."""
     x, y, weight = c.tensor("input1"), c.tensor("input2"), c.tensor("weight")
     outs, left, right = c.static(weight)
@@ -146,41 +146,41 @@ def _bilinear(c: Call) -> str:
 
 
 @aten("matmul.default")
-def _matmul(c: Call) -> str:
+def _convert_matmul(c: Call) -> str:
     return c.emit("matmul", c.tensor(), c.tensor("other"))
 
 
 @aten("mm.default", "bmm.default")
-def _mm(c: Call) -> str:
+def _convert_mm(c: Call) -> str:
     return c.emit("matmul", c.tensor(), c.tensor("mat2"))
 
 
 @aten("dot.default", "mv.default")
-def _mv(c: Call) -> str:
+def _convert_mv(c: Call) -> str:
     return c.emit("matmul", c.tensor(), c.tensor("vec" if c.gives("vec") else "tensor"))
 
 
 @aten("outer.default")
-def _outer(c: Call) -> str:
+def _convert_outer(c: Call) -> str:
     rows: Extent = c.type(c.tensor()).shape[0]
     return c.emit("multiply", c.reshape(c.tensor(), (rows, 1)), c.tensor("vec2"))
 
 
 @aten("addmm.default", "baddbmm.default", "addmv.default")
-def _addmm(c: Call) -> str:
+def _convert_addmm(c: Call) -> str:
     names = {"addmm": ("mat1", "mat2"), "baddbmm": ("batch1", "batch2"), "addmv": ("mat", "vec")}[
         c.target.partition(".")[0]
     ]
     first = c.emit("matmul", c.tensor(names[0]), c.tensor(names[1]))
     alpha, beta = c.known("alpha", 1), c.known("beta", 1)
-    first = first if alpha == 1 else c.emit("multiply", first, c.filled(alpha, c.dtype))
+    first = first if alpha == 1 else c.emit("multiply", first, c.scalar(alpha, c.dtype))
     if beta == 0:
         return first
-    return c.emit("add", first, c.tensor() if beta == 1 else c.emit("multiply", c.tensor(), c.filled(beta, c.dtype)))
+    return c.emit("add", first, c.tensor() if beta == 1 else c.emit("multiply", c.tensor(), c.scalar(beta, c.dtype)))
 
 
 @aten("linear.default")
-def _linear(c: Call) -> str:
+def _convert_linear(c: Call) -> str:
     value, weight, bias = c.tensor("input"), c.tensor("weight"), c.optional("bias")
     shape = c.type(value).shape
     if len(shape) == 1:
@@ -191,22 +191,22 @@ def _linear(c: Call) -> str:
 
 
 @aten("einsum.default")
-def _einsum(c: Call) -> str:
+def _convert_einsum(c: Call) -> str:
     return c.emit("einsum", *c.tensors(), equation=str(c.known("equation")).replace(" ", ""))
 
 
 @aten("cosine_similarity.default")
-def _cosine(c: Call) -> str:
+def _convert_cosine(c: Call) -> str:
     one, other = c.tensor("x1"), c.tensor("x2")
-    axis, least = c.axis("dim", 1, of="x1"), c.filled(float(c.known("eps", 1e-8)) ** 2, c.dtype)
+    axis, least = c.axis("dim", 1, of="x1"), c.scalar(float(c.known("eps", 1e-8)) ** 2, c.dtype)
     total = c.emit("sum", c.emit("multiply", one, other), axes=(axis,))
     sizes = [c.emit("maximum", c.emit("sum", c.emit("square", x), axes=(axis,)), least) for x in (one, other)]
     return c.emit("divide", total, c.emit("sqrt", c.emit("multiply", *sizes)))
 
 
 @aten("topk.default")
-def _topk(c: Call) -> Sequence[str]:
-    axis, count, largest = c.axis("dim", -1), c.given("k"), bool(c.known("largest", True))
+def _convert_topk(c: Call) -> Sequence[str]:
+    axis, count, largest = c.axis("dim", -1), c.argument("k"), bool(c.known("largest", True))
     if isinstance(count, str):  # the first ones of all
         whole = c.emit_all("topk", c.tensor(), k=-1, axis=axis, largest=largest)
         return [cut(c, one, axis, 0, count) for one in whole]
@@ -222,15 +222,15 @@ def _sort(c: Call) -> str | Sequence[str]:
 
 
 @aten("tril.default", "triu.default")
-def _trilu(c: Call) -> str:
-    upper, k = c.target.startswith("triu"), c.given("diagonal", 0)
+def _convert_trilu(c: Call) -> str:
+    upper, k = c.target.startswith("triu"), c.argument("diagonal", 0)
     if not isinstance(k, str):
         return c.emit("trilu", c.tensor(), k=c.integer("diagonal", 0), upper=upper)
     rows, columns = c.type(c.tensor()).shape[-2:]
     numbers = [c.emit("arange", shape=(count,)) for count in (columns, rows)]
     far = c.emit("subtract", c.cast(numbers[0], "int64"), c.reshape(c.cast(numbers[1], "int64"), (rows, 1)))
     kept = c.emit("greater_equal" if upper else "less_equal", far, c.size_value(k))
-    return c.emit("where", kept, c.tensor(), c.filled(0, c.dtype))
+    return c.emit("where", kept, c.tensor(), c.scalar(0, c.dtype))
 
 
 VIEWS["unfold.default"] = None

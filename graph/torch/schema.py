@@ -135,76 +135,78 @@ class Exported:
 
 def exported(program: Any) -> Exported:
     """A program as JSON holds it. Raises NotAModel (TW0911)."""
-    version = _of(_of(program, dict, "the program").get("schema_version"), dict, "its schema").get("major")
+    version = _expect(_expect(program, dict, "the program").get("schema_version"), dict, "its schema").get("major")
     if version != 8:
         raise _wrong(f"its schema is {str(version)[:20]}, where 8 is known")
-    module = _of(program.get("graph_module"), dict, "its module")
-    signature = _of(module.get("signature"), dict, "its signature")
+    module = _expect(program.get("graph_module"), dict, "its module")
+    signature = _expect(module.get("signature"), dict, "its signature")
     return Exported(
-        _frame(module.get("graph"), 0),
-        tuple(map(_input, _of(signature.get("input_specs"), list, "its inputs"))),
-        tuple(map(_result, _of(signature.get("output_specs"), list, "its outputs"))),
-        tuple(map(_text, _of(program.get("guards_code", []), list, "what it assumes"))),
+        _read_frame(module.get("graph"), 0),
+        tuple(map(_read_input, _expect(signature.get("input_specs"), list, "its inputs"))),
+        tuple(map(_read_result, _expect(signature.get("output_specs"), list, "its outputs"))),
+        tuple(map(_read_text, _expect(program.get("guards_code", []), list, "what it assumes"))),
         dict(_greatest(program.get("range_constraints", {}))),
     )
 
 
 def _greatest(said: Any) -> Iterator[tuple[str, int]]:
-    for name, bounds in _of(said, dict, "its sizes").items():
-        most = _of(bounds, dict, "a range of sizes").get("max_val")
+    for name, bounds in _expect(said, dict, "its sizes").items():
+        most = _expect(bounds, dict, "a range of sizes").get("max_val")
         if most is not None:
-            yield _text(name), _number(most)
+            yield _read_text(name), _number(most)
 
 
-def _input(spec: Any) -> Values:
-    kind, said = _union(spec)
-    said = _of(said, dict, "an input")
+def _read_input(spec: Any) -> Values:
+    kind, said = _read_union(spec)
+    said = _expect(said, dict, "an input")
     paths = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
     if kind in paths:
         return Values(
-            kind, TensorName(_text(_of(said.get("arg"), dict, "an input").get("name"))), _text(said.get(paths[kind]))
+            kind,
+            TensorName(_read_text(_expect(said.get("arg"), dict, "an input").get("name"))),
+            _read_text(said.get(paths[kind])),
         )
-    return Values(kind, _argument(said.get("arg"), 0) if "arg" in said and kind == "user_input" else None, "")
+    return Values(kind, _read_argument(said.get("arg"), 0) if "arg" in said and kind == "user_input" else None, "")
 
 
-def _result(spec: Any) -> Values:
-    kind, said = _union(spec)
-    said = _of(said, dict, "an output")
+def _read_result(spec: Any) -> Values:
+    kind, said = _read_union(spec)
+    said = _expect(said, dict, "an output")
     path = next((value for key, value in said.items() if key.endswith("_name")), "")
     given = said.get("arg")
     if kind == "user_output":
-        return Values(kind, _argument(given, 0), "")
-    return Values(kind, TensorName(_text(_of(given, dict, "an output").get("name"))), _text(path))
+        return Values(kind, _read_argument(given, 0), "")
+    return Values(kind, TensorName(_read_text(_expect(given, dict, "an output").get("name"))), _read_text(path))
 
 
-def _frame(graph: Any, depth: int) -> Frame:
+def _read_frame(graph: Any, depth: int) -> Frame:
     if depth > 8:
         raise _wrong("its graphs are nested too deep")
-    whole = _of(graph, dict, "its graph")
-    tensors = _of(whole.get("tensor_values"), dict, "its tensors")
+    whole = _expect(graph, dict, "its graph")
+    tensors = _expect(whole.get("tensor_values"), dict, "its tensors")
     return Frame(
-        tuple(_argument(one, depth) for one in _of(whole.get("inputs"), list, "its inputs")),
-        tuple(_argument(one, depth) for one in _of(whole.get("outputs"), list, "its outputs")),
-        tuple(_node(one, depth) for one in _of(whole.get("nodes"), list, "its nodes")),
-        {_text(name): tensor_meta(meta) for name, meta in tensors.items()},
+        tuple(_read_argument(one, depth) for one in _expect(whole.get("inputs"), list, "its inputs")),
+        tuple(_read_argument(one, depth) for one in _expect(whole.get("outputs"), list, "its outputs")),
+        tuple(_read_node(one, depth) for one in _expect(whole.get("nodes"), list, "its nodes")),
+        {_read_text(name): tensor_meta(meta) for name, meta in tensors.items()},
     )
 
 
-def _node(node: Any, depth: int) -> Node:
-    whole = _of(node, dict, "a node")
-    target = _text(whole.get("target"))
+def _read_node(node: Any, depth: int) -> Node:
+    whole = _expect(node, dict, "a node")
+    target = _read_text(whole.get("target"))
     arguments: dict[str, Any] = {}
-    for at, given in enumerate(_of(whole.get("inputs"), list, "a node's inputs")):
-        entry = _of(given, dict, "a node's input")
-        arguments[_text(entry.get("name")) or str(at)] = _argument(entry.get("arg"), depth)
+    for at, given in enumerate(_expect(whole.get("inputs"), list, "a node's inputs")):
+        entry = _expect(given, dict, "a node's input")
+        arguments[_read_text(entry.get("name")) or str(at)] = _read_argument(entry.get("arg"), depth)
     outputs: list[str] = []
-    for given in _of(whole.get("outputs"), list, "a node's outputs"):
-        value = _argument(given, depth)
+    for given in _expect(whole.get("outputs"), list, "a node's outputs"):
+        value = _read_argument(given, depth)
         for one in cast("list[Any]", value) if isinstance(value, list) else [value]:
             outputs.append(str(one) if isinstance(one, (TensorName, Symbol)) else "")
     name = whole.get("name")
     shown = name if isinstance(name, str) and name else next((one for one in outputs if one), target)
-    metadata = _of(whole.get("metadata"), dict, "what is said of a node")
+    metadata = _expect(whole.get("metadata"), dict, "what is said of a node")
     return Node(target, arguments, tuple(outputs), shown, _source(shown, metadata))
 
 
@@ -220,8 +222,8 @@ def _source(name: str, metadata: Mapping[str, Any]) -> str:
 
 def tensor_meta(meta: Any) -> TensorMeta:
     """Read the description of a tensor. Raises NotAModel (TW0911)."""
-    whole = _of(meta, dict, "what is said of a tensor")
-    sizes, strides = (_of(whole.get(key), list, "a tensor's shape") for key in ("sizes", "strides"))
+    whole = _expect(meta, dict, "what is said of a tensor")
+    sizes, strides = (_expect(whole.get(key), list, "a tensor's shape") for key in ("sizes", "strides"))
     if max(len(sizes), len(strides)) > MOST_DIMENSIONS:
         raise _wrong(
             f"a tensor has {max(len(sizes), len(strides))} dimensions, and values have up to {MOST_DIMENSIONS}"
@@ -229,55 +231,57 @@ def tensor_meta(meta: Any) -> TensorMeta:
     offset = whole.get("storage_offset")
     return TensorMeta(
         _DTYPES.get(_number(whole.get("dtype"))) if whole.get("layout") == 7 else None,
-        tuple(map(_extent, sizes)),
-        tuple(map(_hinted, sizes)),
-        tuple(map(_hinted, strides)),
-        0 if offset is None else _hinted(offset),
+        tuple(map(_read_extent, sizes)),
+        tuple(map(_size_hint, sizes)),
+        tuple(map(_size_hint, strides)),
+        0 if offset is None else _size_hint(offset),
         _PARTS.get(_number(whole.get("dtype"))) if whole.get("layout") == 7 else None,
         whole.get("requires_grad") is True,
     )
 
 
-def _extent(size: Any) -> Extent:
-    kind, said = _union(size)
+def _read_extent(size: Any) -> Extent:
+    kind, said = _read_union(size)
     if kind == "as_int":
         return _number(said)
-    return read_extent(_text(_of(said, dict, "an extent").get("expr_str")))
+    return read_extent(_read_text(_expect(said, dict, "an extent").get("expr_str")))
 
 
-def _hinted(size: Any) -> int:
+def _size_hint(size: Any) -> int:
     """A number, or what it was in the example."""
-    kind, said = _union(size)
+    kind, said = _read_union(size)
     if kind == "as_int":
         return _number(said)
-    hint = _of(said, dict, "an extent").get("hint")
-    return _number(_of(hint, dict, "an extent").get("as_int")) if hint is not None else -1
+    hint = _expect(said, dict, "an extent").get("hint")
+    return _number(_expect(hint, dict, "an extent").get("as_int")) if hint is not None else -1
 
 
-def _argument(given: Any, depth: int) -> Any:
-    kind, said = _union(given)
+def _read_argument(given: Any, depth: int) -> Any:
+    kind, said = _read_union(given)
     if kind in _READ:
         return _READ[kind](said)
     if kind in ("as_tensors", "as_optional_tensors"):
         return [
-            None if "as_none" in one else TensorName(_text(_inner(one).get("name")))
-            for one in (_of(entry, dict, "a tensor") for entry in _of(said, list, "tensors"))
+            None if "as_none" in one else TensorName(_read_text(_inner(one).get("name")))
+            for one in (_expect(entry, dict, "a tensor") for entry in _expect(said, list, "tensors"))
         ]
     if kind == "as_optional_tensor":
-        return None if "as_none" in said else TensorName(_text(_inner(_of(said, dict, "a tensor")).get("name")))
+        return (
+            None if "as_none" in said else TensorName(_read_text(_inner(_expect(said, dict, "a tensor")).get("name")))
+        )
     if kind == "as_graph":
-        return _frame(_of(said, dict, "a graph").get("graph"), depth + 1)
+        return _read_frame(_expect(said, dict, "a graph").get("graph"), depth + 1)
     return Odd(kind)
 
 
 def _inner(one: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _of(one["as_tensor"], dict, "a tensor") if "as_tensor" in one else one
+    return _expect(one["as_tensor"], dict, "a tensor") if "as_tensor" in one else one
 
 
-def _symbol(said: Any) -> Any:
-    kind, value = _union(said)
+def _read_symbol(said: Any) -> Any:
+    kind, value = _read_union(said)
     if kind == "as_name":
-        return Symbol(_text(value))
+        return Symbol(_read_text(value))
     return {"as_int": _number, "as_float": _float, "as_bool": bool}.get(kind, _no_symbol)(value)
 
 
@@ -285,22 +289,22 @@ def _no_symbol(_: Any) -> Any:
     raise _wrong("a symbol is none")
 
 
-def _dtype(said: Any) -> Any:
+def _read_dtype(said: Any) -> Any:
     return _DTYPES.get(_number(said), Odd("a dtype"))
 
 
 def _float(said: Any) -> float:
     if isinstance(said, str) and said in _FLOATS:
         return _FLOATS[said]
-    return float(_of(said, (int, float), "a number"))
+    return float(_expect(said, (int, float), "a number"))
 
 
-def _tensor(said: Any) -> TensorName:
-    return TensorName(_text(_of(said, dict, "a tensor").get("name")))
+def _read_tensor(said: Any) -> TensorName:
+    return TensorName(_read_text(_expect(said, dict, "a tensor").get("name")))
 
 
-def _truth(said: Any) -> bool:
-    return _of(said, bool, "a truth")
+def _read_bool(said: Any) -> bool:
+    return _expect(said, bool, "a truth")
 
 
 def _nothing(_: Any) -> None:
@@ -309,7 +313,7 @@ def _nothing(_: Any) -> None:
 
 def _each(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def listed(said: Any) -> list[Any]:
-        return [read(one) for one in _of(said, list, "a list")]
+        return [read(one) for one in _expect(said, list, "a list")]
 
     return listed
 
@@ -321,15 +325,15 @@ def _odd(what: str) -> Callable[[Any], Any]:
     return odd
 
 
-def _union(said: Any) -> tuple[str, Any]:
-    whole = _of(said, dict, "a value")
+def _read_union(said: Any) -> tuple[str, Any]:
+    whole = _expect(said, dict, "a value")
     if len(whole) != 1:
         raise _wrong("a value of it is of no one kind")
     return next(iter(whole.items()))
 
 
-def _text(said: Any) -> str:
-    return _of(said, str, "a name")
+def _read_text(said: Any) -> str:
+    return _expect(said, str, "a name")
 
 
 def _number(said: Any) -> int:
@@ -338,7 +342,7 @@ def _number(said: Any) -> int:
     return said
 
 
-def _of(said: Any, kind: type[T] | tuple[type[T], ...], what: str) -> Any:
+def _expect(said: Any, kind: type[T] | tuple[type[T], ...], what: str) -> Any:
     if not isinstance(said, kind) or isinstance(said, bool) and kind is not bool:
         raise _wrong(f"{what} is {type(said).__name__}" if said is not None else f"{what} is not there")
     return said
@@ -355,21 +359,21 @@ def _wrong(reason: str) -> NotAModel:
 
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "as_none": _nothing,
-    "as_tensor": _tensor,
+    "as_tensor": _read_tensor,
     "as_int": _number,
     "as_ints": _each(_number),
     "as_float": _float,
     "as_floats": _each(_float),
-    "as_string": _text,
-    "as_bool": _truth,
-    "as_bools": _each(_truth),
-    "as_sym_int": _symbol,
-    "as_sym_float": _symbol,
-    "as_sym_bool": _symbol,
-    "as_sym_ints": _each(_symbol),
-    "as_sym_floats": _each(_symbol),
-    "as_sym_bools": _each(_symbol),
-    "as_scalar_type": _dtype,
+    "as_string": _read_text,
+    "as_bool": _read_bool,
+    "as_bools": _each(_read_bool),
+    "as_sym_int": _read_symbol,
+    "as_sym_float": _read_symbol,
+    "as_sym_bool": _read_symbol,
+    "as_sym_ints": _each(_read_symbol),
+    "as_sym_floats": _each(_read_symbol),
+    "as_sym_bools": _each(_read_symbol),
+    "as_scalar_type": _read_dtype,
     "as_memory_format": _odd("a memory format"),
     "as_layout": _odd("a layout"),
     "as_device": _odd("a device"),

@@ -49,7 +49,7 @@ class _Wide:
         self.c = c
 
     def number(self, value: float | str) -> str:
-        return value if isinstance(value, str) else self.c.filled(value, "float64")
+        return value if isinstance(value, str) else self.c.scalar(value, "float64")
 
     def __call__(self, operator: str, *values: float | str) -> str:
         return self.c.emit(operator, *map(self.number, values))
@@ -67,7 +67,7 @@ def _widened_formula(c: Call, formula: Callable[[_Wide, str], str]) -> str:
 
 
 @aten("lgamma.default")
-def _lgamma(c: Call) -> str:
+def _convert_lgamma(c: Call) -> str:
     return _widened_formula(c, _log_gamma)
 
 
@@ -89,7 +89,7 @@ def _log_gamma(w: _Wide, x: str) -> str:
 
 
 @aten("digamma.default", "special_digamma.default")
-def _digamma(c: Call) -> str:
+def _convert_digamma(c: Call) -> str:
     return _widened_formula(c, _psi)
 
 
@@ -111,7 +111,7 @@ def _psi(w: _Wide, x: str) -> str:
 
 
 @aten("erfinv.default", "special_erfinv.default")
-def _erfinv(c: Call) -> str:
+def _convert_erfinv(c: Call) -> str:
     return _widened_formula(c, _inverse_erf)
 
 
@@ -147,7 +147,7 @@ def _join_doubling(c: Call, value: str, axis: int, neutral: float, join: str) ->
     shape, reach = list(c.type(value).shape), 1
     while reach < size:
         shape[axis] = reach
-        before = c.emit("broadcast_to", c.filled(neutral, c.type(value).dtype), shape=tuple(shape))
+        before = c.emit("broadcast_to", c.scalar(neutral, c.type(value).dtype), shape=tuple(shape))
         value = c.emit(join, c.emit("concat", before, cut(c, value, axis, 0, size - reach), axis=axis), value)
         reach *= 2
     return value
@@ -164,12 +164,12 @@ def _least(dtype: str, sign: int) -> float:
 
 
 @aten("cummax.default", "cummin.default")
-def _running_extreme(c: Call) -> Sequence[str]:
+def _convert_running_extreme(c: Call) -> Sequence[str]:
     """The greatest so far, and the last place at which it stood; from a NaN on it is NaN, at the place of the last one."""
     axis, value = c.axis(), c.tensor()
     dtype, rank = c.type(value).dtype, c.rank(value)
     if not rank:
-        return [value, c.filled(0, "int64")]
+        return [value, c.scalar(0, "int64")]
     sign = 1 if c.target.startswith("cummax") else -1
     best = _join_doubling(c, value, axis, _least(dtype, sign), "maximum" if sign > 0 else "minimum")
     reached = c.emit("equal", value, best)
@@ -177,18 +177,18 @@ def _running_extreme(c: Call) -> Sequence[str]:
         reached = c.emit("logical_or", reached, c.emit("isnan", value))
     size = c.extent(value, axis)
     numbers = c.reshape(c.constant(np.arange(size)), [size if at == axis else 1 for at in range(rank)])
-    places = c.emit("where", reached, numbers, c.filled(0, "int64"))
+    places = c.emit("where", reached, numbers, c.scalar(0, "int64"))
     return [best, _join_doubling(c, places, axis, 0, "maximum")]
 
 
 @aten("logcumsumexp.default")
-def _running_log_sum(c: Call) -> str:
+def _convert_running_log_sum(c: Call) -> str:
     value = c.tensor()
     return _join_doubling(c, value, c.axis(), -math.inf, "log_add_exp") if c.rank(value) else value
 
 
 @aten("mode.default")
-def _mode(c: Call) -> Sequence[str]:
+def _convert_mode(c: Call) -> Sequence[str]:
     """The least of the elements of a row that occur most often, and its last place."""
     axis, value = c.axis("dim", -1), c.tensor()
     shape = c.type(value).shape
@@ -202,7 +202,7 @@ def _mode(c: Call) -> Sequence[str]:
     first = c.emit("argmax", counts, axis=axis, keepdims=True)
     found = c.emit("gather", rows, first, axis=axis)
     numbers = c.reshape(c.constant(np.arange(size)), [size if at == axis else 1 for at in range(len(shape))])
-    places = c.emit("where", c.emit("equal", value, found), numbers, c.filled(-1, "int64"))
+    places = c.emit("where", c.emit("equal", value, found), numbers, c.scalar(-1, "int64"))
     last = c.emit("max", places, axes=(axis,), keepdims=True)
     if c.known("keepdim", False):
         return [found, last]
@@ -210,7 +210,7 @@ def _mode(c: Call) -> Sequence[str]:
 
 
 @aten("masked_scatter.default")
-def _masked_scatter(c: Call) -> str:
+def _convert_masked_scatter(c: Call) -> str:
     """The elements that a mask chooses, in order, from the beginning of another tensor."""
     value, mask, source = c.tensor(), c.tensor("mask"), c.tensor("source")
     shape = c.type(value).shape
@@ -218,11 +218,11 @@ def _masked_scatter(c: Call) -> str:
     if c.type(mask).shape != shape:
         mask = c.emit("broadcast_to", mask, shape=shape)
     flat = c.reshape(mask, (count,))
-    places = c.emit("subtract", c.emit("cumsum", c.cast(flat, "int64"), axis=0), c.filled(1, "int64"))
-    places = c.emit("maximum", places, c.filled(0, "int64"))
+    places = c.emit("subtract", c.emit("cumsum", c.cast(flat, "int64"), axis=0), c.scalar(1, "int64"))
+    places = c.emit("maximum", places, c.scalar(0, "int64"))
     given = c.reshape(source, (product(c.type(source).shape),))
     if given and c.type(given).shape == (0,):
         return value
-    most = c.emit("subtract", c.size_value(c.type(given).shape[0]), c.filled(1, "int64"))
+    most = c.emit("subtract", c.size_value(c.type(given).shape[0]), c.scalar(1, "int64"))
     taken = c.reshape(c.emit("take", given, c.emit("minimum", places, most), axis=0), shape)
     return c.emit("where", mask, taken, value)

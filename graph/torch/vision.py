@@ -9,7 +9,7 @@ import numpy as np
 
 from ..conversion import few, open_extent
 from .call import Call, aten
-from .layers import batched, cover_windows, many, unbatched
+from .layers import add_batch, cover_windows, many, remove_batch
 
 __all__: list[str] = []
 
@@ -18,7 +18,7 @@ _PADDINGS = ("zeros", "border", "reflection")
 
 
 @aten("grid_sampler.default", "grid_sampler_2d.default", "grid_sampler_3d.default")
-def _grid_sample(c: Call) -> str:
+def _convert_grid_sample(c: Call) -> str:
     mode, padding = c.integer("interpolation_mode"), c.integer("padding_mode")
     return c.emit(
         "grid_sample",
@@ -31,7 +31,7 @@ def _grid_sample(c: Call) -> str:
 
 
 @aten("affine_grid_generator.default")
-def _affine_grid(c: Call) -> str:
+def _convert_affine_grid(c: Call) -> str:
     """The points of an image, in coordinates from -1 to 1, times the maps."""
     theta, (batch, _, *sizes), align = c.tensor("theta"), c.integers("size"), bool(c.known("align_corners"))
     few(*sizes)
@@ -46,7 +46,7 @@ def _affine_grid(c: Call) -> str:
 
 
 @aten("torch.ops.torchvision.roi_align.default")
-def _roi_align(c: Call) -> str:
+def _convert_roi_align(c: Call) -> str:
     rois, count = c.tensor("rois"), c.extent(c.tensor("rois"), 0)
     batch, boxes = c.emit_all("split", rois, sizes=(1, 4), axis=1)
     return c.emit(
@@ -63,10 +63,10 @@ def _roi_align(c: Call) -> str:
 
 
 @aten("torch.ops.torchvision.deform_conv2d.default")
-def _deform_conv(c: Call) -> str:
+def _convert_deform_conv(c: Call) -> str:
     weight, bias = c.tensor("weight"), c.tensor("bias")
     mask = [c.tensor("mask")] if c.known("use_mask") else []
-    c.given("mask", None)
+    c.argument("mask", None)
     pads = (c.integer("pad_h"), c.integer("pad_w"))
     result = c.emit(
         "deform_conv",
@@ -84,7 +84,7 @@ def _deform_conv(c: Call) -> str:
 
 
 @aten("im2col.default", "col2im.default")
-def _columns(c: Call) -> str:
+def _convert_columns(c: Call) -> str:
     kernel = many(c.integers("kernel_size"), 2)
     pads = many(c.integers("padding"), 2)
     how = {
@@ -94,35 +94,35 @@ def _columns(c: Call) -> str:
         "dilation": many(c.integers("dilation"), 2),
     }
     if c.target.startswith("im2col"):
-        value, single = batched(c, c.tensor(), 2)
-        return unbatched(c, c.emit("im2col", value, **how), single)
-    value, single = batched(c, c.tensor(), 1)
-    return unbatched(c, c.emit("col2im", value, image=many(c.integers("output_size"), 2), **how), single)
+        value, single = add_batch(c, c.tensor(), 2)
+        return remove_batch(c, c.emit("im2col", value, **how), single)
+    value, single = add_batch(c, c.tensor(), 1)
+    return remove_batch(c, c.emit("col2im", value, image=many(c.integers("output_size"), 2), **how), single)
 
 
 @aten("max_unpool2d.default", "max_unpool3d.default")
-def _unpooled(c: Call) -> str:
+def _convert_max_unpool(c: Call) -> str:
     """The elements at their places of zeros: each channel by itself."""
     shape, sizes = c.static(c.tensor()), c.integers("output_size")
-    c.given("stride", None)
-    c.given("padding", None)
+    c.argument("stride", None)
+    c.argument("padding", None)
     channels, count = prod(shape[: -len(sizes)]), prod(shape[-len(sizes) :])
-    zeros = c.emit("broadcast_to", c.filled(0, c.dtype), shape=(channels, prod(sizes)))
+    zeros = c.emit("broadcast_to", c.scalar(0, c.dtype), shape=(channels, prod(sizes)))
     flat = [c.reshape(c.tensor(name), (channels, count)) for name in ("indices", "self")]
     return c.reshape(c.emit("scatter_elements", zeros, *flat, axis=1), (*shape[: -len(sizes)], *sizes))
 
 
 @aten("channel_shuffle.default", "native_channel_shuffle.default")
-def _shuffled(c: Call) -> str:
+def _convert_channel_shuffle(c: Call) -> str:
     shape, groups = c.type(c.tensor()).shape, c.integer("groups")
     parts = c.reshape(c.tensor(), (shape[0], groups, open_extent(shape[1:2], (groups,)), *shape[2:]))
     return c.reshape(c.emit("transpose", parts, axes=(0, 2, 1, *range(3, len(shape) + 1))), shape)
 
 
 @aten("max_pool1d_with_indices.default", "max_pool2d_with_indices.default", "max_pool3d_with_indices.default")
-def _pool_with_places(c: Call) -> Sequence[str]:
+def _convert_max_pool_indices(c: Call) -> Sequence[str]:
     rank = int(c.target[8])
-    value, single = batched(c, c.tensor(), rank)
+    value, single = add_batch(c, c.tensor(), rank)
     kernel = many(c.integers("kernel_size"), rank)
     pads = many(c.integers("padding", (0,)), rank)
     how = {
@@ -133,12 +133,15 @@ def _pool_with_places(c: Call) -> Sequence[str]:
     }
     values = c.emit("max_pool", value, ceil_mode=bool(c.known("ceil_mode", False)), **how)
     if c.known("ceil_mode", False) and c.type(values).shape != c.type(c.emit("max_pool", value, **how)).shape:
-        return [unbatched(c, values, single), ""]
-    return [unbatched(c, values, single), unbatched(c, c.emit_all("max_pool_with_places", value, **how)[1], single)]
+        return [remove_batch(c, values, single), ""]
+    return [
+        remove_batch(c, values, single),
+        remove_batch(c, c.emit_all("max_pool_with_places", value, **how)[1], single),
+    ]
 
 
 @aten("adaptive_max_pool2d.default", "adaptive_max_pool1d.default", "adaptive_max_pool3d.default")
-def _adaptive_greatest(c: Call) -> Sequence[str]:
+def _convert_adaptive_greatest(c: Call) -> Sequence[str]:
     """The whole, or windows; not where their greatest elements lie."""
     rank = int(c.target.partition("_pool")[2][0])
     value, wanted = c.tensor(), many(c.integers("output_size"), rank)

@@ -218,7 +218,7 @@ def test_shapes_that_come_as_inputs_close_the_graph_when_it_is_called() -> None:
     for to in ((3, 4), (-1, 1), (3, 4)):
         np.testing.assert_array_equal(m(x, np.asarray(to)), np.maximum(x, 0).reshape(to))
     np.testing.assert_array_equal(g.run(x, to=np.asarray([12, 1]))[0], np.maximum(x, 0).reshape(12, 1))
-    assert list(g.closed(x, np.asarray([4, 3])).inputs) == ["x"]
+    assert list(g.close(x, np.asarray([4, 3])).inputs) == ["x"]
     with pytest.raises(tw.GraphError, match=r"TW0912: .*nodes that are not supported"):
         m(x, np.asarray([5, 5]))
     with pytest.raises(tw.GraphError, match=r"TW0906: the model's input to is int64"):

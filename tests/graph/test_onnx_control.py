@@ -195,7 +195,7 @@ def test_an_open_graph_is_exported_for_values_of_its_inputs(tmp_path: Path) -> N
     proto = model("y = Reshape(x, s)", "float[2, 3] x, int64[2] s", "float[p, q] y")
     g = tw.graph.from_onnx(proto)
     assert isinstance(g, tw.graph.OpenGraph)
-    closed = g.closed(floats(2, 3), np.asarray([3, 2]))
+    closed = g.close(floats(2, 3), np.asarray([3, 2]))
     assert closed.export(tmp_path / "libnet.so")[0].name == "libnet.so"
 
 

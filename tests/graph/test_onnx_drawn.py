@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tilewright as tw
 from numpy.typing import NDArray
-from tilewright.graph.onnx.context import CONTROL_NAMES, ROWS, operator_of
-from tilewright.graph.onnx.reader import all_nodes
+from tilewright.graph.onnx.context import CONTROL_NAMES, ROWS, operator_name
+from tilewright.graph.onnx.reader import walk_nodes
 
 pytest.importorskip("onnx.helper", reason="the package onnx, which reads the models, is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime, which computes what is expected, is not installed")
@@ -109,7 +109,7 @@ def test_every_operator_that_is_read_is_drawn() -> None:
     for make in drawn_onnx.FAMILIES.values():
         for case in range(250):
             model = make(drawn_onnx.Draws(np.random.default_rng(case)))
-            seen |= {operator_of(node) for node in all_nodes(GraphProto(node=model.nodes))} or {model.operator}
+            seen |= {operator_name(node) for node in walk_nodes(GraphProto(node=model.nodes))} or {model.operator}
     assert {*ROWS, *CONTROL_NAMES} - seen == {"ai.onnx.ml.ZipMap"}, (
         "whose maps no operator reads: test_onnx_operators.py"
     )

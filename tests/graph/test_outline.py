@@ -12,7 +12,7 @@ onnx = pytest.importorskip("onnx")
 import tilewright as tw  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
-from tilewright.graph.onnx.outline import outlined  # noqa: E402
+from tilewright.graph.onnx.outline import build_outline  # noqa: E402
 
 
 def model(*weights: np.ndarray) -> bytes:
@@ -37,7 +37,7 @@ def test_weights_are_the_same_from_a_file_and_from_bytes(tmp_path: Path) -> None
     weights = [numbers(257, 129, seed=1), numbers(129), numbers(257, 129, seed=2)]
     path = tmp_path / "sums.onnx"
     path.write_bytes(model(*weights))
-    small = outlined(memoryview(path.read_bytes()), path.name)
+    small = build_outline(memoryview(path.read_bytes()), path.name)
     assert small is not None
     assert len(small) < 2000, "two large weights are left out"
     assert onnx.load_model_from_string(small).graph.initializer[0].data_location == TensorProto.EXTERNAL
@@ -60,7 +60,7 @@ def test_a_weight_that_is_not_what_it_says_is_left_to_be_refused(change, tmp_pat
     proto = onnx.load_model_from_string(model(numbers(257, 129)))
     change(proto.graph.initializer[0])
     content = proto.SerializeToString()
-    assert outlined(memoryview(content), "x.onnx") is None
+    assert build_outline(memoryview(content), "x.onnx") is None
     path = tmp_path / "x.onnx"
     path.write_bytes(content)
     with pytest.raises(TilewrightError, match=r"w0|dtype"):
@@ -82,7 +82,7 @@ def test_damaged_bytes_mean_what_they_mean_to_protobuf() -> None:
     for _ in range(300):
         damaged = bytearray(content)
         damaged[draw.choice(places)] = draw.randrange(256)
-        small = outlined(memoryview(damaged), "x.onnx")
+        small = build_outline(memoryview(damaged), "x.onnx")
         if small is None:
             continue
         whole, shown = parsed(bytes(damaged)), parsed(small)

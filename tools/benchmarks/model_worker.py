@@ -50,7 +50,7 @@ def ours(file: Path, inputs: dict[str, NDArray[Any]]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     with measured(facts, "read"):
         g = tw.graph.from_onnx(str(file), shapes={name: array.shape for name, array in inputs.items()})
-        g = g.closed(**inputs) if isinstance(g, tw.graph.OpenGraph) else g
+        g = g.close(**inputs) if isinstance(g, tw.graph.OpenGraph) else g
     with measured(facts, "build"):
         m = tw.build(g)
     for _ in range(TURNS):

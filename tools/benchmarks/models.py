@@ -75,7 +75,7 @@ def ours(model: Model, pack: str | None) -> tuple[tw.Model, Run]:
         else tw.graph.from_torch(model.module, model.tensors)
     )
     if isinstance(g, tw.graph.OpenGraph):
-        g = g.closed(**model.inputs)
+        g = g.close(**model.inputs)
     m = tw.build(g.transform(pack) if pack else g)
     print(
         f"  built in {time.perf_counter() - began:.1f} s, {len(m.kernels)} kernels, {sum(m.kernels.values())} calls, "

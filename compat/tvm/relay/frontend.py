@@ -11,7 +11,7 @@ from ....graph import from_onnx as _from_onnx
 from ....graph import from_torch as _from_torch
 from ....graph.graph import Graph
 from ....graph.open_graph import OpenGraph
-from ....graph.rewrite import with_input_names
+from ....graph.rewrite import rename_inputs
 from .. import nd
 from ..error import TVMError
 
@@ -54,7 +54,7 @@ def from_pytorch(
         torch: Any = sys.modules["torch"]
         args = [torch.zeros(*shape, dtype=getattr(torch, dtype)) for _, shape, dtype in infos]
         g, params = _with_params(_from_torch(script_module, args), "from_torch")
-    return (Graph.of(with_input_names(g, [name for name, *_ in infos])) if infos else g), params
+    return (Graph.of(rename_inputs(g, [name for name, *_ in infos])) if infos else g), params
 
 
 def _info(given: tuple[str, Any], dtype: str) -> tuple[str, tuple[int, ...], str]:

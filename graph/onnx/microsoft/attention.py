@@ -11,13 +11,13 @@ import numpy as np
 from ...conversion import Refused
 from ...types import Extent
 from ..context import Context, converts
-from .fused import biased, rotated
+from .fused import add_bias, rotate_pairs
 from .quantized import integer_product
 
 __all__: list[str] = []
 
 
-def _apart(c: Context, value: str, heads: int) -> str:
+def _split_heads(c: Context, value: str, heads: int) -> str:
     """(batch, length, heads * depth) as (batch, heads, length, depth)."""
     batch, length, width = c.type(value).shape
     if not isinstance(width, int) or heads < 1 or width % heads:
@@ -25,7 +25,7 @@ def _apart(c: Context, value: str, heads: int) -> str:
     return c.emit("transpose", c.reshape(value, (batch, length, heads, width // heads)), axes=(0, 2, 1, 3))
 
 
-def _together(c: Context, value: str) -> str:
+def _merge_heads(c: Context, value: str) -> str:
     """(batch, heads, length, depth) as (batch, length, heads * depth)."""
     batch, heads, length, depth = c.type(value).shape
     return c.reshape(c.emit("transpose", value, axes=(0, 2, 1, 3)), (batch, length, int(heads) * int(depth)))
@@ -35,7 +35,7 @@ def _cut(c: Context, value: str, axis: int, begin: int, end: int) -> str:
     return c.emit("slice", value, begin=(begin,), end=(end,), step=(1,), axes=(axis,))
 
 
-def _added(c: Context, at: int, q: str, k: str) -> str:
+def _mask_summand(c: Context, at: int, q: str, k: str) -> str:
     """Return the summand of a mask for scores, (batch, 1, queries or 1, keys): 0, or the node's number where keys are
     not seen; "" without one. The mask has 1 for what is seen: for each key, or for each query and key; or it says how
     many keys of a sequence there are."""
@@ -58,7 +58,7 @@ def _added(c: Context, at: int, q: str, k: str) -> str:
     return c.emit("where", seen, c.constant(0, q), c.constant(filling, q))
 
 
-def _attended(c: Context, q: str, k: str, v: str, masks: Sequence[str], past: Extent) -> str:
+def _emit_attention(c: Context, q: str, k: str, v: str, masks: Sequence[str], past: Extent) -> str:
     """(batch, heads, queries, depth): what queries see of values. masks: what is added to scores, one after the other."""
     mask = ""
     for one in masks:
@@ -76,12 +76,12 @@ def _attended(c: Context, q: str, k: str, v: str, masks: Sequence[str], past: Ex
     )
 
 
-def _continued(c: Context, past: str, present: str) -> str:
+def _append_to_cache(c: Context, past: str, present: str) -> str:
     """A cache and what follows it."""
     return c.emit("concat", past, present, axis=2) if past else present
 
 
-def _of_columns(c: Context, columns: str, at: tuple[int, int, int]) -> Sequence[str]:
+def _attend_columns(c: Context, columns: str, at: tuple[int, int, int]) -> Sequence[str]:
     """Attention of columns of queries, keys and values. at: which inputs are the mask, the past, and what is added to scores."""
     if c.attribute("do_rotary", 0) or c.attribute("past_present_share_buffer", 0) or c.has(6) and at[2] == 5:
         raise Refused("it turns its vectors, or its past and its present are one buffer")
@@ -89,30 +89,30 @@ def _of_columns(c: Context, columns: str, at: tuple[int, int, int]) -> Sequence[
     sizes = [int(size) for size in c.attribute("qkv_hidden_sizes") or (width // 3,) * 3]
     if sum(sizes) != width:
         raise Refused(f"{width} columns are not those of {sizes}")
-    q, k, v = (_apart(c, part, heads) for part in c.emit_all("split", columns, sizes=tuple(sizes), axis=2))
+    q, k, v = (_split_heads(c, part, heads) for part in c.emit_all("split", columns, sizes=tuple(sizes), axis=2))
     past: Extent = 0
     if c.has(at[1]):
         past = c.type(at[1]).shape[3]
         before = [c.reshape(_cut(c, c[at[1]], 0, one, one + 1), c.type(at[1]).shape[1:]) for one in range(2)]
-        k, v = _continued(c, before[0], k), _continued(c, before[1], v)
-    added = [_added(c, at[0], q, k), c[at[2]] if at[2] and c.has(at[2]) else ""]
-    result = _together(c, _attended(c, q, k, v, added, past))
+        k, v = _append_to_cache(c, before[0], k), _append_to_cache(c, before[1], v)
+    added = [_mask_summand(c, at[0], q, k), c[at[2]] if at[2] and c.has(at[2]) else ""]
+    result = _merge_heads(c, _emit_attention(c, q, k, v, added, past))
     return [result, c.emit("stack", k, v, axis=0)] if c.outputs > 1 else [result]
 
 
 @converts("com.microsoft.Attention")
-def _attention(c: Context) -> Sequence[str]:
-    return _of_columns(c, biased(c, c.emit("matmul", c[0], c[1]), 2), (3, 4, 5))
+def _convert_attention(c: Context) -> Sequence[str]:
+    return _attend_columns(c, add_bias(c, c.emit("matmul", c[0], c[1]), 2), (3, 4, 5))
 
 
 @converts("com.microsoft.QAttention")
-def _attention_of_bytes(c: Context) -> Sequence[str]:
+def _convert_attention_of_bytes(c: Context) -> Sequence[str]:
     zeros = [c[at] if c.has(at) else "" for at in (6, 7)]
-    columns = biased(c, integer_product(c, (c[0], c[3], zeros[0]), (c[1], c[4], zeros[1])), 2)
-    return _of_columns(c, columns, (5, 8, 0))
+    columns = add_bias(c, integer_product(c, (c[0], c[3], zeros[0]), (c[1], c[4], zeros[1])), 2)
+    return _attend_columns(c, columns, (5, 8, 0))
 
 
-def _unpacked(c: Context, value: str, count: int) -> list[str]:
+def _unpack_heads(c: Context, value: str, count: int) -> list[str]:
     """(batch, length, heads, count, depth) as so many of (batch, heads, length, depth)."""
     shape = c.type(value).shape
     parts = [c.reshape(_cut(c, value, 3, at, at + 1), (*shape[:3], shape[4])) for at in range(count)]
@@ -120,7 +120,7 @@ def _unpacked(c: Context, value: str, count: int) -> list[str]:
 
 
 @converts("com.microsoft.MultiHeadAttention")
-def _multi_head(c: Context) -> Sequence[str]:
+def _convert_multi_head(c: Context) -> Sequence[str]:
     if c.has(8) or c.has(9) or c.outputs > 3:
         raise Refused("its past and its present are one buffer, or its scores are asked for")
     heads = int(c.attribute("num_heads"))
@@ -129,20 +129,20 @@ def _multi_head(c: Context) -> Sequence[str]:
     def side(at: int) -> str:
         if c.rank(at) == 4:
             return c[at]
-        return _apart(c, c.emit("add", c[at], biases[at]) if biases else c[at], heads)
+        return _split_heads(c, c.emit("add", c[at], biases[at]) if biases else c[at], heads)
 
     if not c.has(1):
-        q, k, v = _unpacked(c, c[0], 3)
+        q, k, v = _unpack_heads(c, c[0], 3)
     elif not c.has(2):
-        q, (k, v) = side(0), _unpacked(c, c[1], 2)
+        q, (k, v) = side(0), _unpack_heads(c, c[1], 2)
     else:
         q, k, v = side(0), side(1), side(2)
     past: Extent = 0
     if c.has(6):
         past = c.type(6).shape[2]
-        k, v = _continued(c, c[6], k), _continued(c, c[7], v)
-    result = _attended(c, q, k, v, [_added(c, 4, q, k), c[5] if c.has(5) else ""], past)
-    return [_together(c, result), k, v][: c.outputs]
+        k, v = _append_to_cache(c, c[6], k), _append_to_cache(c, c[7], v)
+    result = _emit_attention(c, q, k, v, [_mask_summand(c, 4, q, k), c[5] if c.has(5) else ""], past)
+    return [_merge_heads(c, result), k, v][: c.outputs]
 
 
 def _biases(c: Context) -> list[str]:
@@ -159,7 +159,7 @@ _OWN_CACHE = ("k_quant_type", "v_quant_type")
 
 
 @converts("com.microsoft.GroupQueryAttention")
-def _grouped(c: Context) -> Sequence[str]:
+def _convert_grouped_attention(c: Context) -> Sequence[str]:
     heads, shared = (int(c.attribute(name)) for name in ("num_heads", "kv_num_heads"))
     if (
         any(c.attribute(name, "NONE") != "NONE" for name in _OWN_CACHE)
@@ -182,9 +182,9 @@ def _grouped(c: Context) -> Sequence[str]:
     if c.attribute("do_rotary", 0):
         turns = c[9] if c.has(9) else places
         interleaved = bool(c.attribute("rotary_interleaved", 0))
-        q, k = (rotated(c, one, (c[7], c[8]), turns, interleaved) for one in (q, k))
+        q, k = (rotate_pairs(c, one, (c[7], c[8]), turns, interleaved) for one in (q, k))
     keys, values = (
-        _written(c, c[at], one, places) if apart else _continued(c, c[at] if c.has(at) else "", one)
+        _write_cache(c, c[at], one, places) if apart else _append_to_cache(c, c[at] if c.has(at) else "", one)
         for at, one in ((3, k), (4, v))
     )
     own = places if apart else c.reshape(c.emit("arange", shape=(length,), start=(past,)), (1, length))
@@ -193,12 +193,12 @@ def _grouped(c: Context) -> Sequence[str]:
         c.reshape(own, (c.type(own).shape[0], 1, length, 1)),
         c.emit("arange", shape=(c.type(keys).shape[2],)),
     )
-    return [_together(c, _grouped_scores(c, (q, keys, values), far, None if apart else past)), keys, values][
+    return [_merge_heads(c, _grouped_scores(c, (q, keys, values), far, None if apart else past)), keys, values][
         : c.outputs
     ]
 
 
-def _written(c: Context, past: str, present: str, places: str) -> str:
+def _write_cache(c: Context, past: str, present: str, places: str) -> str:
     """A cache, longer by as much as is written to it at these places of each sequence."""
     length = c.type(present).shape[2]
     zeros = c.emit("broadcast_to", c.constant(0, present), shape=c.type(present).shape)
@@ -209,11 +209,11 @@ def _written(c: Context, past: str, present: str, places: str) -> str:
 def _sides(c: Context, heads: int, shared: int) -> tuple[str, str, str]:
     """Queries, keys and values, each (batch, heads, length, depth)."""
     if c.has(1):
-        return _apart(c, c[0], heads), _apart(c, c[1], shared), _apart(c, c[2], shared)
+        return _split_heads(c, c[0], heads), _split_heads(c, c[1], shared), _split_heads(c, c[2], shared)
     width = c.extent(0, 2)
     depth = width // (heads + 2 * shared)
     q, k, v = c.emit_all("split", c[0], sizes=(heads * depth, shared * depth, shared * depth), axis=2)
-    return _apart(c, q, heads), _apart(c, k, shared), _apart(c, v, shared)
+    return _split_heads(c, q, heads), _split_heads(c, k, shared), _split_heads(c, v, shared)
 
 
 def _grouped_scores(c: Context, of: tuple[str, str, str], far: str, past: Extent | None) -> str:
@@ -233,18 +233,18 @@ def _grouped_scores(c: Context, of: tuple[str, str, str], far: str, past: Extent
         added = c.emit("add", added, near) if added else near
     scale = float(c.attribute("scale", 0.0)) or None
     if not plain:
-        return _by_softmax(c, of, added, scale, cap)
+        return _emit_capped_attention(c, of, added, scale, cap)
     causal: dict[str, Any] = {} if past is None else {"causal": True, "offset": (past,)}
     return c.emit("attention", *of, *([added] if added else []), scale=scale, **causal)
 
 
-def _by_softmax(c: Context, of: tuple[str, str, str], added: str, scale: float | None, cap: float) -> str:
+def _emit_capped_attention(c: Context, of: tuple[str, str, str], added: str, scale: float | None, cap: float) -> str:
     """Attention whose scores are bent, or whose softmax has one term more, which a head says or which is 0. cap: of scores."""
     q, k, v = of
     heads, _, depth = c.type(q).shape[1:]
     shared, keys = c.type(k).shape[1:3]
     if heads != shared:
-        k, v = (_repeated(c, one, int(heads) // int(shared)) for one in (k, v))
+        k, v = (_repeat_heads(c, one, int(heads) // int(shared)) for one in (k, v))
     scores = c.emit("matmul", q, k, transpose_b=True)
     scores = c.emit("multiply", scores, c.constant(1 / np.sqrt(int(depth)) if scale is None else scale, scores))
     if cap:
@@ -260,7 +260,7 @@ def _by_softmax(c: Context, of: tuple[str, str, str], added: str, scale: float |
     return c.emit("matmul", chances, v)
 
 
-def _repeated(c: Context, value: str, times: int) -> str:
+def _repeat_heads(c: Context, value: str, times: int) -> str:
     """Each head so many times."""
     batch, heads, length, depth = c.type(value).shape
     apart = c.reshape(value, (batch, heads, 1, length, depth))

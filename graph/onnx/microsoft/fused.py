@@ -9,12 +9,12 @@ import numpy as np
 from ...conversion import Refused
 from ...types import Extent
 from ..context import Context, converts
-from ..layers import kernel_of, windows_of
+from ..layers import kernel_shape, window_attributes
 
-__all__ = ["biased", "rotated"]
+__all__ = ["add_bias", "rotate_pairs"]
 
 
-def biased(c: Context, value: str, at: int) -> str:
+def add_bias(c: Context, value: str, at: int) -> str:
     """A value and an input that is added to it, where it is there."""
     return c.emit("add", value, c[at]) if c.has(at) else value
 
@@ -39,7 +39,7 @@ _ACTIVATIONS: Mapping[str, Callable[[Context, str, Sequence[float]], str]] = {
 """What may follow a layer, with its parameters."""
 
 
-def _activated(c: Context, value: str, parameters: Sequence[float]) -> str:
+def _emit_activation(c: Context, value: str, parameters: Sequence[float]) -> str:
     name = c.attribute("activation", "")
     if name not in _ACTIVATIONS:
         raise Refused(f"its activation {name!r} is not known")
@@ -47,24 +47,24 @@ def _activated(c: Context, value: str, parameters: Sequence[float]) -> str:
 
 
 @converts("com.microsoft.FusedConv")
-def _conv(c: Context) -> str:
+def _convert_conv(c: Context) -> str:
     groups = int(c.attribute("group", 1))
-    value = c.with_extent(c[0], 1, c.extent(1, 1) * groups)
+    value = c.fix_extent(c[0], 1, c.extent(1, 1) * groups)
     bias = [c[2]] if c.has(2) else []
-    result = c.emit("conv", value, c[1], *bias, groups=groups, **windows_of(c, kernel_of(c)))
-    return _activated(c, biased(c, result, 3), list(c.attribute("activation_params") or ()))
+    result = c.emit("conv", value, c[1], *bias, groups=groups, **window_attributes(c, kernel_shape(c)))
+    return _emit_activation(c, add_bias(c, result, 3), list(c.attribute("activation_params") or ()))
 
 
 @converts("com.microsoft.FusedGemm")
-def _gemm(c: Context) -> str:
+def _convert_gemm(c: Context) -> str:
     product = c.emit(
         "matmul", c[0], c[1], transpose_a=bool(c.attribute("transA", 0)), transpose_b=bool(c.attribute("transB", 0))
     )
-    product = _scaled(c, product, float(c.attribute("alpha", 1.0)))
+    product = _scale(c, product, float(c.attribute("alpha", 1.0)))
     beta = float(c.attribute("beta", 1.0))
     if c.has(2) and beta:
-        product = c.emit("add", product, _scaled(c, c[2], beta))
-    return _activated(c, product, _parameters(c))
+        product = c.emit("add", product, _scale(c, c[2], beta))
+    return _emit_activation(c, product, _parameters(c))
 
 
 def _parameters(c: Context) -> list[float]:
@@ -73,12 +73,12 @@ def _parameters(c: Context) -> list[float]:
     return [float(one) for one in given if one is not None]
 
 
-def _scaled(c: Context, value: str, factor: float) -> str:
+def _scale(c: Context, value: str, factor: float) -> str:
     return value if factor == 1 else c.emit("multiply", value, c.constant(factor, value))
 
 
 @converts("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul", "com.microsoft.FusedMatMulActivation")
-def _matmul(c: Context) -> str:
+def _convert_matmul(c: Context) -> str:
     sides: list[str] = []
     for at, name in enumerate("AB"):
         value = c[at]
@@ -88,21 +88,21 @@ def _matmul(c: Context) -> str:
         sides.append(value)
     swapped = [bool(c.attribute(f"trans{name}", 0)) and c.rank(at) > 1 for at, name in enumerate("AB")]
     product = c.emit("matmul", *sides, transpose_a=swapped[0], transpose_b=swapped[1])
-    return _activated(c, _scaled(c, product, float(c.attribute("alpha", 1.0))), _parameters(c))
+    return _emit_activation(c, _scale(c, product, float(c.attribute("alpha", 1.0))), _parameters(c))
 
 
 @converts("com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu")
-def _gelu(c: Context) -> str:
-    return c.emit("gelu", biased(c, c[0], 1), approximate="tanh" if c.proto.op_type == "FastGelu" else "none")
+def _convert_gelu(c: Context) -> str:
+    return c.emit("gelu", add_bias(c, c[0], 1), approximate="tanh" if c.proto.op_type == "FastGelu" else "none")
 
 
 @converts("com.microsoft.QuickGelu")
-def _quick_gelu(c: Context) -> str:
+def _convert_quick_gelu(c: Context) -> str:
     return _quick(c, c[0], float(c.attribute("alpha", 1.702)))
 
 
 @converts("com.microsoft.BiasSoftmax")
-def _bias_softmax(c: Context) -> str:
+def _convert_bias_softmax(c: Context) -> str:
     c.attribute("is_inner_broadcast")
     axis = c.axis(1)
     if axis != c.rank(0) - 1:
@@ -111,8 +111,8 @@ def _bias_softmax(c: Context) -> str:
 
 
 @converts("com.microsoft.BiasAdd")
-def _bias_add(c: Context) -> str:
-    return biased(c, biased(c, c[0], 1), 2)
+def _convert_bias_add(c: Context) -> str:
+    return add_bias(c, add_bias(c, c[0], 1), 2)
 
 
 def _normal(c: Context, value: str, scale: str, shift: str, epsilon: float) -> str:
@@ -122,20 +122,20 @@ def _normal(c: Context, value: str, scale: str, shift: str, epsilon: float) -> s
 
 @converts("com.microsoft.SkipLayerNormalization")
 def _skip_layer_norm(c: Context) -> Sequence[str]:
-    total = biased(c, c.emit("add", c[0], c[1]), 4)
+    total = add_bias(c, c.emit("add", c[0], c[1]), 4)
     result = _normal(c, total, c[2], c[3] if c.has(3) else "", float(c.attribute("epsilon", 1e-12)))
     return [result, "", "", total][: c.outputs]
 
 
 @converts("com.microsoft.SkipSimplifiedLayerNormalization")
 def _skip_rms_norm(c: Context) -> Sequence[str]:
-    total = biased(c, c.emit("add", c[0], c[1]), 3)
+    total = add_bias(c, c.emit("add", c[0], c[1]), 3)
     result = c.emit("rms_norm", total, c[2], axis=c.rank(total) - 1, epsilon=float(c.attribute("epsilon", 1e-12)))
     return [result, "", "", total][: c.outputs]
 
 
 @converts("SimplifiedLayerNormalization", "com.microsoft.SimplifiedLayerNormalization")
-def _rms_norm(c: Context) -> Sequence[str]:
+def _convert_rms_norm(c: Context) -> Sequence[str]:
     """As onnxruntime writes it, in ONNX's own domain."""
     return [c.emit("rms_norm", c[0], c[1], axis=c.axis(-1), epsilon=float(c.attribute("epsilon", 1e-5))), ""][
         : c.outputs
@@ -143,7 +143,7 @@ def _rms_norm(c: Context) -> Sequence[str]:
 
 
 @converts("com.microsoft.EmbedLayerNormalization")
-def _embed(c: Context) -> Sequence[str]:
+def _convert_embedding(c: Context) -> Sequence[str]:
     batch, length = c.type(0).shape
     places = c[8] if c.has(8) else c.emit("arange", shape=(length,))
     total = c.emit("add", c.emit("take", c[2], c[0], axis=0), c.emit("take", c[3], places, axis=0))
@@ -159,7 +159,7 @@ def _embed(c: Context) -> Sequence[str]:
     return [result, c.cast(lengths, "int32"), total][: c.outputs]
 
 
-def rotated(c: Context, value: str, angles: tuple[str, str], places: str, interleaved: bool) -> str:
+def rotate_pairs(c: Context, value: str, angles: tuple[str, str], places: str, interleaved: bool) -> str:
     """(batch, heads, length, depth) whose vectors are turned, in pairs of their first components, by angles that rows of tables
     tell. angles: cosines and sines, (positions, half). places: (batch or 1, length)."""
     half = c.extent(angles[0], 1)
@@ -189,7 +189,7 @@ def rotated(c: Context, value: str, angles: tuple[str, str], places: str, interl
 
 
 @converts("com.microsoft.RotaryEmbedding")
-def _rotary(c: Context) -> str:
+def _convert_rotary(c: Context) -> str:
     if c.attribute("is_packed_batching", 0) or float(c.attribute("scale", 1.0)) != 1:
         raise Refused("its batches are packed, or its angles scaled")
     shape, half = c.type(0).shape, c.extent(2, 1)
@@ -200,11 +200,13 @@ def _rotary(c: Context) -> str:
         depth = width // heads if heads and own else 2 * half
         value = c.emit("transpose", c.reshape(value, (*shape[:2], width // depth, depth)), axes=(0, 2, 1, 3))
     length = c.type(value).shape[2]
-    result = rotated(c, value, (c[2], c[3]), _places(c, c[1], length), bool(c.attribute("interleaved", 0)))
+    result = rotate_pairs(
+        c, value, (c[2], c[3]), _sequence_positions(c, c[1], length), bool(c.attribute("interleaved", 0))
+    )
     return result if len(shape) == 4 else c.reshape(c.emit("transpose", result, axes=(0, 2, 1, 3)), shape)
 
 
-def _places(c: Context, given: str, length: Extent) -> str:
+def _sequence_positions(c: Context, given: str, length: Extent) -> str:
     """Positions of each sequence of a batch, or of all from a first one on."""
     if c.rank(given) == 2:
         return given

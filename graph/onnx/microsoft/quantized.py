@@ -9,27 +9,27 @@ import numpy as np
 
 from ...conversion import Refused
 from ..context import Context, converts
-from ..layers import windows_of
-from ..quantized import dequantized, products, quantized, rounded
-from .fused import biased
+from ..layers import window_attributes
+from ..quantized import dequantize, products, quantized, rounded
+from .fused import add_bias
 
 __all__ = ["integer_product"]
 
 
 def _real(c: Context, at: int) -> str:
     """A value whose scale and zero point are the next two inputs, as floats."""
-    return dequantized(c, c[at], c[at + 1], c[at + 2] if c.has(at + 2) else "", 0, "float32")
+    return dequantize(c, c[at], c[at + 1], c[at + 2] if c.has(at + 2) else "", 0, "float32")
 
 
-def _whole(c: Context, value: str, at: int, dtype: str) -> str:
+def _round_to_scale(c: Context, value: str, at: int, dtype: str) -> str:
     """Floats by a scale and a zero point, which are these inputs, as whole numbers."""
     return quantized(c, value, c[at], c[at + 1] if c.has(at + 1) else "", dtype, 0)
 
 
 @converts("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul")
-def _arithmetic(c: Context) -> str:
+def _convert_arithmetic(c: Context) -> str:
     name = "add" if c.proto.op_type == "QLinearAdd" else "multiply"
-    return _whole(c, c.emit(name, _real(c, 0), _real(c, 3)), 6, c.type(0).dtype)
+    return _round_to_scale(c, c.emit(name, _real(c, 0), _real(c, 3)), 6, c.type(0).dtype)
 
 
 _FUNCTIONS: dict[str, Callable[[Context, str], str]] = {
@@ -40,8 +40,8 @@ _FUNCTIONS: dict[str, Callable[[Context, str], str]] = {
 
 
 @converts(*(f"com.microsoft.{name}" for name in _FUNCTIONS))
-def _function(c: Context) -> str:
-    return _whole(c, _FUNCTIONS[c.proto.op_type](c, _real(c, 0)), 3, c.type(0).dtype)
+def _convert_function(c: Context) -> str:
+    return _round_to_scale(c, _FUNCTIONS[c.proto.op_type](c, _real(c, 0)), 3, c.type(0).dtype)
 
 
 def _softmax(c: Context, x: str) -> str:
@@ -52,18 +52,18 @@ def _softmax(c: Context, x: str) -> str:
 
 
 @converts("com.microsoft.QLinearWhere")
-def _where(c: Context) -> str:
-    return _whole(c, c.emit("where", c[0], _real(c, 1), _real(c, 4)), 7, c.type(1).dtype)
+def _convert_where(c: Context) -> str:
+    return _round_to_scale(c, c.emit("where", c[0], _real(c, 1), _real(c, 4)), 7, c.type(1).dtype)
 
 
 @converts("com.microsoft.QLinearConcat")
-def _concat(c: Context) -> str:
+def _convert_concat(c: Context) -> str:
     parts = [_real(c, at) for at in range(2, len(c.inputs), 3)]
-    return _whole(c, c.emit("concat", *parts, axis=c.axis(0, c.rank(2))), 0, c.type(2).dtype)
+    return _round_to_scale(c, c.emit("concat", *parts, axis=c.axis(0, c.rank(2))), 0, c.type(2).dtype)
 
 
 @converts("com.microsoft.QLinearAveragePool", "com.microsoft.QLinearGlobalAveragePool")
-def _pool(c: Context) -> str:
+def _convert_pool(c: Context) -> str:
     value, rank = _real(c, 0), c.rank(0)
     last = bool(c.attribute("channels_last", 0))
     if last:
@@ -78,11 +78,11 @@ def _pool(c: Context) -> str:
             kernel=kernel,
             ceil_mode=bool(c.attribute("ceil_mode", 0)),
             count_padding=bool(c.attribute("count_include_pad", 0)),
-            **windows_of(c, kernel, value),
+            **window_attributes(c, kernel, value),
         )
     if last:
         value = c.emit("transpose", value, axes=(0, *range(2, rank), 1))
-    return _whole(c, value, 3, c.type(0).dtype)
+    return _round_to_scale(c, value, 3, c.type(0).dtype)
 
 
 @converts("com.microsoft.QuantizeLinear")
@@ -94,7 +94,7 @@ def _quantize(c: Context) -> str:
 @converts("com.microsoft.DequantizeLinear")
 def _dequantize(c: Context) -> str:
     axis = c.axis(1) if c.rank(0) > 1 else 0
-    return dequantized(c, c[0], c[1], c[2] if c.has(2) else "", axis, c.type(1).dtype)
+    return dequantize(c, c[0], c[1], c[2] if c.has(2) else "", axis, c.type(1).dtype)
 
 
 def integer_product(c: Context, x: tuple[str, str, str], w: tuple[str, str, str]) -> str:
@@ -110,34 +110,34 @@ def _row(c: Context, scale: str) -> str:
 
 
 @converts("com.microsoft.MatMulIntegerToFloat")
-def _matmul_to_float(c: Context) -> str:
+def _convert_matmul_to_float(c: Context) -> str:
     zeros = [c[at] if c.has(at) else "" for at in (4, 5)]
-    return biased(c, integer_product(c, (c[0], c[2], zeros[0]), (c[1], c[3], zeros[1])), 6)
+    return add_bias(c, integer_product(c, (c[0], c[2], zeros[0]), (c[1], c[3], zeros[1])), 6)
 
 
 @converts("com.microsoft.DynamicQuantizeMatMul")
-def _dynamic(c: Context) -> str:
+def _convert_dynamic(c: Context) -> str:
     """x is rounded to bytes by the least and the greatest of its elements."""
     levels, scale, zero = rounded(c, c[0])
-    return biased(c, integer_product(c, (levels, scale, zero), (c[1], c[2], c[3] if c.has(3) else "")), 4)
+    return add_bias(c, integer_product(c, (levels, scale, zero), (c[1], c[2], c[3] if c.has(3) else "")), 4)
 
 
 @converts("com.microsoft.QGemm")
-def _gemm(c: Context) -> str:
+def _convert_gemm(c: Context) -> str:
     sides = [
         c.emit("transpose", c[at], axes=(1, 0)) if c.attribute(name, 0) else c[at]
         for at, name in ((0, "transA"), (3, "transB"))
     ]
-    sums = biased(c, products(c, sides[0], sides[1], (c[2], c[5])), 6)
+    sums = add_bias(c, products(c, sides[0], sides[1], (c[2], c[5])), 6)
     alpha = float(c.attribute("alpha", 1.0))
     scale = c.emit("multiply", _row(c, c[1]), _row(c, c[4]))
     scale = scale if alpha == 1 else c.emit("multiply", scale, c.constant(alpha, scale))
     result = c.emit("multiply", c.cast(sums, "float32"), scale)
-    return _whole(c, result, 7, c.type(8).dtype if c.has(8) else "uint8") if c.has(7) else result
+    return _round_to_scale(c, result, 7, c.type(8).dtype if c.has(8) else "uint8") if c.has(7) else result
 
 
 @converts("com.microsoft.MatMulNBits")
-def _matmul_bits(c: Context) -> str:
+def _convert_matmul_bits(c: Context) -> str:
     """A product with a matrix of weights in so many bits, each block of them along the sum with a scale and a zero of its own."""
     outs, depth, block, bits = (int(c.attribute(name, 4)) for name in ("N", "K", "block_size", "bits"))
     c.attribute("accuracy_level")
@@ -146,7 +146,7 @@ def _matmul_bits(c: Context) -> str:
     blocks = -(-depth // block)
     weights = _steps(c, c.array(1).reshape(outs, blocks, -1), (outs, blocks, bits), 3)[:, :, :block]
     weights = (weights * c.array(2).reshape(outs, blocks, 1).astype(np.float32)).reshape(outs, -1)[:, :depth]
-    return biased(c, c.emit("matmul", c[0], c.constant(weights, 0), transpose_b=True), 5)
+    return add_bias(c, c.emit("matmul", c[0], c.constant(weights, 0), transpose_b=True), 5)
 
 
 @converts("com.microsoft.GatherBlockQuantized")
@@ -162,7 +162,7 @@ def _gather(c: Context) -> str:
         raise Refused("its table is no matrix of bytes whose rows are gathered")
     scales = c.array(2)
     outs, blocks = scales.shape
-    levels = _unpacked(table, bits)
+    levels = _unpack_bits(table, bits)
     depth = levels.shape[1]
     if blocks != -(-depth // block):
         raise Refused(f"{depth} columns are not {blocks} blocks of {block}")
@@ -174,7 +174,7 @@ def _gather(c: Context) -> str:
 
 
 def _steps(c: Context, packed: Any, of: tuple[int, int, int], zeros: int) -> Any:
-    return _less_zeros(c, _unpacked(packed, of[2]), of, zeros)
+    return _less_zeros(c, _unpack_bits(packed, of[2]), of, zeros)
 
 
 def _less_zeros(c: Context, levels: Any, of: tuple[int, int, int], at: int) -> Any:
@@ -183,12 +183,12 @@ def _less_zeros(c: Context, levels: Any, of: tuple[int, int, int], at: int) -> A
     zeros: Any = np.asarray(1 << bits - 1)
     if c.has(at):
         given = c.array(at)
-        zeros = _unpacked(given.reshape(outs, -1), bits)[:, :blocks] if given.dtype == np.uint8 else given
+        zeros = _unpack_bits(given.reshape(outs, -1), bits)[:, :blocks] if given.dtype == np.uint8 else given
         zeros = zeros.reshape(outs, blocks, 1)
     return levels.astype(np.float32) - zeros.astype(np.float32)
 
 
-def _unpacked(packed: Any, bits: int) -> Any:
+def _unpack_bits(packed: Any, bits: int) -> Any:
     """Bytes as numbers of so many bits, the lowest of each byte first."""
     parts: Sequence[Any] = [packed >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)]
     return np.stack(parts, -1).reshape(*packed.shape[:-1], -1)

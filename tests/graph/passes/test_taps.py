@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tilewright.graph import Builder
-from tilewright.graph.passes.taps import _reached
+from tilewright.graph.passes.taps import _reachable_taps
 
 
 def brute(extent: int, before: int, after: int, taps: int, stride: int, dilation: int) -> list[int]:
@@ -25,7 +25,7 @@ def test_what_is_reached_is_what_windows_read() -> None:
         if before + extent + after < (taps - 1) * dilation + 1:
             continue
         read = brute(extent, before, after, taps, stride, dilation)
-        assert _reached(extent, before, after, taps, stride, dilation) == (
+        assert _reachable_taps(extent, before, after, taps, stride, dilation) == (
             (read[0], read[-1] + 1) if read else (0, taps)
         )
         met += len(read) not in (0, taps)
