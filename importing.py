@@ -15,7 +15,7 @@ import errno
 import marshal
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
 from importlib import import_module, invalidate_caches
@@ -23,7 +23,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source, resolve_name, source_hash
 from types import CodeType, ModuleType
 
-__all__ = ["LOADS", "PACKAGE", "ROOT", "import_on_thread", "register_fork_hooks", "source_digest"]
+__all__ = ["LOADS", "PACKAGE", "ROOT", "import_on_thread", "source_digest"]
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = __name__.rpartition(".")[0]
@@ -35,9 +35,6 @@ LOADS: list[tuple[str, bytes]] = []
 _begun: list[tuple[int, str]] = []
 """The thread and the name of every import, in the order in which they began."""
 _unfinished: list[tuple[int, str]] = []
-_hooks: list[tuple[Callable[[], object], Callable[[], object]]] = []
-_forks: dict[int, list[Callable[[], object]]] = {}
-"""The hooks to call when the fork that a thread has begun is over."""
 
 
 def source_digest(source: bytes) -> bytes:
@@ -202,30 +199,8 @@ def import_on_thread(name: str, package: str) -> ModuleType:
     raise work.error
 
 
-def register_fork_hooks(before: Callable[[], object], after_in_parent: Callable[[], object]) -> None:
-    """Have these called around every fork. Python calls what is registered when a fork begins: of a module that is loaded while the
-    fork waits, it would call the second alone."""
-    _hooks.append((before, after_in_parent))
-
-
-def _begin_fork() -> None:
-    """Before a fork: until no other thread is importing, and every hook has been called."""
-    called = _forks.setdefault(_thread.get_ident(), [])
-    while True:
-        for before, after in _hooks[len(called) :]:
-            before()
-            called.append(after)
-        _await_others()
-        if len(called) == len(_hooks):
-            return
-
-
-def _end_fork() -> None:
-    for after in reversed(_forks.pop(_thread.get_ident(), [])):
-        after()
-
-
 def _await_others() -> None:
+    """Before a fork: until no other thread is importing."""
     this = _thread.get_ident()
     for _ in range(1000):  # others may begin meanwhile
         names = [name for thread, name in _unfinished if thread != this]
@@ -250,10 +225,11 @@ def _reset_child() -> None:
     for name in [name for name in locks if name.startswith(f"{PACKAGE}.")]:
         del locks[name]
     _unfinished[:] = [one for one in _unfinished if one[0] == this]
-    _forks.clear()
 
 
 # one that an interrupted import left is replaced
 sys.meta_path[:] = [_Finder, *(one for one in sys.meta_path if getattr(one, "package", None) != PACKAGE)]
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_begin_fork, after_in_parent=_end_fork, after_in_child=_reset_child)
+from .forks import register_fork_hooks, register_fork_wait  # noqa: E402  (by the finder above, like every other module)
+
+register_fork_wait(_await_others)
+register_fork_hooks(in_child=_reset_child)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, cast
 
+from ..runtime.hosts import host
 from ..untrusted import plain_json
 from .outcome import Failure, Limits
 
@@ -118,7 +119,7 @@ class Process:
         if status >= 0:
             return Failure("exit", f"the process ended with status {status} while {self.doing}{said}")
         name = next((known.name for known in signal.Signals if known == -status), f"signal {-status}")
-        kind = "killed" if -status == signal.SIGKILL else "crash"
+        kind = "killed" if host().is_killed(status) else "crash"
         return Failure(kind, f"the process was ended by {name} while {self.doing}{said}")
 
     def last_words(self) -> str:
@@ -143,7 +144,7 @@ class Process:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(patience)
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)  # not waited for yet, so the number is still its own
+            host().end_process(self.process)
         self.process.wait()
         os.close(self._read)
 

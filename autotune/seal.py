@@ -9,12 +9,12 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-import stat
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from ..runtime.cache_paths import cache_folder
+from ..runtime.private_files import create_private, read_private
 from .task import Key
 
 __all__ = ["is_own_mark", "make_mark", "secret_name"]
@@ -55,22 +55,13 @@ def _secret(folder: Path | None) -> bytes:
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = folder / f"marks-{secrets.token_hex(8)}.part"
         if not path.exists():
-            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
-                with os.fdopen(descriptor, "wb") as file:
+                with create_private(unfinished) as file:
                     file.write(fresh)
                 with suppress(FileExistsError):  # another process was first
                     os.link(unfinished, path)
             finally:
-                unfinished.unlink()
-        return _read(path) or fresh
+                unfinished.unlink(missing_ok=True)
+        kept = read_private(path, _SIZE, 0o077)
+        return kept if kept is not None and len(kept) == _SIZE else fresh
     return fresh
-
-
-def _read(path: Path) -> bytes | None:
-    """The secret in a file that is this user's alone; None for any other."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        state = os.fstat(descriptor)
-        own = stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and not stat.S_IMODE(state.st_mode) & 0o077
-        return file.read() if own and state.st_size == _SIZE else None

@@ -14,7 +14,6 @@ from ..autoschedule.search.space import Space
 from ..codegen.calibration import read_calibration
 from ..codegen.export.manifest import own_version
 from ..codegen.gpus import target_gpu
-from ..codegen.host import cpu_model
 from ..codegen.target import Target
 from ..errors import CudaError, user_source
 from ..ir.buffer import Buffer
@@ -23,6 +22,7 @@ from ..ir.stmt import Function
 from ..ir.visit import deep_recursion, rewrite
 from ..runtime import num_threads
 from ..runtime.cuda_driver import find_driver
+from ..runtime.hosts import host
 from ..schedule import Schedule, create_schedule
 from ..schedule.lowering.lower import lower
 from ..te import Tensor
@@ -247,7 +247,7 @@ def target_text(target: Target) -> str:
 def machine_text() -> str:
     """The CPU, and the threads that kernels use."""
     threads = num_threads()
-    return f"{cpu_model()}, {threads} thread{'s' if threads > 1 else ''}"
+    return f"{host().cpu_model()}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def ranks_text(target: Target) -> str:

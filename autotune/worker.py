@@ -7,12 +7,9 @@ Started as `python -m tilewright.autotune.worker READ WRITE PARENT MEMORY`.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
-import resource
-import signal
 import statistics
 import sys
 import time
@@ -32,12 +29,12 @@ from ..ir.text.parser import parse
 from ..runtime import Kernel, set_num_threads
 from ..runtime.array import numpy_dtype
 from ..runtime.cuda_array import DeviceArray, device_array
+from ..runtime.hosts import host
 from .outcome import SCHEDULE_FAULTS
 from .reference import Reference
 
 __all__ = ["FAULTS", "main"]
 
-_PR_SET_PDEATHSIG = 1
 _MAX_FILE_BYTES = 4 << 30
 SHORT = 1e-4
 """Seconds of a call below which it is timed with care in any case: a single call is not told from what is around it."""
@@ -284,14 +281,10 @@ def serve(requests: Any, answers: Any) -> None:
 
 def _confine(parent: int, memory: int) -> None:
     """Ends with the tuner, and takes no more than its share."""
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "prctl"):
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    host().end_with_parent()
     if os.getppid() != parent:  # it ended before we asked to end with it
         sys.exit(1)
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_FILE_BYTES, _MAX_FILE_BYTES))
+    host().limit_process(memory, _MAX_FILE_BYTES)
 
 
 def main(arguments: list[str]) -> None:

@@ -22,10 +22,10 @@ from ..environment import bad_variable
 from ..errors import user_source
 from ..ir.cached import cached_property
 from ..runtime.cache_paths import cache_folder, write_atomically
+from ..runtime.hosts import host
 from ..runtime.threads import available_cpus
 from ..untrusted import plain_json, printable, read_regular
 from .errors import BadCalibration
-from .host import cpu_model
 from .target import Target, this_processor
 
 __all__ = [
@@ -99,7 +99,7 @@ def machine_text() -> str:
     """Describe the machine of a calibration: the processor, the part of it that code uses, and how many threads share work."""
     part = this_processor()
     features = hashlib.sha256(part.feature_text.encode()).hexdigest()[:8]
-    return f"{cpu_model()}, {part.cpu} {features}, {available_cpus()} threads"
+    return f"{host().cpu_model()}, {part.cpu} {features}, {available_cpus()} threads"
 
 
 def calibration_file() -> Path | None:

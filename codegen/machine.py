@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
+from ..runtime.hosts import host
 from ..runtime.threads import available_cpus
 from .calibration import Calibration, read_calibration
 from .llvm.features import target_has
@@ -32,8 +32,6 @@ __all__ = [
     "register_tiles",
 ]
 
-CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-"""The folder in which Linux describes the caches of a core, level by level."""
 MACHINES = (
     *x86.ROWS,
     *arm.ROWS,
@@ -77,7 +75,7 @@ def _row(target: Target) -> Machine:
         row = replace(row, name="sve" if target_has(target, "sve") else "neon")
     row = replace(row, vector_bytes=max(row.vector_bytes, target.sve_bits // 8, target.rvv_bits // 8))
     if not (target.cpu or target.triple):
-        row = replace(row, l1=_cache(1, row.l1), l2=_cache(2, row.l2), cores=available_cpus())
+        row = replace(row, l1=host().core_cache(1) or row.l1, l2=host().core_cache(2) or row.l2, cores=available_cpus())
     told = {f"l{level}": target.cache_bytes(level) for level in (1, 2, 3)} | {"cores": target.cores or None}
     return replace(row, **{name: value for name, value in told.items() if value is not None})
 
@@ -91,19 +89,6 @@ def _fits(row: Machine, target: Target) -> bool:
         return False
     wide = target.vector_bits if row.architecture == "x86_64" else max(target.sve_bits, target.rvv_bits, 128)
     return wide >= row.vector_bytes * 8 and all(target_has(target, feature) for feature in row.features)
-
-
-def _cache(level: int, otherwise: int) -> int:
-    """Return the bytes of a core's own data cache as the kernel tells them; `otherwise` where it does not. A cache that
-    cores share is told whole, of which a virtual machine has a part that nobody tells."""
-    for entry in sorted(CACHES.glob("index*")):
-        try:
-            kind, of, size = ((entry / name).read_text().strip() for name in ("type", "level", "size"))
-        except OSError:
-            continue
-        if of == str(level) and kind in ("Data", "Unified") and size.endswith("K") and size[:-1].isdigit():
-            return int(size[:-1]) * KIB
-    return otherwise
 
 
 # Register tiles

@@ -7,11 +7,7 @@ built here asks this machine, and what is exported asks the processor that loads
 
 from __future__ import annotations
 
-import ctypes
-import sys
-from functools import cache
-
-__all__ = ["ANY_LENGTH", "CORES", "LENGTHS", "NEON_FIRST", "bits_here", "length_attribute"]
+__all__ = ["ANY_LENGTH", "CORES", "LENGTHS", "NEON_FIRST", "length_attribute"]
 
 ANY_LENGTH = "scalable"
 LENGTHS = ("128", "256", "512")
@@ -21,17 +17,6 @@ CORES = {"a64fx": 512, "fujitsu-monaka": 256}
 NEON_FIRST = ("neoverse-v1",)
 """Processors whose four units of 128 bits do as much as SVE on two of 256: NEON takes an element of a register as a factor, where SVE needs
 a vector of it, a fifth of what a product of matrices begins (docs/main-loops.md)."""
-
-_GET_LENGTH, _LENGTH = 51, 0xFFFF  # PR_SVE_GET_VL, PR_SVE_VL_LEN_MASK: bytes
-
-
-@cache
-def bits_here() -> int:
-    """The bits of this process's SVE registers, as Linux says; 0 where there are none."""
-    if not sys.platform.startswith("linux"):
-        return 0
-    length = ctypes.CDLL(None).prctl(_GET_LENGTH, 0, 0, 0, 0)
-    return (length & _LENGTH) * 8 if length > 0 else 0
 
 
 def length_attribute(bits: int) -> str:

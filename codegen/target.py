@@ -32,13 +32,14 @@ from ..importing import import_on_thread
 from ..ir.cached import cached_property
 from ..ir.stmt import Function
 from ..runtime.critical_section import run_in_turn
+from ..runtime.hosts import host
 from . import names, rvv
 from .assembly import AssemblyLine
 from .errors import ForeignTarget, UnknownTargetKind, UnknownTargetOption
 from .host import VARIABLE, Processor, full_processor, restrict_processor
 from .names import nearest
 from .result import BuildOptions, BuildResult
-from .sve import ANY_LENGTH, CORES, LENGTHS, NEON_FIRST, bits_here, length_attribute
+from .sve import ANY_LENGTH, CORES, LENGTHS, NEON_FIRST, length_attribute
 
 __all__ = [
     "BACKENDS",
@@ -209,7 +210,7 @@ class Target:
     @property
     def runs_here(self) -> bool:
         """Return whether this machine has every instruction that the code may use."""
-        if self.is_foreign or self.sve_bits not in (0, bits_here()):
+        if self.is_foreign or self.sve_bits not in (0, host().sve_bits()):
             return False
         return not (self.cpu or self.features) or this_processor().runs(self.llvm_cpu, self.llvm_features)
 
@@ -444,7 +445,7 @@ def _sve_bits(target: Target) -> int:
     if target.llvm_cpu in NEON_FIRST:
         return 0
     here = not (target.cpu or target.is_foreign)
-    bits = bits_here() if here else CORES.get(target.cpu, 0)
+    bits = host().sve_bits() if here else CORES.get(target.cpu, 0)
     return bits if 128 < bits <= int(LENGTHS[-1]) else 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from ..errors import is_interruption, user_source
 from ..runtime.folders import temporary_folder
+from ..runtime.hosts import host
 from .errors import NoCompiler, ToolFailed
 
 __all__ = ["chosen_tool", "reported_room", "run_tool", "tool_failed", "tool_result", "working_folder"]
@@ -62,7 +62,7 @@ def run_tool(
                 out, err = process.communicate(timeout=LONGEST)
             except BaseException:
                 with suppress(OSError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                    host().end_process(process)
                 raise
     except subprocess.TimeoutExpired:
         raise tool_failed(command[0], f"it has not ended after {LONGEST:g} seconds") from None

@@ -26,6 +26,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from ..environment import read_integer
+from ..forks import register_fork_hooks
 from ..runtime.threads import available_cpus
 from ..untrusted import plain_json
 from .cache.store import Entry
@@ -152,5 +153,4 @@ def _drop_inherited() -> None:
 
 
 atexit.register(_end_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_drop_inherited)
+register_fork_hooks(in_child=_drop_inherited)

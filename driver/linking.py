@@ -23,7 +23,6 @@ from ..codegen.evaluate import MachineCode, run_compiled
 from ..codegen.export.exporter import Exporter
 from ..codegen.llvm.backend import Prepared, prepare
 from ..codegen.llvm.evaluation import compile_here
-from ..codegen.llvm.resident import release_memory
 from ..codegen.result import BuildOptions, Opening
 from ..codegen.target import Target
 from ..ir.constant import Constant, aligned_zeros
@@ -35,6 +34,7 @@ from ..ir.visit import deep_recursion
 from ..runtime.abi import ITEM_BYTES
 from ..runtime.array import numpy_dtype
 from ..runtime.diagnose import kernel_failure
+from ..runtime.hosts import host
 from ..runtime.kernel import Kernel, make_kernel
 from ..runtime.signature import BufferParam, Signature, extent_text
 from ..te import Tensor
@@ -58,6 +58,7 @@ __all__ = ["Bytes", "Caller", "Inner", "Linked", "Part", "build_linked", "export
 
 Bytes: TypeAlias = "int | str"
 """A number, or a text over the numbers that a function is passed."""
+_LLVM = "libllvmlite.so"
 _logger = logging.getLogger(__name__)
 _FEWEST = 2
 """Kernels of a program that has an archive."""
@@ -134,7 +135,7 @@ def build_linked(
     `parts`, tensors, inputs then outputs, and numbers, and in `inner`, each behind those that it calls. over: the names of those
     parts whose one output is put over the last of the inputs, which is read element by element and passed once, as the output.
     target: of this machine. recipes: of parts that helpers may compile. Raises what tw.build raises."""
-    release_memory()  # of what loading LLVM left
+    host().release_memory(_LLVM)  # of what loading it left
     with deep_recursion(), bundling(lambda: collect_evidence(parts)):
         recipes = recipes if tuned is None else None
         archive = _find_archive(recipes, over, target, options, exact)
@@ -155,12 +156,12 @@ def build_linked(
         for name, function in inner.items():
             codes.append(_found_or_built(_inner_request(name, function, made, target, options), made))
             made[name] = _part(name, codes[-1], function.given)
-        release_memory()  # before weights are packed
+        host().release_memory(_LLVM)  # before weights are packed
         main = caller(made)
         code = _found_or_built(Request((BuildItem(main.name, main),), target, options), made)
     entries = {role: code.module.address(symbol) for role, symbol in stub_symbols(main.name).items()}
     failure = partial(kernel_failure, code.signatures[0], messages=code.module.messages[main.name])
-    release_memory()
+    host().release_memory(_LLVM)
     return Linked(make_kernel(code.signatures[0], entries, code=(code, codes), failure=failure), made)
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from functools import cache
 from operator import attrgetter, is_
 from typing import Any, ClassVar, TypeVar, cast, overload
 
+from ..forks import register_fork_hooks
 from .buffer import Buffer
 from .expr import BufferLoad, Call, Expr, Let, Node, Reduce, Var
 from .stmt import Allocate, BufferStore, For, Function, LetStmt, Seq, Stmt
@@ -443,8 +443,7 @@ class _DeepRecursion:
 
 
 _DEEP = 1_000_000
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_DeepRecursion.reset_in_child)
+register_fork_hooks(in_child=_DeepRecursion.reset_in_child)
 
 
 def deep_recursion() -> AbstractContextManager[None]:

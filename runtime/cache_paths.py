@@ -7,12 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..environment import bad_variable, is_enabled
+from .hosts import host
+from .private_files import create_private
 
 __all__ = ["cache_folder", "default_database", "write_atomically"]
 
 
 def cache_folder() -> Path | None:
-    """The user's cache folder: $TILEWRIGHT_CACHE_DIR, or tilewright/ in $XDG_CACHE_HOME or ~/.cache. None where $TILEWRIGHT_CACHE asks
+    """The user's cache folder: $TILEWRIGHT_CACHE_DIR, or tilewright/ in $XDG_CACHE_HOME or
+    the system's own place (~/.cache, ~/Library/Caches, %LOCALAPPDATA%). None where $TILEWRIGHT_CACHE asks
     for leaving nothing on the disk, and for a user who has no home. Nobody has looked whether it is there, or can be used."""
     if not is_enabled("TILEWRIGHT_CACHE", True):
         return None
@@ -22,10 +25,10 @@ def cache_folder() -> Path | None:
             return Path(chosen).expanduser()
         if shared.is_absolute():  # others are to be ignored (XDG Base Directory Specification)
             return shared / "tilewright"
-        home = Path(os.environ.get("HOME") or Path("~").expanduser())
     except RuntimeError:
         return None
-    return home / ".cache" / "tilewright" if home.is_absolute() else None
+    home = host().cache_home()
+    return home and home / "tilewright"
 
 
 def default_database() -> Path:
@@ -41,8 +44,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Write a file of the user's alone, which others see whole or not at all. Raises OSError."""
     unfinished = path.parent / f"{os.urandom(12).hex()}.part"
     try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        with create_private(unfinished) as file:
             file.write(content)
         unfinished.replace(path)
     except BaseException:

@@ -17,7 +17,7 @@ from functools import partial, wraps
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from ..errors import waiting_callers
-from ..importing import register_fork_hooks
+from ..forks import register_fork_hooks
 
 __all__ = ["ProcessLock", "run_on_thread", "run_in_turn", "run_shielded", "shielded_call"]
 
@@ -152,6 +152,4 @@ def _let_end() -> None:
 
 
 atexit.register(_let_end)
-if hasattr(os, "register_at_fork"):
-    register_fork_hooks(before=lambda: _turn.acquire(), after_in_parent=lambda: _turn.release())
-    os.register_at_fork(after_in_child=_reset_child)
+register_fork_hooks(before=lambda: _turn.acquire(), in_parent=lambda: _turn.release(), in_child=_reset_child)

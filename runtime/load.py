@@ -18,6 +18,7 @@ from ..untrusted import read_regular
 from .cases import Cases
 from .cuda_loaded import loaded_device_kernel
 from .errors import MissingInstructions, NotALibrary, NotLinkable, OtherVersion, WrongMachine
+from .hosts import host
 from .kernel import Kernel, make_kernel
 from .loaded_model import LoadedModel
 from .metadata import COMMON, MACHINES, ROLES, VERSION, Metadata, NoMetadata, read_metadata
@@ -29,7 +30,6 @@ from .timing import TimingResult
 __all__ = ["load"]
 
 _LARGEST = 4 << 30
-_MACHINE_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 class Loaded(Protocol):
@@ -106,8 +106,7 @@ def load(path: str | os.PathLike[str], verify: bool = True) -> Loaded:
 
 
 def _require_machine(place: Path, metadata: Metadata) -> None:
-    here = os.uname().machine
-    here = _MACHINE_NAMES.get(here, here)
+    here = host().machine()
     if metadata.machine != here or here not in MACHINES.values():
         raise WrongMachine(
             f"{place.name!r} is for {metadata.machine}; this machine is {here}",
@@ -129,7 +128,7 @@ def _open(place: Path, content: bytes, metadata: Metadata) -> ctypes.CDLL:
         library = ctypes.CDLL(str(place.absolute()))
         if _loaded_section(library, metadata) != metadata.raw:
             digest = hashlib.sha256(content).digest()
-            library = _copies.get(digest) or _load_copy(content, len(_copies))
+            library = _copies.get(digest) or host().load_copy(content, len(_copies))
             _copies[digest] = library
     except (OSError, ValueError) as error:
         raise NotLinkable(
@@ -152,58 +151,26 @@ _copies: dict[bytes, ctypes.CDLL] = {}
 """Libraries that were loaded from copies, by the digests of their contents."""
 
 
-def _load_copy(content: bytes, serial: int) -> ctypes.CDLL:
-    """A library loaded from a file in memory. serial: a number for each: the loader knows libraries by the texts of their paths, and
-    would take a descriptor that is used again for the copy before, so that each number spells the folder in its own way."""
-    with os.fdopen(os.memfd_create("library"), "wb") as copy:
-        copy.write(content)
-        copy.flush()
-        spelled = "".join("/." if serial >> bit & 1 else "/" for bit in range(serial.bit_length()))
-        return ctypes.CDLL(f"/proc/self/fd{spelled}/{copy.fileno()}")
-
-
 def _loaded_section(library: ctypes.CDLL, metadata: Metadata) -> bytes:
     """The bytes in memory where the section should be; empty where the loaded library is quite another."""
     try:
         address = _base_address(library, metadata) + metadata.address
     except NotALibrary:
         return b""
-    try:
-        with open("/proc/self/mem", "rb") as memory:  # reading there cannot crash where nothing is mapped
-            try:
-                memory.seek(address)
-                return memory.read(len(metadata.raw))
-            except OSError:
-                return b""
-    except OSError:  # a system without it: the loader has mapped what the file says
-        return ctypes.string_at(address, len(metadata.raw))
-
-
-class _SymbolInfo(ctypes.Structure):
-    """The C library's Dl_info."""
-
-    _fields_ = (
-        ("file", ctypes.c_char_p),
-        ("base", ctypes.c_void_p),
-        ("name", ctypes.c_char_p),
-        ("address", ctypes.c_void_p),
-    )
+    return host().read_memory(address, len(metadata.raw))
 
 
 def _base_address(library: ctypes.CDLL, metadata: Metadata) -> int:
     """Return where the library's file begins in memory."""
     name = (*metadata.functions, *metadata.gpu_functions)[0].name
-    info = _SymbolInfo()
     try:
-        address = ctypes.cast(getattr(library, name), ctypes.c_void_p)
+        return host().library_base(library, name)
     except AttributeError:
         raise NotALibrary(
             f"the library has no function {name!r}, of which its description speaks",
             called=user_source(),
             fix="export it again",
         ) from None
-    ctypes.CDLL(None).dladdr(address, ctypes.byref(info))
-    return info.base or 0
 
 
 def _require_instructions(place: Path, metadata: Metadata, address: int) -> None:

@@ -135,7 +135,7 @@ def read_metadata(content: bytes) -> Metadata:
     roles = [*COMMON, *ROLES * len(described["functions"]), *GPU_ROLES * len(described["gpu_functions"])]
     if count != len(roles):
         raise NoMetadata("its section of tilewright's is damaged")
-    _require_offsets(content, address, list(zip(roles, offsets, strict=True)))
+    _require_offsets(content, address, len(raw), list(zip(roles, offsets, strict=True)))
     return Metadata(machine, version, address, raw, **described, offsets=offsets)
 
 
@@ -187,13 +187,16 @@ def _parse_description(plain: Any) -> dict[str, Any]:
     }
 
 
-def _require_offsets(content: bytes, address: int, offsets: Sequence[tuple[str, int]]) -> None:
-    """Functions lie in code, and variables in memory that is written to."""
+def _require_offsets(content: bytes, address: int, size: int, offsets: Sequence[tuple[str, int]]) -> None:
+    """Functions lie in code, and variables in memory that is written to; nothing in the section itself, of `size` bytes, which some
+    linkers put beside code."""
     segments = _segments(content)
     for role, offset in offsets:
         flag = _WRITABLE if role in ("threads", "python") else _EXECUTABLE
         place = address + offset
-        if not any(one.flags & flag and one.begin <= place < one.begin + one.size for one in segments):
+        if 0 <= offset < size or not any(
+            one.flags & flag and one.begin <= place < one.begin + one.size for one in segments
+        ):
             raise NoMetadata(f"its section of tilewright's is damaged: {role} lies nowhere in it")
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from ..limits import BEYOND_MEMORY
+from .hosts import host
 
 __all__ = ["RefusedMemory", "byte_span", "require_span", "usable_strides"]
 
@@ -56,7 +57,7 @@ def require_span(
         raise RefusedMemory("it reaches beyond all memory")
     if on_host and (is_offset or high - low != size or high - low >= _LOOKED_AT):
         for address in (data + low, data + high - 1):
-            if not _is_mapped(address):
+            if not host().is_mapped(address):
                 raise RefusedMemory(f"it leads out of memory: there is nothing at address {address:#x}")
 
 
@@ -69,16 +70,3 @@ def usable_strides(shape: Sequence[int], strides: Sequence[int] | None) -> tuple
         0 if (empty or extent == 1) and abs(step) >= BEYOND_MEMORY else step
         for step, extent in zip(strides, shape, strict=True)
     )
-
-
-def _is_mapped(address: int) -> bool:
-    """Return whether there is memory at an address, where the system can tell. This takes microseconds."""
-    try:
-        with open("/proc/self/mem", "rb", buffering=0) as memory:
-            try:
-                memory.seek(address)
-                return len(memory.read(1)) == 1
-            except (OSError, ValueError, OverflowError):
-                return False
-    except OSError:
-        return True

@@ -20,13 +20,14 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..environment import read_choice
 from ..errors import user_source
+from ..forks import register_fork_hooks
 from .errors import WrongThreadCount
+from .hosts import host
 
 __all__ = [
     "VARIABLE",
@@ -42,9 +43,6 @@ __all__ = [
 
 VARIABLE = "TILEWRIGHT_THREADS"
 _POOL_MACHINES = ("x86_64", "aarch64", "riscv64")
-
-_WIPE_ON_FORK = 18
-"""Linux's MADV_WIPEONFORK, which the mmap module does not name."""
 
 
 class ThreadState(ctypes.Structure):
@@ -86,12 +84,12 @@ def _threads() -> _Threads:
 
 
 def _make_pool() -> _Threads:
-    page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with suppress(OSError):  # kernels before 4.14; forks by Python are seen below all the same
-        page.madvise(_WIPE_ON_FORK)
+    page = host().private_memory(mmap.PAGESIZE)
+    host().clear_in_children(page)
     state = ThreadState.from_buffer(page)
-    if hasattr(os, "register_at_fork"):  # else nothing forks
-        os.register_at_fork(after_in_child=lambda: ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state)))
+    register_fork_hooks(
+        in_child=lambda: ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state))
+    )  # where Python forks
     cpus, own = available_cpus(), _may_have_pool()
     openmp = _find_openmp(_loaded_libraries()) if own else _find_openmp(_all_libraries())
     if openmp is not None:
@@ -108,7 +106,7 @@ def _make_pool() -> _Threads:
 
 def _may_have_pool() -> bool:
     """Return whether the pool is what is wanted, and works on this machine."""
-    here = sys.platform == "linux" and sys.maxsize > 1 << 32 and os.uname().machine in _POOL_MACHINES
+    here = host().has_futex and sys.maxsize > 1 << 32 and host().machine() in _POOL_MACHINES
     return here and read_choice(VARIABLE, "openmp") != "openmp"
 
 
@@ -172,11 +170,11 @@ def describe() -> tuple[bool, str]:
 
 def available_cpus() -> int:
     """CPUs that this process may use: its affinity mask, cut to its control group's quota."""
-    return _limit_by_quota(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return _limit_by_quota(host().usable_cpus())
 
 
 def _limit_by_quota(cpus: int) -> int:
-    quota = _cgroup_quota()
+    quota = host().cpu_quota()
     return max(1, cpus if quota is None else min(cpus, math.ceil(quota)))
 
 
@@ -185,19 +183,6 @@ def _default_threads(cpus: int) -> int:
     match = re.match(r"\s*(\d+)", os.environ.get("OMP_NUM_THREADS", ""))
     wanted = int(match[1]) if match else 0
     return min(wanted, cpus) if wanted > 0 else cpus
-
-
-def _cgroup_quota() -> float | None:
-    """CPUs' worth of time that the control group grants; None where it sets no limit."""
-    unified, quota_file = Path("/sys/fs/cgroup/cpu.max"), Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
-    try:
-        if unified.exists():
-            quota, period = unified.read_text().split()[:2]
-        else:
-            quota, period = quota_file.read_text(), quota_file.with_name("cpu.cfs_period_us").read_text()
-        return float(quota) / float(period) if float(quota) > 0 else None
-    except (OSError, ValueError):
-        return None
 
 
 def _all_libraries() -> list[str]:
@@ -219,14 +204,7 @@ def _find_openmp(paths: Sequence[str]) -> tuple[str, ctypes.CDLL] | None:
 
 
 def _loaded_libraries() -> list[str]:
-    try:
-        maps = Path("/proc/self/maps").read_text()
-    except OSError:
-        return []
-    lines = "\n".join(
-        line for line in maps.splitlines() if "omp" in line
-    )  # of thousands of others, each with many slashes
-    return list(dict.fromkeys(re.findall(r"(/\S*/lib(?:gomp|omp|iomp5)\b[^/\s]*)$", lines, re.MULTILINE)))
+    return [path for path in host().loaded_files("omp") if re.search(r"/lib(?:gomp|omp|iomp5)\b[^/\s]*$", path)]
 
 
 def _shipped_libraries() -> list[str]:

@@ -16,6 +16,7 @@ ALLOWED = {
     "limits": set(),
     "arguments": set(),
     "untrusted": set(),
+    "forks": set(),
     "importing": {"errors"},
     "environment": {"errors"},
     "tracebacks": {"errors"},
@@ -34,7 +35,7 @@ ALLOWED = {
 """Which of our floors, or modules of them, each floor may import; all may import COMMON. TOP and the package's own face stand
 on top of all. CONTRIBUTING.md shows this table to people."""
 
-COMMON = ("limits", "arguments", "untrusted", "importing", "environment", "tracebacks")
+COMMON = ("limits", "arguments", "untrusted", "forks", "importing", "environment", "tracebacks")
 
 TOP = ("compat", "demo", "cli", "tools")
 

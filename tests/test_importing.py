@@ -274,14 +274,14 @@ def test_hooks_of_what_is_loaded_while_a_fork_waits_are_called_in_pairs(checkout
     text = """
 import os
 import tilewright
-from tilewright.importing import register_fork_hooks
+from tilewright.forks import register_fork_hooks
 calls = []
 
 def load():
     calls.append("first")
-    register_fork_hooks(lambda: calls.append("second"), lambda: calls.append("second is over"))
+    register_fork_hooks(before=lambda: calls.append("second"), in_parent=lambda: calls.append("second is over"))
 
-register_fork_hooks(load, lambda: calls.append("first is over"))
+register_fork_hooks(before=load, in_parent=lambda: calls.append("first is over"))
 child = os.fork()
 if not child:
     os._exit(0)

@@ -12,7 +12,8 @@ import numpy as np
 from ..ir.dtype import INT32
 from ..ir.expr import Var
 from ..limits import INT32_EXTENT_LIMIT
-from .sparse import reserved, sparse
+from ..runtime.hosts import host
+from .sparse import sparse
 
 __all__ = ["LONGEST_DENSE", "large_sizes", "noting", "scattered"]
 
@@ -65,7 +66,9 @@ class _Noting(np.ndarray[Any, Any]):
 def noting(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], set[int]]:
     """Zeros, and the places in row-major order at which elements of them are read from now on."""
     count = math.prod(shape)
-    array = np.frombuffer(reserved(max(count * dtype.itemsize, 1)), dtype, count).reshape(shape).view(_Noting)
+    array = (
+        np.frombuffer(host().reserved_memory(max(count * dtype.itemsize, 1)), dtype, count).reshape(shape).view(_Noting)
+    )
     return array, array.places
 
 

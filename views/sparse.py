@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import mmap
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-__all__ = ["SparseArray", "reserved", "sparse"]
+from ..runtime.hosts import host
 
-_NO_RESERVE = 0x4000
-"""Linux's MAP_NORESERVE, which Python's mmap does not name everywhere."""
+__all__ = ["SparseArray", "sparse"]
 
 
 class SparseArray(np.ndarray[Any, Any]):
@@ -26,15 +24,10 @@ class SparseArray(np.ndarray[Any, Any]):
         return sparse(self.shape, self.dtype, self.held)
 
 
-def reserved(size: int) -> mmap.mmap:
-    """Zeroed memory of `size` bytes that is there once it is touched."""
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
-
-
 def sparse(shape: tuple[int, ...], dtype: Any, held: Mapping[int, Any] | None = None) -> SparseArray:
     """Zeros of a shape and dtype, but for what is `held` by places in row-major order."""
     dtype, count = np.dtype(dtype), math.prod(shape)
-    flat = np.frombuffer(reserved(max(count * dtype.itemsize, 1)), dtype, count)
+    flat = np.frombuffer(host().reserved_memory(max(count * dtype.itemsize, 1)), dtype, count)
     for place, value in (held or {}).items():
         flat[place] = value
     array = flat.reshape(shape).view(SparseArray)

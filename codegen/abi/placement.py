@@ -35,9 +35,6 @@ PLACEMENT_TEXT = """
 ; Whether somebody was brought to an owner's CPU since all were placed.
 @tw_loose = internal global i32 0
 
-declare i32 @sched_getcpu() nounwind
-declare i32 @sched_getaffinity(i32, i64, ptr) nounwind
-declare i32 @sched_setaffinity(i32, i64, ptr) nounwind
 declare i64 @llvm.ctpop.i64(i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
@@ -78,13 +75,13 @@ done:
 ; The mask that is this thread's to use, without the CPU that it runs on, and this CPU; -1 where nothing is left or known.
 define internal i32 @tw_other_cpus(ptr %mask) nounwind {
 entry:
-  %cpu = call i32 @sched_getcpu()
+  %cpu = call i32 @tw_system_cpu()
   %known = icmp ult i32 %cpu, 1024
   br i1 %known, label %read, label %none
 read:
   %thread = phi i32 [ 0, %entry ], [ %first, %next ]
   call void @llvm.memset.p0.i64(ptr %mask, i8 0, i64 128, i1 false)
-  %failed = call i32 @sched_getaffinity(i32 %thread, i64 128, ptr %mask)
+  %failed = call i32 @tw_system_mask(i32 %thread, ptr %mask)
   %byte = lshr i32 %cpu, 3
   %byte_at = getelementptr i8, ptr %mask, i32 %byte
   %old = load i8, ptr %byte_at
@@ -101,8 +98,7 @@ read:
   %good = and i1 %some, %read_well
   br i1 %good, label %found, label %next
 next:
-  %first64 = call i64 (i64, ...) @syscall(i64 GETPID)
-  %first = trunc i64 %first64 to i32
+  %first = call i32 @tw_system_first_thread()
   %again = icmp eq i32 %thread, 0
   br i1 %again, label %read, label %none
 found:
@@ -155,7 +151,7 @@ each:
   br i1 %move, label %set, label %next
 set:
   store atomic i32 %hash, ptr %hash_at monotonic, align 4
-  %failed = call i32 @sched_setaffinity(i32 %id, i64 128, ptr %mask)
+  call void @tw_system_set_mask(i32 %id, ptr %mask)
   br label %next
 next:
   %at1 = add i32 %at, 1
@@ -203,10 +199,7 @@ each:
   br i1 %ours, label %ask, label %next
 ask:
   %id = load atomic i32, ptr %record monotonic, align 4
-  %negative = xor i32 %id, -1
-  %shifted = shl i32 %negative, 3
-  %clock = or i32 %shifted, THREAD_CPUTIME
-  %now = call i64 @tw_time(i32 %clock)
+  %now = call i64 @tw_system_thread_time(i32 %id)
   %used_at = getelementptr %tw.record, ptr %record, i32 0, i32 3
   %before = load atomic i64, ptr %used_at monotonic, align 8
   store atomic i64 %now, ptr %used_at monotonic, align 8
@@ -218,8 +211,8 @@ ask:
   br i1 %stuck, label %bring, label %next
 bring:
   store atomic i32 1, ptr @tw_loose monotonic, align 4
-  %brought = call i32 @sched_setaffinity(i32 %id, i64 128, ptr %here)
-  %freed = call i32 @sched_setaffinity(i32 %id, i64 128, ptr %mask)
+  call void @tw_system_set_mask(i32 %id, ptr %here)
+  call void @tw_system_set_mask(i32 %id, ptr %mask)
   %hash_at = getelementptr %tw.record, ptr %record, i32 0, i32 1
   store atomic i32 0, ptr %hash_at monotonic, align 4
   br label %next
@@ -274,9 +267,8 @@ say:
   br i1 %said, label %sleep, label %look
 sleep:
   store i64 %patience, ptr %rest_at
-  %wide = zext i32 %told to i64
   %limit = select i1 %free, ptr null, ptr %time
-  %slept = call i64 (i64, ...) @syscall(i64 FUTEX, ptr %slot, i64 WAIT_FOR, i64 %wide, ptr %limit)
+  call void @tw_system_wait_for(ptr %slot, i32 %told, ptr %limit)
   br label %next
 next:
   %twice = shl i64 %patience, 1

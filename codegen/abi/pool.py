@@ -14,9 +14,9 @@ is a compare-and-swap that finds the slot open; whoever has joined keeps the slo
 jobs at once.
 
 Threads without a job watch a counter, the epoch, which each offer increments. Nobody misses an offer: a thread reads the epoch,
-then looks through the slots, and goes to sleep by a futex only if the epoch is still what it read; it counts itself among the
+then looks through the slots, and goes to sleep only if the epoch is still what it read; it counts itself among the
 sleepers before, and whoever offers increments the epoch before it asks whether anybody sleeps. A futex (Franke, Russell and
-Kirkwood 2002) compares and queues in one step.
+Kirkwood 2002) compares and queues in one step. What the system does is `tw_system_...`, a module's for each (codegen.abi.linux).
 
 Reserves wait for the epoch too, always asleep and not counted: one that misses an offer is not missed. They join what names them in
 the slot (`spare`), which its owner writes before it wakes them. An owner who waits for those inside sleeps for 0.1 ms, then longer,
@@ -29,17 +29,12 @@ from __future__ import annotations
 
 import re
 
+from .linux import CALLS, LINUX_TEXT, NUMBERS
 from .placement import PLACEMENT_TEXT, RESERVES
 
 __all__ = ["POOL_NUMBER", "POOL_RUN", "has_pool", "pool_text"]
 
 POOL_RUN, POOL_NUMBER = "tw_pool_run", "tw_pool_number"
-_CALLS = {
-    "x86_64": {"FUTEX": 202, "GETTID": 186, "GETPID": 39},
-    "aarch64": {"FUTEX": 98, "GETTID": 178, "GETPID": 172},
-    "riscv64": {"FUTEX": 98, "GETTID": 178, "GETPID": 172},
-}
-"""Linux's numbers of system calls, by architecture."""
 _PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
@@ -60,8 +55,6 @@ _TEXT = """
 @tw_once = internal global i32 0
 @tw_key = internal global i32 0
 
-declare i64 @syscall(i64, ...) nounwind
-declare i32 @clock_gettime(i32, ptr) nounwind
 declare i32 @pthread_create(ptr, ptr, ptr, ptr) nounwind
 declare i32 @pthread_detach(i64) nounwind
 declare i32 @pthread_once(ptr, ptr) nounwind
@@ -74,14 +67,6 @@ declare i32 @llvm.umin.i32(i32, i32)
 declare i64 @llvm.umin.i64(i64, i64)
 DECLARE_PAUSE
 
-; Wait while the word has this value, or wake so many; `bits`: for which of those who wait.
-define internal void @tw_futex(ptr %word, i64 %operation, i32 %value, i32 %bits) nounwind {
-  %wide = zext i32 %value to i64
-  %mask = zext i32 %bits to i64
-  %done = call i64 (i64, ...) @syscall(i64 FUTEX, ptr %word, i64 %operation, i64 %wide, ptr null, ptr null, i64 %mask)
-  ret void
-}
-
 define internal void @tw_make_key() nounwind {
   %made = call i32 @pthread_key_create(ptr @tw_key, ptr null)
   ret void
@@ -93,17 +78,6 @@ define i32 @tw_pool_number() nounwind {
   %wide = ptrtoint ptr %self to i64
   %number = trunc i64 %wide to i32
   ret i32 %number
-}
-
-define internal i64 @tw_time(i32 %clock) nounwind {
-  %time = alloca { i64, i64 }
-  %done = call i32 @clock_gettime(i32 %clock, ptr %time)
-  %seconds = load i64, ptr %time
-  %rest_at = getelementptr i8, ptr %time, i64 8
-  %rest = load i64, ptr %rest_at
-  %scaled = mul i64 %seconds, 1000000000
-  %now = add i64 %scaled, %rest
-  ret i64 %now
 }
 
 ; Wait awake, for a while: as long as the word has a value, or, where `until`, as long as it has another. Whether it came to that.
@@ -125,7 +99,7 @@ again:
   %more = icmp ult i32 %next, 32
   br i1 %more, label %spin, label %look
 look:
-  %now = call i64 @tw_time(i32 1)
+  %now = call i64 @tw_system_time()
   %first = icmp eq i64 %begin, 0
   %start = select i1 %first, i64 %now, i64 %begin
   %waited = sub i64 %now, %start
@@ -151,7 +125,7 @@ entry:
   %last = icmp eq i32 %left, LAST_AND_ASLEEP
   br i1 %last, label %wake, label %done
 wake:
-  call void @tw_futex(ptr %slot, i64 WAKE, i32 1, i32 -1)
+  call void @tw_system_wake(ptr %slot, i32 1, i32 -1)
   br label %done
 done:
   ret void
@@ -170,8 +144,7 @@ entry:
   %set = call i32 @pthread_setspecific(i32 %key, ptr %self)
   %record = call ptr @tw_record(i32 %index, i32 %role)
   %nobody = icmp eq ptr %record, @tw_records
-  %id64 = call i64 (i64, ...) @syscall(i64 GETTID)
-  %id = trunc i64 %id64 to i32
+  %id = call i32 @tw_system_thread()
   %known = select i1 %nobody, i32 0, i32 %id
   store atomic i32 %known, ptr %record monotonic, align 4
   %reserve = icmp ne i32 %role, 0
@@ -213,14 +186,14 @@ next:
 none:
   br i1 %reserve, label %rest_now, label %watch
 rest_now:
-  call void @tw_futex(ptr @tw_epoch, i64 WAIT, i32 %epoch, i32 %bit)
+  call void @tw_system_wait(ptr @tw_epoch, i32 %epoch, i32 %bit)
   br label %begin
 watch:
   %offered = call i1 @tw_watch(ptr @tw_epoch, i32 %epoch, i1 false, i64 AWAKE_NS)
   br i1 %offered, label %begin, label %sleep
 sleep:
   %before = atomicrmw add ptr @tw_sleepers, i32 1 seq_cst
-  call void @tw_futex(ptr @tw_epoch, i64 WAIT, i32 %epoch, i32 %bit)
+  call void @tw_system_wait(ptr @tw_epoch, i32 %epoch, i32 %bit)
   %after = atomicrmw sub ptr @tw_sleepers, i32 1 seq_cst
   br label %begin
 }
@@ -334,7 +307,7 @@ wake:
   %reserved = icmp ne i32 %spare, 0
   %reserve_bit = zext i1 %reserved to i32
   %who = or i32 %team_bits, %reserve_bit
-  call void @tw_futex(ptr @tw_epoch, i64 WAKE, i32 EVERYBODY, i32 %who)
+  call void @tw_system_wake(ptr @tw_epoch, i32 EVERYBODY, i32 %who)
   br label %work
 work:
   call void %function(ptr %job)
@@ -364,9 +337,6 @@ _NUMBERS = {
     "LAST_AND_ASLEEP": _OWNED | _ASLEEP | 1,
     "SLOTS": _SLOTS,
     "AWAKE_NS": _AWAKE_NS,
-    "WAIT": 9 + 128,
-    "WAKE": 10 + 128,  # FUTEX_WAIT_BITSET and FUTEX_WAKE_BITSET, for threads of one process
-    "WAIT_FOR": 0 + 128,  # FUTEX_WAIT, whose time is counted from now
     "EVERYBODY": (1 << 31) - 1,
     "TEAM_AT": 4,
     "SPARE_AT": 24,
@@ -375,7 +345,6 @@ _NUMBERS = {
     "FIRST_NS": 100_000,
     "LAST_NS": 4_000_000,
     "STILL_NS": 5_000,
-    "THREAD_CPUTIME": 6,  # CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED, below a thread's number, negated
     "RECORDS": 4 * _NUMBERED,
     "NUMBERS": _NUMBERED,
     "RESERVES": RESERVES,
@@ -384,18 +353,18 @@ _NUMBERS = {
 
 
 def pool_text(architecture: str, system: str) -> str:
-    """tw_pool_run and tw_pool_number, for a module of LLVM IR; empty where there are no futexes."""
+    """tw_pool_run and tw_pool_number, for a module of LLVM IR; empty for systems that it is not known of."""
     if not has_pool(architecture, system):
         return ""
     declared, done = _PAUSE.get(architecture, ("", ""))
     words = {
-        **{name: str(number) for name, number in (_NUMBERS | _CALLS[architecture]).items()},
+        **{name: str(number) for name, number in (_NUMBERS | NUMBERS | CALLS[architecture]).items()},
         "DECLARE_PAUSE": declared,
         "DO_PAUSE": done,
     }
-    return re.sub(r"\b(?:" + "|".join(words) + r")\b", lambda word: words[word[0]], PLACEMENT_TEXT + _TEXT)
+    return re.sub(r"\b(?:" + "|".join(words) + r")\b", lambda word: words[word[0]], LINUX_TEXT + PLACEMENT_TEXT + _TEXT)
 
 
 def has_pool(architecture: str, system: str) -> bool:
     """Return whether pool_text has something for a machine by LLVM's names."""
-    return system == "linux" and architecture in _CALLS
+    return system == "linux" and architecture in CALLS

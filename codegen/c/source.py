@@ -12,6 +12,7 @@ from pathlib import Path
 from ...errors import user_source
 from ...runtime.critical_section import shielded_call
 from ...runtime.folders import temporary_folder
+from ...runtime.hosts import host
 from ..errors import NoCompiler, RejectedSource
 from ..tools import chosen_tool, run_tool, tool_failed, tool_result, working_folder
 
@@ -53,7 +54,7 @@ def load_c(source: str, cplusplus: bool = False) -> ctypes.CDLL:
         place.write_text(source)
         _run([*compiler, "-O3", "-shared", "-fPIC", *_OWN_NAMES_FIRST, "-o", library.name, place.name], folder)
         try:
-            _LOADED.append(ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL))
+            _LOADED.append(host().load_for_all(str(library)))
         except OSError as error:
             raise tool_failed(compiler[0], f"its library cannot be loaded: {error}") from error
     return _LOADED[-1]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ...arguments import as_path
 from ...errors import user_source
+from ...runtime.private_files import create_private
 from .errors import NotWritten
 
 __all__ = ["check_place", "make_folders", "write_stream", "write_text_file", "write_together"]
@@ -124,9 +125,9 @@ _TOKEN = re.compile("[0-9a-f]{16}")
 def _temporary(path: Path, parts: Iterable[bytes | memoryview], mode: int) -> str:
     """A file beside `path` with this content, on the disk."""
     name = str(path.with_name(f".{path.name}.{secrets.token_hex(8)}"))
-    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    file = create_private(name, mode)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with file:
             file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())

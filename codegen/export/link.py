@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ...errors import user_source
 from ...runtime.folders import temporary_folder
+from ...runtime.hosts import host
 from ..target import Target
 from ..tools import chosen_tool, run_tool, tool_result
 from .errors import LinkFailed, NoLinker
@@ -132,9 +133,8 @@ def _system_libraries(openmp: bool, *only: str) -> list[str]:
     numbers = {"libc": 6, "libm": 6, "libgomp": 1}
     for name in names:
         ctypes.CDLL(f"{name}.so.{numbers[name]}")
-    maps = Path("/proc/self/maps").read_text()
-    matches = [re.search(rf"(/\S*/{name}[.-][^/\s]*so[^/\s]*)$", maps, re.MULTILINE) for name in names]
-    return [match[1] for match in matches if match]
+    matches = ((rf"/{name}[.-][^/\s]*so[^/\s]*$", host().loaded_files(name)) for name in names)
+    return [path for pattern, paths in matches for path in paths if re.search(pattern, path)]
 
 
 def _zig_target(target: Target) -> str:

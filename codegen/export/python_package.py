@@ -3,7 +3,7 @@
 FOLDER/pyproject.toml            what `pip wheel FOLDER` and `pip install FOLDER` read
 FOLDER/NAME/__init__.py          a kernel for each function, typed
 FOLDER/NAME/libNAME.so
-FOLDER/NAME/_runtime/            tilewright.runtime as it is, and the four files that it stands on
+FOLDER/NAME/_runtime/            tilewright.runtime as it is, and the files that it stands on
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["check_package", "package_sources", "python_name"]
 
 _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,5}((a|b|rc)[0-9]{1,9})?(\.post[0-9]{1,9})?(\.dev[0-9]{1,9})?")
 _NEEDED = {"numpy", "ml_dtypes", "tilewright"}
-_BELOW_RUNTIME = ("errors.py", "limits.py", "arguments.py", "untrusted.py", "environment.py")
+_BELOW_RUNTIME = ("errors.py", "limits.py", "arguments.py", "untrusted.py", "environment.py", "forks.py")
 _PAGES = '        self.add_note(f"  page: tilewright explain {self.code}")\n'
 """Names a command that such a package does not bring."""
 
@@ -41,7 +41,7 @@ dependencies = {needed}
 classifiers = ["Operating System :: POSIX :: Linux", "Typing :: Typed"]
 
 [tool.setuptools]
-packages = ["{name}", "{name}._runtime", "{name}._runtime.runtime"]
+packages = ["{name}", "{name}._runtime", "{name}._runtime.runtime", "{name}._runtime.runtime.hosts"]
 package-data = {{ "{name}" = ["*.so", "py.typed"] }}
 
 [tool.distutils.bdist_wheel]
@@ -161,6 +161,6 @@ def _kind(param: BufferParam | ScalarParam) -> str:
 def _runtime_files() -> dict[str, bytes]:
     """tilewright's own files, by their place beside each other."""
     root = Path(__file__).resolve().parent.parent.parent
-    places = [*(root / file for file in _BELOW_RUNTIME), *sorted((root / "runtime").glob("*.py"))]
+    places = [*(root / file for file in _BELOW_RUNTIME), *sorted((root / "runtime").rglob("*.py"))]
     files = {place.relative_to(root).as_posix(): place.read_bytes() for place in places}
     return {**files, "errors.py": files["errors.py"].replace(_PAGES.encode(), b"")}

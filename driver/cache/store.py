@@ -21,6 +21,8 @@ from typing import Any, cast
 from ...environment import is_enabled, read_integer
 from ...runtime.cache_paths import cache_folder, write_atomically
 from ...runtime.critical_section import run_in_turn
+from ...runtime.hosts import host
+from ...runtime.private_files import read_private
 from ...untrusted import plain_json
 
 __all__ = ["Entry", "Store", "Usage", "off_reason", "open_store"]
@@ -70,7 +72,7 @@ class Store:
             return None
         path = self._path(key)
         try:
-            content = _read_own(path)
+            content = read_private(path, _LARGEST, 0o022)
             if content is None:
                 return None
             entry = _decode(content, key)
@@ -139,9 +141,9 @@ class Store:
             return False
         if not stat.S_ISDIR(state.st_mode):
             self.problem = f"{self.folder} is no folder"
-        elif state.st_uid != os.geteuid():
+        elif not host().is_own(state):
             self.problem = f"{self.folder} belongs to another user"
-        elif stat.S_IMODE(state.st_mode) & 0o077:
+        elif not host().is_private(state, 0o077):
             self.problem = f"others have access to {self.folder}: its mode is {stat.S_IMODE(state.st_mode):o}, not 700"
         else:
             return True
@@ -185,18 +187,6 @@ def _read_clock() -> float:
     import time
 
     return time.time()
-
-
-def _read_own(path: Path) -> bytes | None:
-    """The content of a plain file of this user's, of a size that entries have; None where there is none. A pipe does not wait."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    with os.fdopen(descriptor, "rb") as file:
-        state = os.fstat(file.fileno())
-        own = stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and not stat.S_IMODE(state.st_mode) & 0o022
-        return file.read() if own and state.st_size <= _LARGEST else None
 
 
 def _encode(key: str, entry: Entry) -> bytes:

@@ -17,6 +17,7 @@ from tilewright.codegen.errors import BadCalibration, UnknownTargetOption
 from tilewright.codegen.machine import find_machine
 from tilewright.codegen.target import Target
 from tilewright.driver.cache.key import _target_text  # pyright: ignore[reportPrivateUsage]
+from tilewright.runtime.hosts import linux
 
 HERE = Target.parse("llvm")
 SLOW = Calibration((("fma.latency", 8.4), ("fma.rate", 0.5), ("memory_rate", 0.25), ("fork", 77.0)))
@@ -176,12 +177,12 @@ def test_caches_of_this_machine_are_those_that_the_kernel_tells(
         entry.mkdir()
         for name, text in (("type", kind), ("level", level), ("size", size)):
             (entry / name).write_text(f"{text}\n")
-    monkeypatch.setattr(codegen_machine, "CACHES", tmp_path)
+    monkeypatch.setattr(linux, "CACHES", tmp_path)
     codegen_machine._row.cache_clear()
     try:
         here = find_machine(Target.parse("llvm -uncalibrated"))
         assert (here.l1, here.l2) == (20 << 10, 777 << 10)
-        monkeypatch.setattr(codegen_machine, "CACHES", tmp_path / "nothing")
+        monkeypatch.setattr(linux, "CACHES", tmp_path / "nothing")
         codegen_machine._row.cache_clear()
         usual = find_machine(Target.parse("llvm -uncalibrated"))
         assert usual.l2 != here.l2 and usual.l3 == here.l3

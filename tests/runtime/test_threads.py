@@ -320,14 +320,6 @@ def test_a_senseless_number_of_threads_is_refused(count):
         threads.set_num_threads(count)
 
 
-@pytest.mark.parametrize(("text", "cpus"), [("max 100000", None), ("150000 100000", 1.5), ("nonsense", None)])
-def test_the_control_group_quota_is_read(monkeypatch, tmp_path, text, cpus):
-    unified = tmp_path / "cpu.max"
-    unified.write_text(text)
-    monkeypatch.setattr(threads, "Path", lambda path: tmp_path / Path(path).name)
-    assert threads._cgroup_quota() == cpus
-
-
 def test_without_any_openmp_loops_run_serially(monkeypatch):
     monkeypatch.setattr(threads, "_loaded_libraries", list)
     monkeypatch.setattr(threads, "_shipped_libraries", list)

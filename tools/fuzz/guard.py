@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...views.sparse import SparseArray, reserved
+from ...runtime.hosts import host
+from ...views.sparse import SparseArray
 
 __all__ = ["Guarded"]
 
@@ -27,7 +28,7 @@ class Guarded:
     def __init__(self, value: np.ndarray[Any, Any], at_end: bool, written: bool) -> None:
         self.value, self.written = value, written
         inside = -(-max(value.nbytes, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
-        self._map = reserved(inside + 2 * mmap.PAGESIZE)
+        self._map = host().reserved_memory(inside + 2 * mmap.PAGESIZE)
         first = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         _protect(first)
         _protect(first + mmap.PAGESIZE + inside)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.codegen.llvm.resident import _LIBRARY, _unmodified_ranges, release_memory
+from tilewright.driver.linking import _LLVM
+from tilewright.runtime.hosts import host
+from tilewright.runtime.hosts.linux import unmodified_ranges
 
 MAPS = """\
 7f8eda600000-7f8eda965000 r--p 00000000 fe:00 5660973                    /a/binding/libllvmlite.so
@@ -33,7 +35,7 @@ Private_Dirty:         0 kB
 
 
 def test_what_was_changed_or_can_be_stays():
-    assert list(_unmodified_ranges(MAPS, "libllvmlite.so")) == [
+    assert list(unmodified_ranges(MAPS, "libllvmlite.so")) == [
         (0x7F8EDA600000, 0x7F8EDA965000),
         (0x7F8EDA965000, 0x7F8EDF994000),
     ]
@@ -44,7 +46,7 @@ def resident() -> int:
     held, inside = 0, False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         if re.match(r"[0-9a-f]+-", line):
-            inside = line.endswith(_LIBRARY)
+            inside = line.endswith(_LLVM)
         elif inside and line.startswith("Rss:"):
             held += int(line.split()[1])
     return held
@@ -60,5 +62,5 @@ def test_pages_of_code_go_and_come_again():
         f(x, out)
         np.testing.assert_array_equal(out, x * times)
         before = resident()
-        release_memory()
+        host().release_memory(_LLVM)
         assert resident() < before / 4
