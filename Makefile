@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Bytecode is kept whatever the shell says: hundreds of the tests' children would compile the package anew.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
-.PHONY: help demo test fast avx2 soak lint docs dist bench gpu counts coverage clean
+.PHONY: help demo test fast avx2 qemu soak lint docs dist bench gpu counts coverage clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,12 @@ AVX2_PART := $(addprefix tests/,codegen/llvm codegen/test_target.py topi autosch
 
 avx2: $(STAMP)  ## the tests of machine code as on a processor that has AVX2 and no AVX-512
 	@TILEWRIGHT_HOST="-mcpu=haswell" $(PYTEST) $(AVX2_PART)
+
+QEMU_PART := -m fast tests
+
+qemu: $(STAMP)  ## the fast tests in a Python for AArch64, by qemu-user (an hour; QEMU_PART chooses)
+	@$(BIN)/python -m tools.emulated_python out/aarch64
+	@out/aarch64/bin/python -m pytest -n logical --maxprocesses 8 --dist worksteal $(QEMU_PART)
 
 soak: $(STAMP)  ## every test, drawn checks at their full counts (about two hours)
 	@TILEWRIGHT_SOAK=1 $(PYTEST) tests

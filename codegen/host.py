@@ -6,19 +6,17 @@ such a processor, so that a new machine tries what an old one will do. What this
 
 from __future__ import annotations
 
-import platform
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import llvmlite.binding as llvm
 
 from ..runtime.critical_section import run_in_turn
 from .instructions import attributes, least, stronger_callees
+from .processor_facts import told_features
 
-__all__ = ["VARIABLE", "Processor", "cpu_model", "restrict_processor", "full_processor"]
+__all__ = ["VARIABLE", "Processor", "restrict_processor", "full_processor"]
 
 VARIABLE = "TILEWRIGHT_HOST"
 
@@ -50,17 +48,7 @@ class Processor:
 @run_in_turn
 def full_processor() -> Processor:
     """This machine's processor with all that it has."""
-    return Processor(llvm.get_host_cpu_name(), dict(llvm.get_host_cpu_features()))
-
-
-@cache
-def cpu_model() -> str:
-    """The processor as its maker calls it."""
-    try:
-        line = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        line = None
-    return line[1].strip() if line else platform.processor() or platform.machine()
+    return Processor(llvm.get_host_cpu_name(), dict(llvm.get_host_cpu_features()) | told_features())
 
 
 def restrict_processor(whole: Processor, cpu: str, features: str) -> Processor:

@@ -7,7 +7,6 @@ rest was compiled for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -15,6 +14,7 @@ import llvmlite.binding as llvm
 from ...errors import user_source
 from ...runtime.critical_section import run_in_turn
 from ..instructions import attributes, least, stronger_callees
+from ..processor_facts import AARCH64, APPLE, RISCV, WINDOWS_ARM, X86, Fact
 from ..rvv import LINUX_BASELINE
 from ..target import Target
 from .errors import NoProcessorCheck
@@ -28,101 +28,15 @@ ABSENT = "tw_cpu_absent"
 """i64 (): what MISSING said when it was asked, once."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Fact:
-    """A field of `width` bits from `shift` on in a word that the processor tells; the feature is there where it is at
-    least `least`. os: bits of XCR0 (the registers that the operating system saves) that must be set, too."""
-
-    word: str
-    shift: int
-    os: int = 0
-    width: int = 1
-    least: int = 1
-
-
-_YMM, _ZMM, _AMX, _APX = 0x6, 0xE6, 0x60000, 0x80000
-
-
-def _facts(word: str, os: int = 0, **shifts: int) -> dict[str, _Fact]:
-    return {name.replace("__", ".").replace("_", "-"): _Fact(word, shift, os) for name, shift in shifts.items()}
-
-
-_X86 = {
-    **_facts("1.ecx", sse3=0, pclmul=1, ssse3=9, sse4__1=19, sse4__2=20, movbe=22, popcnt=23, aes=25),
-    **_facts("1.ecx", _YMM, fma=12, avx=28, f16c=29),
-    **_facts("7.ebx", bmi=3, bmi2=8, adx=19, sha=29),
-    **_facts("7.ebx", _YMM, avx2=5),
-    **_facts("7.ebx", _ZMM, avx512f=16, avx512dq=17, avx512ifma=21, avx512cd=28, avx512bw=30, avx512vl=31),
-    **_facts("7.ecx", _ZMM, avx512vbmi=1, avx512vbmi2=6, avx512vnni=11, avx512bitalg=12, avx512vpopcntdq=14),
-    **_facts("7.ecx", gfni=8),
-    **_facts("7.ecx", _YMM, vaes=9, vpclmulqdq=10),
-    **_facts("7.edx", _ZMM, avx512vp2intersect=8, avx512fp16=23),
-    **_facts("7.edx", _AMX, amx_bf16=22, amx_tile=24, amx_int8=25),
-    **_facts("7.1.eax", _YMM, sha512=0, sm3=1, sm4=2, avxvnni=4, avxifma=23),
-    **_facts("7.1.eax", cmpccxadd=7),
-    **_facts("7.1.eax", _ZMM, avx512bf16=5),
-    **_facts("7.1.eax", _AMX, amx_fp16=21),
-    **_facts("7.1.edx", _YMM, avxvnniint8=4, avxneconvert=5, avxvnniint16=10),
-    **_facts("7.1.edx", _APX, egpr=21, push2pop2=21, ppx=21, ndd=21, ccmp=21, nf=21, zu=21),
-    **_facts("80000001.ecx", lzcnt=5, sse4a=6, tbm=21),
-    **_facts("80000001.ecx", _YMM, xop=11, fma4=16),
-    **{f"avx10.{version}": _Fact("24.ebx", 0, _ZMM, width=8, least=version) for version in (1, 2)},
-}
-_AARCH64 = {
-    **_facts(
-        "16",
-        aes=3,
-        sha2=6,
-        crc=7,
-        lse=8,
-        fullfp16=10,
-        rdm=12,
-        jsconv=13,
-        complxnum=14,
-        rcpc=15,
-        dotprod=20,
-        sve=22,
-        fp16fml=23,
-    ),
-    **_facts("26", sve2=1, i8mm=13, bf16=14),
-}
-_RISCV = {
-    **_facts("16", v=21),
-    **_facts("hwprobe", zba=3, zbb=4, zbs=5, zfh=27, zfhmin=28, zvfh=30, zvfhmin=31, zfa=32, zicond=35),
-    **_facts("hwprobe", zbc=7, zvbb=17, zvkb=19),
-}
-_APPLE = {
-    name: _Fact(f"sysctl.hw.optional.{'' if name == 'crc' else 'arm.'}{told}", 0)
-    for name, told in {
-        "aes": "FEAT_AES",
-        "sha2": "FEAT_SHA256",
-        "crc": "armv8_crc32",
-        "lse": "FEAT_LSE",
-        "fullfp16": "FEAT_FP16",
-        "rdm": "FEAT_RDM",
-        "jsconv": "FEAT_JSCVT",
-        "complxnum": "FEAT_FCMA",
-        "rcpc": "FEAT_LRCPC",
-        "dotprod": "FEAT_DotProd",
-        "fp16fml": "FEAT_FHM",
-        "i8mm": "FEAT_I8MM",
-        "bf16": "FEAT_BF16",
-    }.items()
-}
-_WINDOWS_ARM = {
-    name: _Fact(f"feature.{number}", 0)
-    for name, number in {"aes": 30, "sha2": 30, "crc": 31, "lse": 34, "dotprod": 43, "jsconv": 44, "rcpc": 45}.items()
-}
-"""By the numbers of IsProcessorFeaturePresent: what it has none for, such as I8MM before Windows 11's, is refused."""
 _LENGTH, _LEAST = "sve-vector-bits=", "rvv-vector-bits="
 """The features of having vectors of one length, and of at least one; the length follows."""
 _TABLES = {
-    "x86_64": (_X86, "x86-64", ""),
-    "aarch64": (_AARCH64, "generic", ""),
-    "riscv64": (_RISCV, "generic-rv64", LINUX_BASELINE),
+    "x86_64": (X86, "x86-64", ""),
+    "aarch64": (AARCH64, "generic", ""),
+    "riscv64": (RISCV, "generic-rv64", LINUX_BASELINE),
 }
 """By architecture: what can be asked for, the processor that has nothing but the baseline, and what features that takes."""
-_OTHER_FACTS = {("aarch64", "macOS"): _APPLE, ("aarch64", "Windows"): _WINDOWS_ARM}
+_OTHER_FACTS = {("aarch64", "macOS"): APPLE, ("aarch64", "Windows"): WINDOWS_ARM}
 """What can be asked for on systems that tell otherwise."""
 
 
@@ -139,7 +53,7 @@ def baseline_target(target: Target) -> Target:
     return Target.parse(f"llvm -mcpu={cpu} -mattr={features}{machine}" if features else f"llvm -mcpu={cpu}{machine}")
 
 
-def _table(target: Target) -> tuple[dict[str, _Fact], str, str]:
+def _table(target: Target) -> tuple[dict[str, Fact], str, str]:
     unknown = target.architecture not in _TABLES
     if unknown or (target.architecture == "x86_64" and Target().architecture != "x86_64"):
         raise NoProcessorCheck(
@@ -283,7 +197,7 @@ _WITH_VECTORS = {
 def _length_asked(lines: list[str], total: str, word: int, bit: int, bits: int, shift: int) -> str:
     """`total` with bit `shift` set where SVE's registers do not have `bits` bits, or RVV's have fewer, or there are none. bit: of the
     word, which says whether there are."""
-    unit, wrong = (64, "ult") if bit == _RISCV["v"].shift else (128, "ne")
+    unit, wrong = (64, "ult") if bit == RISCV["v"].shift else (128, "ne")
     lines += [
         f"  %vector.bit = and i64 %w{word}, {1 << bit}",
         "  %vector.there = icmp ne i64 %vector.bit, 0",
