@@ -1,34 +1,31 @@
-"""Resizing by nearest neighbours, bilinear and bicubic interpolation.
+"""Resizing by nearest neighbours, linear and cubic interpolation: of height and width of images, and along any dimensions.
 
-Where pixel i of the result lies in the image, by the coordinates that ONNX, TVM and torch name:
-
-    "half_pixel"      (i + 0.5) * size / out - 0.5          torch's align_corners=False
-    "align_corners"   i * (size - 1) / (out - 1)            torch's align_corners=True
-    "asymmetric"      i * size / out                        what torch's nearest neighbours are of, rounded down
-
-Rows are interpolated first, then columns. Taps outside of the image are the pixels at its edge. Bicubic takes four taps by
-Keys' kernel (R. G. Keys, 1981) with a = -0.75, as torch, OpenCV and TVM have it. In float32, with weights made in float32 too,
-results are within 1e-5 * (the greatest magnitude) for images up to 4096 pixels wide; integers are rounded to the nearest, but
-of bytes bilinear results are made in fixed point, within 0.55 grey levels of the real value.
+Rows are interpolated first, then columns; taps.py tells which elements make one of the result. In float32, with weights made in
+float32 too, results are within 1e-5 * (the greatest magnitude) for images up to 4096 pixels wide; integers are rounded to the
+nearest, halves to even, but of bytes the bilinear results of `resize` are made in fixed point, within 0.55 grey levels of the real
+value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import gcd
 from typing import Any
 
+import numpy as np
+
 from ...errors import user_source
-from ...ir.expr import Expr, IntImm
+from ...ir.expr import Expr
 from ...ir.ops import integer_value
 from ...te import either as te
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor
 from ..nn.window import pair
-from ..weighted import keys_weights, weighted_sum
+from ..transform import injective
+from ..weighted import weighted_sum
 from .errors import BadImage
 from .planes import Plane
+from .taps import Interpolation, KnownTaps, Taps, find_taps
 
 __all__ = ["resize", "resize2d"]
 
@@ -42,6 +39,7 @@ MOST_VECTORS = 6
 """As many vectors may lie between the first and the last of them."""
 NAMES = {"nearest_neighbor": "nearest", "linear": "bilinear", "cubic": "bicubic"}
 """TVM's names."""
+_MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 
 def resize(
@@ -61,10 +59,17 @@ def resize(
     rounding: of nearest neighbours: "floor" (the default), "round" (halves down), "ceil". Raises BadImage (TW0195), BadWindow
     (TW0190).
     """
-    method = NAMES.get(method, method)
-    if coordinates is None:
-        coordinates = "align_corners" if align_corners else "asymmetric" if method == "nearest" else "half_pixel"
-    rounding = rounding or "floor"
+    how = interpolation(method, coordinates or ("align_corners" if align_corners else ""), rounding, cubic_alpha)
+    out = pair(size, "size")
+    plane = Plane.of(image, layout)
+    taps = {plane.lead + at: find_taps(image.shape[plane.lead + at], out[at], how) for at in (0, 1)}
+    return interpolate(plane, taps, fixed_point=True)
+
+
+def interpolation(method: str, coordinates: str, rounding: str | None, cubic_alpha: float) -> Interpolation:
+    """Return how images are interpolated, by the names of `resize`. Raises BadImage (TW0195)."""
+    method, rounding = NAMES.get(method, method), rounding or "floor"
+    coordinates = coordinates or ("asymmetric" if method == "nearest" else "half_pixel")
     for what, value, allowed in (
         ("method", method, METHODS),
         ("coordinates", coordinates, COORDINATES),
@@ -78,48 +83,8 @@ def resize(
                 allowed=", ".join(map(repr, allowed)),
                 fix=f"{what}={allowed[0]!r}",
             )
-    out = pair(size, "size")
-    plane = Plane.of(image, layout)
-    columns = Columns.of(plane, out[1], method, coordinates, rounding, cubic_alpha)
-    if columns is not None:
-        return _in_rows(plane, columns, out, method, coordinates, rounding, cubic_alpha)
-    if method == "nearest":
-
-        def nearest(lead: Any, y: Any, x: Any, rest: Any) -> Expr:
-            return image[
-                (
-                    *lead,
-                    _nearest(y, plane.high, out[0], coordinates, rounding),
-                    _nearest(x, plane.wide, out[1], coordinates, rounding),
-                    *rest,
-                )
-            ]
-
-        return _pixels(plane, image, out, nearest, "resize_nearest")
-    kind = image.dtype if image.dtype.is_float and image.dtype.bits >= 32 else "float32"
-    taps = 2 if method == "bilinear" else 4
-
-    def down(lead: Any, y: Any, x: Any, rest: Any) -> Expr:
-        return _interpolated(
-            y,
-            plane.high,
-            out[0],
-            coordinates,
-            taps,
-            cubic_alpha,
-            kind,
-            lambda row: image[(*lead, row, x, *rest)].astype(kind),
-        )
-
-    rows = _pixels(plane, image, (out[0], plane.wide), down, "resize_rows")
-
-    def across(lead: Any, y: Any, x: Any, rest: Any) -> Expr:
-        value = _interpolated(
-            x, plane.wide, out[1], coordinates, taps, cubic_alpha, kind, lambda column: rows[(*lead, y, column, *rest)]
-        )
-        return _rounded(value, image.dtype)
-
-    return _pixels(plane, image, out, across, f"resize_{method}")
+    rounding = "round_prefer_floor" if rounding == "round" else rounding
+    return Interpolation(_MODES.get(method, method), coordinates, rounding, cubic_alpha)
 
 
 def resize2d(
@@ -151,9 +116,38 @@ def resize2d(
     )
 
 
+def interpolate(plane: Plane, taps: Mapping[int, Taps], fixed_point: bool = False) -> Tensor:
+    """A tensor with dimensions resized by their taps, one after the other, height and width of its planes last.
+
+    fixed_point: of bytes, bilinear results are made of 16-bit weights.
+    """
+    data, result = plane.data, plane.data
+    kind = "float64" if str(data.dtype) == "float64" else "float32"
+    high, wide = taps.get(plane.lead), taps.get(plane.lead + 1)
+    columns = None if wide is None else Columns.of(plane, wide, fixed_point)
+    others = [at for at in sorted(taps) if columns is None or at < plane.lead]
+    for at in others:
+        last = at == others[-1] and columns is None
+        result = _along(result, at, taps[at], kind, data.dtype if last else None)
+    if columns is None:
+        return result
+    return _in_rows(Plane(result, plane.lead, plane.pitch, plane.border), high, columns, data.dtype)
+
+
+def _along(data: Tensor, at: int, taps: Taps, kind: str, dtype: Any) -> Tensor:
+    """One dimension resized. dtype: what the results are rounded to, None to leave them as they are."""
+    read = taps.reader(kind, in_lanes=at == data.ndim - 1)
+
+    def element(*i: Any) -> Expr:
+        value = read(i[at], lambda place: data[(*i[:at], place, *i[at + 1 :])])
+        return value if dtype is None or taps.is_nearest else _rounded(value, dtype)
+
+    return injective((*data.shape[:at], taps.out, *data.shape[at + 1 :]), element, f"resize_{taps.how.mode}")
+
+
 @dataclass(frozen=True)
 class Columns:
-    """Positions of the numbers of a row of the result in a row of the image, in tables, which are made once for all rows.
+    """Positions of the numbers of a row of the result in a row of the image, in tables that are the same for all rows.
 
     kind: of what rows are made of. group: so many numbers side by side are taken from near one place, starts[which of them],
     of which they are offsets[tap, number] on, `reach` at most; last: the last number of a row of the image. weights: of each
@@ -161,7 +155,7 @@ class Columns:
     """
 
     kind: Any
-    taps: int
+    taps: Taps
     group: int
     reach: int
     last: int
@@ -172,123 +166,77 @@ class Columns:
     def places(self, f: Any) -> list[Expr]:
         """Return the positions of the taps for number f of a row."""
         start = te.max(te.min(self.starts[te.indexdiv(f, self.group)], self.last), 0)
-        return [start + te.max(te.min(self.offsets[k, f].astype("int32"), self.reach), 0) for k in range(self.taps)]
+        count = int(self.offsets.shape[0])
+        return [start + te.max(te.min(self.offsets[k, f].astype("int32"), self.reach), 0) for k in range(count)]
 
     @staticmethod
-    def of(plane: Plane, out: int, method: str, coordinates: str, rounding: str, alpha: float) -> Columns | None:
+    def of(plane: Plane, taps: Taps, fixed_point: bool) -> Columns | None:
         """None where widths are not known, or there is nothing, or numbers that belong together lie far apart."""
-        size, pitch = (integer_value(number, number) for number in (plane.wide, plane.pitch))
-        if not (isinstance(size, int) and isinstance(pitch, int)) or not size * pitch * out:
+        known, dtype, pitch = taps.known, plane.data.dtype, integer_value(plane.pitch, plane.pitch)
+        if known is None or not isinstance(pitch, int) or not taps.size * pitch * taps.out:
             return None
-        dtype, taps = plane.data.dtype, {"nearest": 1, "bilinear": 2, "bicubic": 4}[method]
-        narrow = dtype.bits == 8 and dtype.kind == "uint" and method != "bicubic"
-        if not narrow and (dtype.bits > 32 or method == "nearest" and dtype.bits != 32):
+        narrow = str(dtype) == "uint8" and (taps.is_nearest or fixed_point and known.weights.shape[1] == 2)
+        if not narrow and (dtype.bits > 32 or taps.is_nearest and dtype.bits != 32):
             return None
-        kind: Any = "uint16" if narrow else dtype if method == "nearest" else "float32"
         group = VECTOR_BITS // (16 if narrow else 32)
-        first = -1 if taps == 4 else 0
-
-        def cell(x: Any) -> Any:
-            if taps == 1:
-                return _nearest(x, size, out, coordinates, rounding)
-            return _place(x, size, out, coordinates, taps)[0] + first
-
-        def within(place: Any) -> Any:
-            return te.max(te.min(place, size - 1), 0)
-
-        starts = te.compute(
-            (-(-out * pitch // group),),
-            lambda g: within(cell(te.indexdiv(g * group, pitch))) * pitch,
-            "resize_starts",
-            AlgorithmTag("resize.starts"),
-        )
-
-        def offset(k: Any, f: Any) -> Expr:
-            place = within(cell(te.indexdiv(f, pitch)) + k) * pitch + te.indexmod(f, pitch)
-            return (place - starts[te.indexdiv(f, group)]).astype("int16")
-
-        offsets = te.compute((taps, out * pitch), offset, "resize_offsets", AlgorithmTag("resize.offsets"))
-        over, under = _ratio(size, out, coordinates)
-        reach = ((-(-(group - 1) // pitch) * over) // under + 1 + taps) * pitch - 1  # at most
-        if reach >= MOST_VECTORS * group:
+        f = np.arange(int(taps.out) * pitch)
+        places = known.places[f // pitch] * pitch + (f % pitch)[:, None]
+        starts = np.minimum.reduceat(places.min(1), np.arange(0, len(f), group))
+        offsets = (places - starts[f // group, None]).T
+        if offsets.max() >= MOST_VECTORS * group:
             return None
         return Columns(
-            kind,
+            "uint16" if narrow else dtype if taps.is_nearest else "float32",
             taps,
             group,
-            reach,
-            size * pitch - 1,
-            starts,
-            offsets,
-            None
-            if taps == 1
-            else _weights(
-                (taps, out * pitch),
-                lambda f: _place(te.indexdiv(f, pitch), size, out, coordinates, taps)[1],
-                narrow,
-                alpha,
-            ),
+            int(offsets.max()),
+            taps.size * pitch - 1,
+            te.constant(starts.astype(np.int32), "resize_starts"),
+            te.constant(offsets.astype(np.int16), "resize_offsets"),
+            None if taps.is_nearest else te.constant(_table(known, narrow)[:, f // pitch], "resize_weights"),
         )
 
 
-def _weights(shape: tuple[int, int], part: Callable[[Any], Any], narrow: bool, alpha: float) -> Tensor:
-    """The weights of all taps; narrow: of two, in 65536ths."""
-
-    def weight(k: Any, f: Any) -> Expr:
-        if narrow:
-            second = _weight_16(part(f))
-            return te.select(k == 0, _rest_16(second), second)
-        values = (1 - part(f), part(f)) if shape[0] == 2 else keys_weights(part(f), alpha)
-        chosen = values[-1]
-        for at in range(shape[0] - 2, -1, -1):
-            chosen = te.select(k == at, values[at], chosen)
-        return chosen
-
-    return te.compute(shape, weight, "resize_weights", AlgorithmTag("resize.weights"))
+def _table(known: KnownTaps, narrow: bool) -> Any:
+    """The weights (taps, out); narrow: of two, in 65536ths."""
+    if not narrow:
+        return known.weights.T.astype(np.float32)
+    second = np.minimum(np.floor(known.weights[:, 1] * 65536 + 0.5), 65535)
+    return np.stack([np.minimum(65536 - second, 65535), second]).astype(np.uint16)
 
 
-def _in_rows(
-    plane: Plane, columns: Columns, out: Any, method: str, coordinates: str, rounding: str, alpha: float
-) -> Tensor:
+def _in_rows(plane: Plane, high: Taps | None, columns: Columns, dtype: Any) -> Tensor:
     """Row after row: the rows of the image that one of the result lies between become one, of which its numbers are taken at
-    places that are the same for all rows."""
-    image, kind = plane.data, columns.kind
+    places that are the same for all rows. high: None where rows stay."""
+    kind, nearest = columns.kind, columns.taps.is_nearest
 
     def down(lead: Any, y: Any, f: Any) -> Expr:
-        if method == "nearest":
-            return plane.at(lead, _nearest(y, plane.high, out[0], coordinates, rounding), f).astype(kind)
-        if kind == "uint16":
-            return _blended(y, plane.high, out[0], coordinates, lambda row: plane.at(lead, row, f))
-        return _interpolated(
-            y,
-            plane.high,
-            out[0],
-            coordinates,
-            columns.taps,
-            alpha,
-            kind,
-            lambda row: plane.at(lead, row, f).astype(kind),
-        )
+        if kind == "uint16" and not nearest:
+            return _blended(high, y, lambda row: plane.at(lead, row, f))
+        if high is None:
+            return plane.at(lead, y, f).astype(kind)
+        return high.reader(kind)(y, lambda row: plane.at(lead, row, f)).astype(kind)
 
-    rows = plane.rows(out[0], plane.wide, down, "resize_rows", AlgorithmTag("resize.rows"))
+    out_high = plane.high if high is None else high.out
+    rows = plane.rows(out_high, plane.wide, down, "resize_rows", AlgorithmTag("resize.rows"))
 
     def across(lead: Any, y: Any, f: Any) -> Expr:
         values = [rows[(*lead, y, place)] for place in columns.places(f)]
         if columns.weights is None:
-            return values[0].astype(image.dtype)
+            return values[0].astype(dtype)
         weights = [columns.weights[k, f] for k in range(len(values))]
         if kind == "uint16":
             first, *others = map(_upper, values, weights)
-            return ((sum(others, first) + te.const(128, kind)) >> 8).astype(image.dtype)
-        return _rounded(weighted_sum(values, weights), image.dtype)
+            return ((sum(others, first) + te.const(128, kind)) >> 8).astype(dtype)
+        return _rounded(weighted_sum(values, weights), dtype)
 
     return plane.pixels(
-        out[0],
-        out[1],
+        out_high,
+        columns.taps.out,
         across,
-        f"resize_{method}",
+        f"resize_{columns.taps.how.mode}",
         AlgorithmTag("resize"),
-        {"group": columns.group, "as_it_stands": rows.dtype == image.dtype and method == "nearest"},
+        {"group": columns.group, "as_it_stands": rows.dtype == dtype and (nearest or high is None)},
     )
 
 
@@ -296,7 +244,7 @@ def _rounded(value: Expr, dtype: Any) -> Expr:
     if dtype.is_float:
         return value.astype(dtype)
     least, greatest = te.const(dtype.least, value.dtype), te.const(dtype.greatest, value.dtype)
-    return te.max(te.min(te.floor(value + 0.5), greatest), least).astype(dtype)
+    return te.max(te.min(te.nearbyint(value), greatest), least).astype(dtype)
 
 
 def _upper(value: Expr, weight: Expr) -> Expr:
@@ -304,79 +252,12 @@ def _upper(value: Expr, weight: Expr) -> Expr:
     return ((value.astype("uint32") * weight.astype("uint32")) >> 16).astype("uint16")
 
 
-def _blended(index: Any, size: Any, out: int, coordinates: str, read: Callable[[Any], Expr]) -> Expr:
-    """Two bytes' weighted sum, with eight bits after the point."""
-    cell, part = _place(index, size, out, coordinates, 2)
-    weight = _weight_16(part)
-    first, second = (read(te.max(te.min(cell + k, size - 1), 0)).astype("uint16") << 8 for k in range(2))
-    return _upper(first, _rest_16(weight)) + _upper(second, weight)
-
-
-def _weight_16(part: Expr) -> Expr:
-    """A weight below 1 in 65536ths."""
-    return te.min(te.floor(part * 65536.0 + 0.5), 65535.0).astype("uint16")
-
-
-def _rest_16(weight: Expr) -> Expr:
-    """1 - weight, which in 16 bits is 65535 / 65536 at most."""
-    return te.min(65536 - weight.astype("int32"), 65535).astype("uint16")
-
-
-def _pixels(plane: Plane, image: Tensor, out: tuple[Any, Any], element: Any, name: str) -> Tensor:
-    """A tensor of the image's layout: element(lead, y, x, rest)."""
-    lead = plane.lead
-    shape = (*image.shape[:lead], *out, *image.shape[lead + 2 :])
-    return te.compute(
-        shape, lambda *at: element(at[:lead], at[lead], at[lead + 1], at[lead + 2 :]), name=name, tag="injective"
-    )
-
-
-def _ratio(size: Any, out: int, coordinates: str) -> tuple[Any, Any]:
-    """By how many pixels of the image the result's lie apart, as a quotient."""
-    over, under = (size - 1, max(out - 1, 1)) if coordinates == "align_corners" else (size, out)
-    over = integer_value(over, over)
-    if not isinstance(over, int):
-        return over, under
-    common = gcd(over, under) or 1
-    return over // common, under // common
-
-
-def _nearest(index: Any, size: Any, out: int, coordinates: str, rounding: str) -> Any:
-    """The place of a pixel, rounded, in whole numbers: exact at every size."""
-    over, under = _ratio(size, out, coordinates)
-    top, bottom = (index * over, under) if coordinates != "half_pixel" else ((2 * index + 1) * over - under, 2 * under)
-    if rounding == "floor":
-        nearest = te.floordiv(top, bottom)
-    elif rounding == "ceil":
-        nearest = te.floordiv(top + bottom - 1, bottom)
-    else:
-        nearest = te.floordiv(2 * top + bottom - 1, 2 * bottom)
-    return te.max(te.min(nearest, size - 1), 0)
-
-
-def _place(index: Any, size: Any, out: int, coordinates: str, taps: int, kind: Any = "float32") -> tuple[Any, Expr]:
-    """The pixel before a place, and how far it is on to the next. That is split in whole numbers: the weights are exact."""
-    over, under = _ratio(size, out, coordinates)
-    top, bottom = (index * over, under) if coordinates != "half_pixel" else ((2 * index + 1) * over - under, 2 * under)
-    if taps == 2 and coordinates == "half_pixel":
-        top = te.max(top, 0)
-    return te.floordiv(top, bottom), te.floormod(top, bottom).astype(kind) * te.const(1 / bottom, kind)
-
-
-def _interpolated(
-    index: Any,
-    size: Any,
-    out: int,
-    coordinates: str,
-    taps: int,
-    alpha: float,
-    kind: Any,
-    read: Callable[[Any], Expr],
-) -> Expr:
-    """The weighted sum of the taps around a place."""
-    cell, part = _place(index, size, out, coordinates, taps, kind)
-    first = 0 if taps == 2 else -1
-    weights = (1 - part, part) if taps == 2 else keys_weights(part, alpha)
-    last = size - 1 if not isinstance(size, IntImm) else size.value - 1
-    values = [read(te.max(te.min(cell + (k + first), last), 0)) for k in range(len(weights))]
-    return weighted_sum(values, weights)
+def _blended(high: Taps | None, y: Any, read: Callable[[Any], Expr]) -> Expr:
+    """Two bytes' weighted sum, with eight bits after the point; one byte where rows stay."""
+    if high is None:
+        return read(y).astype("uint16") << 8
+    places, weights = high.finder("float32")(y)
+    first, second = (read(place).astype("uint16") << 8 for place in places)
+    weight = te.min(te.floor(weights[1] * 65536.0 + 0.5), 65535.0).astype("uint16")
+    rest = te.min(65536 - weight.astype("int32"), 65535).astype("uint16")
+    return _upper(first, rest) + _upper(second, weight)

@@ -1,4 +1,4 @@
-"""Resizing over one dimension and over three, by that over two, and regions of images brought to one size."""
+"""Resizing over one dimension and over three, and regions of images brought to one size."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor
 from ..nn.window import numbers_for, pair
-from ..transform import reshape, transpose
+from ..transform import transpose
 from .errors import BadImage
-from .resize import NAMES, resize
+from .planes import Plane
+from .resize import NAMES, interpolate, interpolation
 from .sampling import weighed
+from .taps import find_taps
 
 __all__ = ["crop_and_resize", "resize1d", "resize3d"]
 
@@ -31,14 +33,7 @@ def resize1d(
 ) -> Tensor:
     """data (N, C, W), or (N, W, C), with `size` elements along W, as image.resize has it. Raises BadImage (TW0195), BadWindow
     (TW0190)."""
-    (out,) = numbers_for(size, 1, "size")
-    whole = _first(data, layout, "W")
-    n, c, wide = whole.shape
-    image = reshape(whole, (n, c, 1, wide))
-    result = resize(
-        image, (1, out), method, "NCHW", coordinates=coordinates, rounding=rounding, cubic_alpha=cubic_alpha
-    )
-    return _back(reshape(result, (n, c, out)), layout, "W")
+    return _resized(data, numbers_for(size, 1, "size"), layout, "W", method, coordinates, rounding, cubic_alpha)
 
 
 def resize3d(
@@ -52,16 +47,23 @@ def resize3d(
 ) -> Tensor:
     """data (N, C, D, H, W), or (N, D, H, W, C), with `size` = (depth, height, width) elements, as image.resize has it. Raises
     BadImage (TW0195), BadWindow (TW0190)."""
-    depth, high, wide = numbers_for(size, 3, "size")
-    whole = _first(data, layout, "DHW")
-    n, c, d, h, w = whole.shape
+    sizes = numbers_for(size, 3, "size")
+    return _resized(data, sizes, layout, "DHW", method, coordinates, rounding, cubic_alpha)
 
-    def resized(image: Tensor, to: tuple[Any, Any]) -> Tensor:
-        return resize(image, to, method, "NCHW", coordinates=coordinates, rounding=rounding, cubic_alpha=cubic_alpha)
 
-    planes = resized(reshape(whole, (n, c * d, h, w)), (high, wide))
-    lines = resized(reshape(planes, (n, c, d, high * wide)), (depth, high * wide))
-    return _back(reshape(lines, (n, c, depth, high, wide)), layout, "DHW")
+def _resized(
+    data: Tensor,
+    sizes: Sequence[int],
+    layout: str,
+    letters: str,
+    method: str,
+    coordinates: str,
+    rounding: str,
+    cubic_alpha: float,
+) -> Tensor:
+    whole, how = _first(data, layout, letters), interpolation(method, coordinates, rounding, cubic_alpha)
+    taps = {at: find_taps(whole.shape[at], out, how) for at, out in enumerate(sizes, 2)}
+    return _back(interpolate(Plane(whole, whole.ndim - 2, 1, "edge"), taps, fixed_point=True), layout, letters)
 
 
 def crop_and_resize(
