@@ -36,7 +36,19 @@ MACHINES = (
     *x86.ROWS,
     *arm.ROWS,
     *riscv.ROWS,
-    Machine("generic", "", 16, 16, x86.SSE2, 32 * KIB, 256 * KIB, l2_rate=16, window=128),
+    Machine(
+        "generic",
+        "",
+        16,
+        16,
+        x86.SSE2,
+        32 * KIB,
+        256 * KIB,
+        l2_rate=16,
+        window=128,
+        minimum=x86.MINIMUM,
+        maximum=x86.MAXIMUM,
+    ),
 )
 """The first row that fits a target is its machine. SVE's vectors have 128 bits, which every SVE core runs, where no length
 is known (Target.sve_bits)."""

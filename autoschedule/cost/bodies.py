@@ -88,7 +88,7 @@ def assemble_body(
     if spilled:  # sums that are kept in memory
         count["load"] += spilled * links
         count["store"] += spilled * links
-    name, waiting = _waiting(values[0], own)
+    name, waiting = _waiting(values[0], own, site.machine)
     return Body(count, accesses, inner, (name, links * waiting), links if spilled else int(apart))
 
 
@@ -121,7 +121,7 @@ def _stores(stored: Access, site: Site) -> Counter[str]:
     return Counter({name: times * many})
 
 
-def _waiting(value: Expr, own: Load) -> tuple[str, int]:
+def _waiting(value: Expr, own: Load, machine: Machine) -> tuple[str, int]:
     """The class of the instruction that a sum waits for, and how many of them wait for each other."""
     if isinstance(value, Call) and value.name in FUSED:
         return "fma", 1
@@ -130,7 +130,7 @@ def _waiting(value: Expr, own: Load) -> tuple[str, int]:
     for node in post_order(value):
         depends[id(node)] = node is own or any(depends[id(child)] for child in children(node))
         if depends[id(node)] and node is not own and (name := instruction_class(node)):
-            last, links = name, links + chain_links(node)
+            last, links = name, links + chain_links(node, machine)
     return last, max(links, 1)
 
 

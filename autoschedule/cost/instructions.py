@@ -105,23 +105,15 @@ def instruction_class(node: Node) -> str:
 
 
 def instruction_classes(node: Node, machine: Machine) -> tuple[str, ...]:
-    """The classes of a node's instructions, each as often as it has such: a minimum of floats is asked for in both orders, since -0
-    is less than 0, and of the greater it is asked whether either is a NaN, which is to stay one; AVX-512's own knows zeros apart
-    (codegen/llvm/arithmetic.py)."""
+    """The classes of a node's instructions, each as often as it has such."""
     if not isinstance(node, (Min, Max)) or not node.dtype.is_float:
         return (instruction_class(node),) if instruction_class(node) else ()
-    if isinstance(node, Min):
-        return "select", "select", "logic"
-    return (
-        ("select", "compare", "logic")
-        if machine.vector_bytes >= 64
-        else ("select", "select", "compare", "logic", "logic")
-    )
+    return machine.minimum if isinstance(node, Min) else machine.maximum
 
 
-def chain_links(node: Node) -> int:
+def chain_links(node: Node, machine: Machine) -> int:
     """The number of them that wait for each other."""
-    return 2 if isinstance(node, (Min, Max)) and node.dtype.is_float else 1
+    return min(len(instruction_classes(node, machine)), 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

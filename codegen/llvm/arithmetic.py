@@ -62,7 +62,7 @@ def emit_maximum(
     # What waits for one after the other waits for two instructions, instead of a branch by a sign or five instructions. Beside a
     # constant LLVM might know such selects for what they are (workarounds/dropped_selects.py).
     waits = seconds and serial and a.startswith("%") and b.startswith("%")
-    if not flags and least and (dtype.lanes > 1 or waits):
+    if not flags and least and (dtype.lanes > 1 and seconds or waits):
         return _least_lanes(f, a, b, dtype)
     bits = dtype.lanes * dtype.bits
     if not flags and ranges and dtype.lanes > 1 and (bits in (128, 256) or bits % _WIDEST == 0):

@@ -87,7 +87,9 @@ class Machine:
     have begun and ended. features: what LLVM calls those that a target needs for this row; cpus: its names for the processors;
     cores: how many threads work is shared among, those of this machine for code that is made for it. padded: whether all arrays
     reach as far as whole vectors do. dots: dot products of four bytes in each lane of 32 bits, of 128 bits, that begin in a cycle;
-    matrices: products of two rows of eight bytes by two columns; both where the target has such an instruction."""
+    matrices: products of two rows of eight bytes by two columns; both where the target has such an instruction. minimum,
+    maximum: the classes of instructions for that of two floats, by which -0 is less than 0 and a NaN stays one
+    (codegen/llvm/arithmetic.py)."""
 
     name: str
     architecture: str
@@ -113,6 +115,8 @@ class Machine:
     padded: bool = False
     dots: float = 2
     matrices: float = 2
+    minimum: tuple[str, ...] = ("select",)
+    maximum: tuple[str, ...] = ("select",)
     features: tuple[str, ...] = ()
     cpus: tuple[str, ...] = ()
 

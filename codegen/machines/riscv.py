@@ -68,7 +68,9 @@ _X60_ROW = Machine(
     cpus=("spacemit-x60",),
 )
 
-ROWS = (
+_EXTREMUM = ("select", "compare", "compare", "select", "select")
+"""The instruction gives the number where one of two is a NaN: both are asked whether they are."""
+_ROWS = (
     _X60_ROW,
     replace(
         _X60_ROW, vector_bytes=16, instructions=_C908, l2=256 * KIB, memory_shared=3, cores=4, cpus=("thead-c908",)
@@ -111,4 +113,5 @@ ROWS = (
     Machine("rvv", "riscv64", 16, 32, _C908, 32 * KIB, 512 * KIB, memory_rate=3, window=64, cores=8, features=("v",)),
     replace(_U74, cpus=(), l2=512 * KIB, cores=8),
 )
+ROWS = tuple(replace(row, minimum=_EXTREMUM, maximum=_EXTREMUM) for row in _ROWS)
 """Designs first, then what any processor has."""

@@ -74,7 +74,12 @@ _ZEN5 = units(
     put=Instruction(1, 2),
 )
 SSE2 = units((8, 1), (3, 1), (5, 1), (14, 1 / 7), (14, 1 / 7), (3, 1), 1, 1 / 8, 1, 1, 0.5, {})
-ROWS = (
+MINIMUM, MAXIMUM = ("select", "select", "logic"), ("select", "select", "compare", "logic", "logic")
+"""A minimum is asked for in both orders, since instructions give the second operand where both are equal or one is a NaN; of a maximum
+it is asked as well whether either is a NaN."""
+_WIDE_MAXIMUM = ("select", "compare", "logic")
+"""AVX-512 has one that knows zeros apart."""
+_ROWS = (
     Machine(
         "avx512",
         "x86_64",
@@ -229,5 +234,8 @@ ROWS = (
     Machine("avx2", "x86_64", 32, 16, _SKYLAKE, 32 * KIB, 256 * KIB, features=("avx2", "fma")),
     Machine("avx", "x86_64", 32, 16, _SANDYBRIDGE, 32 * KIB, 256 * KIB, l2_rate=20, window=168, features=("avx",)),
     Machine("sse2", "x86_64", 16, 16, SSE2, 32 * KIB, 256 * KIB, l2_rate=16, window=128),
+)
+ROWS = tuple(
+    replace(row, minimum=MINIMUM, maximum=_WIDE_MAXIMUM if row.vector_bytes == 64 else MAXIMUM) for row in _ROWS
 )
 """The most demanding first."""
