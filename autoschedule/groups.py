@@ -62,7 +62,8 @@ class Group:
     chooser: who takes one of several candidates; decisions: what was taken, for `s.plan`.
     tiles: how a chain of stencils, whose parts are stored for each tile, may be cut, the cheapest first. known: what was found out
     about groups of the same schedule, by what they are about, so that equal ones are looked at once. held: axes of the anchor of
-    which there is one value at a time where it is computed: the steps of a scan.
+    which there is one value at a time where it is computed: the steps of a scan. timed: somebody compares its time with that of
+    another declaration: a rule estimates what it takes, which costs less than lowering it.
     """
 
     s: Schedule
@@ -78,6 +79,7 @@ class Group:
     tiles: tuple[Tile, ...] = ()
     known: dict[Hashable, Sequence[Estimate]] = field(default_factory=dict[Hashable, "Sequence[Estimate]"])
     held: frozenset[IterVar] = frozenset()
+    timed: bool = False
 
     def __repr__(self) -> str:
         names = [op.name for op in (*self.heads, *self.parts, self.anchor, *self.between)]

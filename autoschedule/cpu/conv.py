@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from ...codegen.machine import Machine
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["convolution"]
 
 WITHIN, COPIED = 0.5, 0.2
-"""Parts of their time that are not foreseen: of channels that end within a vector, so that each step of their sums is masked, and
-of products of matrices that copy what windows read."""
+"""Parts of their time that are not foreseen: of channels or rows that end within a vector, so that each step of their sums is masked,
+and of products of matrices that copy what windows read."""
 PASSES = 4
 """Tiles of places that read a chunk of weights from which on it is worth asking for the next one beside them."""
 WHOLE_ROW = 16
@@ -73,7 +74,12 @@ def convolution(group: Group, otherwise: Callable[[], None]) -> bool:
         along = "lanes along rows", partial(_by_columns, found=found, layer=layer)
         ways = [*ways, along] if by_channels(layer) else [along, *ways]
     ragged = not layer.block and layer.groups == 1 and layer.outputs > layer.lanes and layer.outputs % layer.lanes > 0
-    times = _times(group, ways) if ragged else [None] * (len(ways) + 1)
+    times: Sequence[Estimate | None] = [None] * (len(ways) + 1)
+    if ragged:
+        times = _times(group, ways)
+    elif group.timed and layer.block:  # the first is taken; of blocks its draft is what lowering tells
+        time = group.draft(ways[0][1], Drafts(), Lines())
+        times = [time if isfinite(time.seconds) else None, *times[1:]]
     candidates = [
         Candidate(text, partial(apply, group), time) for (text, apply), time in zip(ways, times[:-1], strict=True)
     ]
@@ -88,9 +94,8 @@ def _times(group: Group, ways: Sequence[tuple[str, Callable[[Group], None]]]) ->
     if time is None:
         return [None] * (len(ways) + 1)
     drafts, lines = Drafts(), Lines()
-    times = [(text, group.draft(apply, drafts, lines)) for text, apply in ways]
     return [
-        *(time if text == "lanes along rows" else pad_estimate(time, WITHIN) for text, time in times),
+        *(pad_estimate(group.draft(apply, drafts, lines), WITHIN) for _, apply in ways),
         pad_estimate(time, COPIED),
     ]
 

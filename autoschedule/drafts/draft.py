@@ -262,6 +262,10 @@ class Draft:
         """The stages that the candidate has scheduled or made."""
         return [stage for stage in dict.fromkeys((*self.by_op.values(), *self.copies)) if stage.touched]
 
+    def find_ops(self, stage: object) -> list[Operation]:
+        """The operations that a stage stands for: its own, and what that was before."""
+        return [op for op, known in self.by_op.items() if known is stage]
+
     def sort_stages(self, stages: Iterable[DraftStage]) -> list[DraftStage]:
         """Stages in the order of the schedule."""
         places = {id(stage): at for at, stage in enumerate(self.real.stages)}

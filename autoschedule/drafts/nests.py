@@ -109,7 +109,8 @@ class Nests:
             op = stage.op
             values = [op.values[0]] if op.reduction is not None else list(op.values)
             for each in inlined:
-                values = [inline(value, each.op.output(0), each.op.axis, each.op.values[0]) for value in values]
+                for known in self.draft.find_ops(each):  # a reader may know what it was before a cache
+                    values = [inline(value, known.output(0), each.op.axis, each.op.values[0]) for value in values]
             reduction = values[0] if isinstance(values[0], Reduce) else None
             owns: tuple[ProducerLoad, ...] = ()
             if reduction is not None:

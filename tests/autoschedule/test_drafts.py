@@ -8,9 +8,10 @@ from math import prod
 from statistics import median
 
 import drawn
+import numpy as np
 import pytest
 import tilewright as tw
-from tilewright import te
+from tilewright import te, topi
 from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.cost.cpu import Lines
 from tilewright.autoschedule.cost.estimate import soonest
@@ -19,7 +20,7 @@ from tilewright.autoschedule.drafts.nests import nest_of_draft
 from tilewright.autoschedule.groups import Group
 from tilewright.autoschedule.loop_nest import Body, Nest
 from tilewright.autoschedule.lowered import estimate_of
-from tilewright.autoschedule.plan import Candidate
+from tilewright.autoschedule.plan import Candidate, cheapest
 from tilewright.codegen.machine import MACHINES, find_machine
 from tilewright.codegen.target import Target
 
@@ -153,6 +154,28 @@ def test_a_cache_has_the_loops_that_were_split_before_it() -> None:
         nest = nest_of_draft(draft, AVX2)
         assert times(nest, "mul") + times(nest, "fma") == 24 * 64 // 8 * 60, order
         assert times(nest, "store") == 24 * 64 // 8, order
+
+
+def test_sums_are_counted_where_what_copies_them_is_inlined() -> None:
+    """A bias behind a convolution: the copy of the sums is inlined into it."""
+    x, w = te.placeholder((1, 76, 28, 28), name="x"), te.constant(np.ones((38, 76, 1, 1), "float32"), "w")
+    y = topi.nn.conv2d(x, w)
+    z = topi.nn.bias_add(y, te.placeholder((38,), name="b"), 1)
+    alone, biased = (
+        scheduler.schedule(each, "llvm -mcpu=skylake-avx512 -uncalibrated").decisions[0] for each in (y, z)
+    )
+    assert [text for text, _ in alone.candidates] == [text for text, _ in biased.candidates]
+    for (text, time), (_, longer) in zip(alone.candidates, biased.candidates, strict=True):
+        assert time is not None and longer is not None and longer.seconds > 0.9 * time.seconds, text
+
+
+def test_a_convolution_in_blocks_is_timed_by_its_draft_as_by_its_loops() -> None:
+    target = Target.parse("llvm -mcpu=skylake-avx512 -uncalibrated")
+    x, w = te.placeholder((1, 4, 14, 14, 16), name="x"), te.constant(np.ones((4, 4, 3, 3, 16, 16), "float32"), "w")
+    y = topi.nn.conv2d(x, w, 1, 1, layout="NCHW16c")
+    s = scheduler._scheduled(te.create_schedule(y.op), target, False, cheapest, {}, whole=True)
+    (decision,) = s.decisions
+    assert decision.seconds == pytest.approx(estimate_of(s, find_machine(target)).seconds, rel=0.2)
 
 
 def test_what_is_computed_at_a_loop_is_the_box_that_it_reads() -> None:
