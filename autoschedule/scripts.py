@@ -4,20 +4,33 @@
         for i in n:              # carries something from one iteration to the next: stays as it is
             ...
 
-What a script reads is inlined into it where that costs little. Of each nest the outermost loop whose iterations never meet
+    for j in n:                          for j in n:
+        c[j] = 0                             c[j] = 0
+        for k in m:               →      for k in m:                     # lies side by side along j, which no sum waits for
+            c[j] += A[k, j]                  for j in n:
+                                                 c[j] += A[k, j]
+
+What a script reads is inlined into it where that costs little. Of loops directly inside each other the innermost one is one along
+which all lies side by side, where one is, and dependences allow it; loops that stand around such ones with other statements are parted
+for that. Each element takes up its terms in their order. Of each nest the outermost loop whose iterations never meet
 (`ir.analysis.dependence` proves it) is parallel; on GPUs all such loops from the outermost on are bound to threads, and a
 nest that has none runs on one thread.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..ir.expr import Call, IterVar, StringImm
-from ..ir.stmt import For, If
+from ..ir.analysis.linear import linear, occurs
+from ..ir.expr import BufferLoad, Call, Expr, IterVar, ProducerLoad, StringImm, Var
+from ..ir.stmt import BufferStore, For, If, Seq, Stmt
 from ..ir.visit import walk
+from ..schedule.errors import BadReorder
+from ..schedule.model.axes import refuse_swapped
 from ..schedule.model.hybrid_errors import HybridLoopCarries
 from ..schedule.model.hybrid_loops import check_independent, check_reordered
+from ..schedule.primitives.fission import can_part
 from ..te.axis import thread_axis
 
 if TYPE_CHECKING:
@@ -35,7 +48,9 @@ COLUMNS = 64
 def on_cores(group: Group) -> None:
     """The rule for CPUs."""
     stage = _begin(group)
-    for nest in _outermost(group, stage):
+    part_loops(stage)
+    orders = {nest: interchange(stage, nest) for nest in stage.op.declared_loops.nests}
+    for nest in (orders[nest] for nest in _outermost(group, stage)):
         free = [axis for axis in nest if _is_free(stage, axis)]
         if free and free[0] is nest[0]:
             stage.parallel(free[0])
@@ -88,14 +103,92 @@ def _outermost(group: Group, stage: Stage) -> list[tuple[IterVar, ...]]:
     ]
 
 
+def part_loops(stage: Stage) -> None:
+    """Part the loops that can be innermost in a nest that stands in them with other statements."""
+    tried = set[IterVar]()
+    while True:
+        axis = next(
+            (axis for axis in stage.leaf_iter_vars if axis not in tried and _gains_by_parting(stage, axis)), None
+        )
+        if axis is None:
+            return
+        tried.add(axis)
+        with stage.schedule.attempt() as attempt:
+            parts = stage.fission(axis)
+            nests = [stage.op.declared_loops.axis_chain(part) for part in parts]
+            gained = any(_best_order(stage, nest) != nest for nest in nests)
+        if not gained:
+            stage.schedule.undo(attempt)
+
+
+def _gains_by_parting(stage: Stage, axis: IterVar) -> bool:
+    """Return whether a loop lies better innermost than the innermost one of a nest in it, beside which there are other statements."""
+    declared = stage.op.declared_loops
+    if axis not in declared.loops or not can_part(stage, axis):
+        return False
+    within = declared.loop(axis).body
+    inner = [each for each in (within.body if isinstance(within, Seq) else ()) if isinstance(each, For)]
+    return any(count_scattered(each, axis) == 0 < count_scattered(each, _innermost(each)) for each in inner)
+
+
+def _innermost(loop: For) -> Var:
+    """The variable of the innermost of loops directly inside each other."""
+    while isinstance(loop.body, For):
+        loop = loop.body
+    return loop.var
+
+
+def interchange(stage: Stage, nest: tuple[IterVar, ...]) -> tuple[IterVar, ...]:
+    """Put a loop along which all lies side by side innermost where none such is, and return the order of the nest."""
+    order = _best_order(stage, nest)
+    if order != nest:
+        stage.reorder(*order)
+    return order
+
+
+def _best_order(stage: Stage, nest: tuple[IterVar, ...]) -> tuple[IterVar, ...]:
+    """The order of a nest with such a loop innermost; as it is where it is one, or there is none that may be."""
+    loop = stage.op.declared_loops.loop(nest[-1])
+    if len(nest) > 1 and all(stage.attr(axis).kind == "serial" for axis in nest) and count_scattered(loop, nest[-1]):
+        for axis in reversed(nest[:-1]):
+            order = (*(other for other in nest if other is not axis), axis)
+            if not count_scattered(loop, axis) and _may_stand(stage, order):
+                return order
+    return nest
+
+
+def count_scattered(statement: Stmt, var: Var) -> int:
+    """The number of accesses of a statement that are neither side by side in neighbouring iterations of a loop nor at one place, and of
+    elements that are stored to again and again."""
+    return sum(
+        _stride(node.indices, var) not in ((1,) if isinstance(node, BufferStore) else (0, 1))
+        for node in walk(statement)
+        if isinstance(node, BufferLoad | BufferStore | ProducerLoad)
+    )
+
+
+def _stride(indices: Sequence[Expr], var: Var) -> int | None:
+    """The distance of the elements of neighbouring iterations; None where it is no number, or they lie in different rows."""
+    forms = [linear(index) for index in indices]
+    if any(occurs(var, form) for form in forms) or any(form.coefficient(var) for form in forms[:-1]):
+        return None
+    return forms[-1].coefficient(var) if forms else 0
+
+
 def _moves_out(stage: Stage, axes: list[IterVar], nest: tuple[IterVar, ...]) -> bool:
     """Return whether these loops may stand around the others of their nest: what an iteration of one reads of another's neighbours, a step
     of the loop around it before, keeps it inside."""
-    order = [*axes, *(axis for axis in nest if axis not in axes)]
+    return _may_stand(stage, [*axes, *(axis for axis in nest if axis not in axes)])
+
+
+def _may_stand(stage: Stage, order: Sequence[IterVar]) -> bool:
+    """Return whether the loops of a nest may stand in this order."""
     ordered = iter(order)
+    leaves = [next(ordered) if leaf in order else leaf for leaf in stage.leaf_iter_vars]
     try:
-        check_reordered(stage, [next(ordered) if leaf in nest else leaf for leaf in stage.leaf_iter_vars], order)
-    except HybridLoopCarries:
+        refuse_swapped(stage, leaves, "cannot reorder")
+        check_reordered(stage, leaves, order)
+    except (BadReorder, HybridLoopCarries):
         return False
     return True
 

@@ -7,7 +7,9 @@ status and jumping to the one exit, which frees what is on the heap.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from ...errors import InternalError
@@ -54,7 +56,7 @@ from .outline import (
     stored_buffers,
     task_entry,
 )
-from .plain_loops import plain_lanes
+from .plain_loops import are_independent, plain_lanes
 from .text import FunctionText, ModuleText
 from .types import llvm_type, memory_type
 from .workspaces import WORKSPACES
@@ -359,12 +361,14 @@ class StmtEmitter:
         self.exprs.variables[var] = name
         vectors_before, self.exprs.vector_accesses = self.exprs.vector_accesses, 0
         long_before, self._long_within = self._long_within, False
-        lanes = plain_lanes(stmt, self.kernel.vector_bits, self.kernel.fast_math)
+        independent = cache(lambda: are_independent(stmt, self.exprs.facts.bounds))
+        lanes = plain_lanes(stmt, self.kernel.vector_bits, self.kernel.fast_math, independent)
         most = self.exprs.facts.bounds(stmt.extent).hi
         if most is not None and most < lanes:
             lanes = 0
         serial_before, self.exprs.serial = self.exprs.serial, not lanes
-        with f.scope():
+        told = lanes > 0 and independent.cache_info().currsize > 0
+        with f.scope(), f.in_access_group() if told else nullcontext() as group:
             self.statement(stmt.body)
         self.exprs.serial = serial_before
         long = count is not None and (count > _MOST_UNROLLED or self._gains_nothing(stmt, count)) or self._long_within
@@ -373,6 +377,7 @@ class StmtEmitter:
         self._long_within = long_before or long or count is None
         self.exprs.vector_accesses += vectors_before
         hints = [f'!{{!"llvm.loop.vectorize.width", i32 {lanes or 1}}}']
+        hints += [f'!{{!"llvm.loop.parallel_accesses", {group}}}'] if group is not None else []
         hints += ['!{!"llvm.loop.unroll.disable"}'] if scheduled else []
         hints += [] if lanes else ['!{!"llvm.loop.interleave.count", i32 1}']
         hint = f.module.loop_metadata(*hints)

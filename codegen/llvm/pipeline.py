@@ -24,6 +24,7 @@ from ...ir.passes.common.target_facts import resolve_facts
 from ...ir.passes.common.trim_loops import trim_loops
 from ...ir.passes.common.unroll import unroll
 from ...ir.passes.common.unsafe_select import unsafe_select
+from ...ir.passes.cpu.carried_extrema import order_extrema
 from ...ir.passes.cpu.lane_races import serialize_racing_lanes
 from ...ir.passes.cpu.nontemporal import stream_stores
 from ...ir.passes.cpu.parallel_launch import launch_once
@@ -91,6 +92,7 @@ def cpu_pipeline(
         Pass("solved_loops", solve_loops),  # after hoist: what is left in a loop is its own
         Pass("simplify_pieces", simplify),  # decides the guards and bounds of the pieces
         Pass("lane_races", serialize_racing_lanes),  # after the last change of n-d indices, before they are gone
+        Pass("carried_extrema", order_extrema),  # distances show while indices are n-d
         # after partition, whose remainders are the rows that end within a vector
         Pass("whole_vectors", lambda function: widen_rows(function, vector_bits, masks)),
         # one offset an access

@@ -7,14 +7,21 @@
 LLVM's own choice of a width compares two models of cost, and where they disagree a build of LLVM with assertions, such
 as llvmlite's, ends the process. With one width given there is nothing to compare; loops that are not plain are closed to
 its vectorizer, which would gather and scatter in them at best.
+
+Where iterations touch no element of each other, though a buffer is stored to at one place and read at others, LLVM is told so: it
+sees less of what indices may be, and would compare addresses.
+
+    for j in n - k:
+        a[i, k + 1 + j] = a[i, k + 1 + j] - a[i, k] * a[k, k + 1 + j]
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...ir.analysis.dependence import Iterations, Meets
 from ...ir.analysis.linear import linear, occurs
+from ...ir.arith.interval import Interval
 from ...ir.buffer import Buffer
 from ...ir.expr import (
     GE,
@@ -34,15 +41,18 @@ from ...ir.expr import (
     Min,
     Mul,
     Node,
+    Range,
     Select,
     Sub,
     Var,
 )
+from ...ir.ops import const
+from ...ir.passes.cpu.lane_races import lanes_are_independent
 from ...ir.stmt import Allocate, Assert, BufferStore, Evaluate, For, If, LetStmt, While
 from ...ir.structural import equal
-from ...ir.visit import children, post_order, walk
+from ...ir.visit import children, free_vars, post_order, walk
 
-__all__ = ["plain_lanes"]
+__all__ = ["are_independent", "plain_lanes"]
 
 _NOT_PLAIN = (For, While, If, Allocate, Assert, Evaluate, IfThenElse, Let)
 _OUTSIDE_CODE = (
@@ -56,8 +66,9 @@ _OUTSIDE_CODE = (
 )
 
 
-def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:
-    """The lanes in which LLVM shall run `loop`, of stage "final"; 0 where it is not plain.
+def plain_lanes(loop: For, vector_bits: int, fast_math: bool, independent: Callable[[], bool]) -> int:
+    """The lanes in which LLVM shall run `loop`, of stage "final"; 0 where it is not plain. independent: whether its iterations touch no
+    elements that others store to, asked where that is not seen at once.
 
     Plain are innermost loops without branches over scalars whose accesses are to neighbours or stay where they are, and
     which read what they write in the same iteration only, or gather it in a way that LLVM knows: it tells the terminal of a
@@ -72,6 +83,7 @@ def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:
     accesses = [node for node in nodes if isinstance(node, (BufferLoad, BufferStore))]
     stored = {node.buffer: node.indices for node in accesses if isinstance(node, BufferStore)}
     iteration = Iterations(None, {}, constant={node.buffer for node in accesses} - stored.keys())
+    elsewhere = False
     for access in accesses:
         index = access.indices[0]
         stride = _stride(index, loop.var)
@@ -83,11 +95,29 @@ def plain_lanes(loop: For, vector_bits: int, fast_math: bool) -> int:
             access.buffer in stored
             and iteration.between(stored[access.buffer], access.indices).meets is not Meets.ALWAYS
         ):
-            return 0
+            elsewhere = True
+    if elsewhere and not independent():
+        return 0
     if not _Recurrences(nodes, loop.var).known:
         return 0
     widest = max((access.buffer.dtype.bits for access in accesses), default=0)
     return max(vector_bits // max(widest, 8), 2) if widest else 0
+
+
+def are_independent(loop: For, bounds: Callable[[Expr], Interval]) -> bool:
+    """Return whether iterations of a loop of stage "final" store side by side, to elements that no other one touches. bounds: of what is
+    known outside of the loop."""
+    accesses = [node for node in walk(loop.body) if isinstance(node, BufferLoad | BufferStore)]
+    if any(isinstance(node, BufferStore) and _stride(node.indices[0], loop.var) != 1 for node in accesses):
+        return False
+    used = {var for node in accesses for var in free_vars(node.indices[0])} | {*free_vars(loop.extent)}
+    known = {var: bounds(var) for var in used if var is not loop.var}
+    around = {
+        var: Range(const(each.lo, var.dtype), const(each.hi - each.lo + 1, var.dtype))
+        for var, each in known.items()
+        if each.lo is not None and each.hi is not None
+    }
+    return lanes_are_independent(loop, around)
 
 
 class _Recurrences:

@@ -78,6 +78,11 @@ class ModuleText:
         self._metadata.append(f"!{number} = distinct !{{!{number}, {', '.join(properties)}}}")
         return f", !llvm.loop !{number}"
 
+    def access_group(self) -> str:
+        """A new group of accesses; its name, !n."""
+        self._metadata.append(f"!{len(self._metadata)} = distinct !{{}}")
+        return f"!{len(self._metadata) - 1}"
+
     def metadata(self, text: str) -> str:
         """A piece of metadata; its name, !n."""
         self._metadata.append(f"!{len(self._metadata)} = {text}")
@@ -96,6 +101,10 @@ class ModuleText:
         return "\n".join(
             [header, *(used if kept else []), *self._functions, *outside, *self._named, *self._metadata, ""]
         )
+
+
+_ACCESS = re.compile(r"  (%\S+ = load|store) ")
+"""Instructions that read or write memory; calls are in no loop that LLVM is told of."""
 
 
 class FunctionText:
@@ -176,6 +185,15 @@ class FunctionText:
         yield
         for text in self._scopes.pop():
             del self._known[text]
+
+    @contextmanager
+    def in_access_group(self) -> Generator[str]:
+        """Let the loads and stores that are written within be of one group, whose name it gives: what LLVM is told of them in a loop."""
+        group, begun = self.module.access_group(), len(self._lines)
+        yield group
+        for at in range(begun, len(self._lines)):
+            if _ACCESS.match(self._lines[at]):
+                self._lines[at] += f", !llvm.access.group {group}"
 
     def finish(self) -> None:
         """Hands the function, complete, to the module."""

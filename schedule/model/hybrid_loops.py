@@ -37,6 +37,7 @@ __all__ = [
     "check_fused",
     "check_independent",
     "check_reordered",
+    "iterations_of",
     "refuse_hybrid",
     "share_nest",
     "warn_of_waiting_lanes",
@@ -323,6 +324,13 @@ def _distances(stage: Stage, nest: tuple[IterVar, ...], relations: Sequence[Rela
             _iterations(op, None, set(_enclosing_axes(op.declared_loops, nest[0]))),
         )
     return NestDistances(stage, nest, remembered[nest], relations)
+
+
+def iterations_of(stage: Stage, axis: IterVar) -> Iterations:
+    """Two iterations of a declared loop, those around standing still."""
+    declared = stage.op.declared_loops
+    chain = declared.axis_chain(axis)
+    return _iterations(stage.op, axis, {*_enclosing_axes(declared, axis), *chain[: find_place(chain, axis)]})
 
 
 def _find_meeting(op: Operation, root: IterVar, fixed: set[IterVar]) -> _Meeting | None:

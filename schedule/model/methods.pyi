@@ -11,6 +11,22 @@ from .stage import Stage
 __all__ = ["GroupPrimitives", "SchedulePrimitives", "StagePrimitives"]
 
 class StagePrimitives:
+    def fission(self, axis: IterVar) -> tuple[IterVar, ...]:
+        """Make of a script's loop around several statements several loops after each other.
+
+            for j in n:                              for j in n:                       # fission(j)
+                c[j] = 0                                 c[j] = 0
+                for k in m:                   →      for j.1 in n:
+                    c[j] += A[k] * B[k, j]               for k in m:
+                                                             c[j.1] += A[k] * B[k, j.1]
+
+        axis: a serial loop that a hybrid script declares around statements after each other, before loops of it are scheduled. It is
+        cut wherever no statement behind touches in an iteration what one before touches in a later one, one of them storing to it.
+        Returns the loops' axes, in their order. No bit changes.
+
+        Raises HybridLoopsApart (TW0281), HybridLoopCarries (TW0280), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202).
+        """
+
     def fuse(self, *axes: IterVar) -> IterVar:
         """Make one loop of loops directly inside each other, in their order; of none, a new outermost loop that runs once.
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from ...analysis.dependence import Iterations, accesses_of
 from ...atomics import is_atomic
-from ...expr import Range
+from ...expr import Range, Var
 from ...ops import is_const
 from ...stmt import For, Function, LoopKind, Stmt
 from ...visit import rewrite_statements, substitute, walk
@@ -39,10 +39,11 @@ def serialize_racing_lanes(function: Function) -> Function:
     return function.with_body(rewrite_statements(function.body, rule))
 
 
-def lanes_are_independent(loop: For) -> bool:
-    """Return whether no two different iterations of `loop` are seen to touch one element that one of them stores."""
+def lanes_are_independent(loop: For, around: dict[Var, Range] | None = None) -> bool:
+    """Return whether no two different iterations of `loop` are seen to touch one element that one of them stores. around: ranges of
+    variables from outside."""
     accesses = accesses_of(loop.body)
     if accesses.opaque or any(is_atomic(node) for node in walk(loop.body)):
         return False
     own = {loop.var: Range(loop.begin, loop.extent), **accesses.bound}
-    return accesses.meeting(Iterations(loop.var, own, constant=accesses.constant)) is None
+    return accesses.meeting(Iterations(loop.var, own, shared=around, constant=accesses.constant)) is None

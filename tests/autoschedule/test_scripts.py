@@ -1,0 +1,103 @@
+"""Scripts by rule: loops parted and interchanged so that what lies side by side is innermost, every bit kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import drawn
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright import te
+from tilewright.te.hybrid import allocate, output_tensor, script
+
+
+def factored(n: int) -> Any:
+    """A script: the factors of a matrix by the modified method of Gram and Schmidt."""
+
+    @script
+    def orthogonal(A):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+        q = output_tensor((n, n), "float32")
+        r = output_tensor((n, n), "float32")
+        a = allocate((n, n), "float32")
+        for i in range(n):
+            for j in range(n):
+                a[i, j] = A[i, j]
+        for k in range(n):
+            for i in range(n):
+                r[k, k] = r[k, k] + a[i, k] * a[i, k]
+            r[k, k] = sqrt(r[k, k])  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+            for i in range(n):
+                q[i, k] = a[i, k] / r[k, k]
+            for j in range(k + 1, n):
+                for i in range(n):
+                    r[k, j] = r[k, j] + q[i, k] * a[i, j]
+                for i in range(n):
+                    a[i, j] = a[i, j] - q[i, k] * r[k, j]
+        return q, r
+
+    return orthogonal
+
+
+def multiplied(n: int, m: int, depth: int) -> Any:
+    """A script: a product of matrices, row by column."""
+
+    @script
+    def multiply(A, B):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+        c = output_tensor((n, m), "float32")
+        for i in range(n):
+            for j in range(m):
+                c[i, j] = 0.5
+                for k in range(depth):
+                    c[i, j] = c[i, j] + A[i, k] * B[k, j]
+        return c
+
+    return multiply
+
+
+def transposed_sum(n: int, m: int) -> Any:
+    """A script: sums of columns, column by column."""
+
+    @script
+    def sums(A):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+        y = output_tensor((m,), "float32")
+        for j in range(m):
+            for i in range(n):
+                y[j] = y[j] + A[i, j]
+        return y
+
+    return sums
+
+
+def compared(make: Any, inputs: list[tuple[int, ...]], rng: np.random.Generator) -> Any:
+    """The schedule of a script by the rules, after its results were compared bit by bit with those of the script as it is."""
+    args = [te.placeholder(shape, name=f"A{at}") for at, shape in enumerate(inputs)]
+    made = make(*args)
+    outs = [made] if isinstance(made, te.Tensor) else list(made)
+    arrays = [rng.standard_normal(shape).astype("float32") for shape in inputs]
+    s = tw.autoschedule.schedule(outs[0].op)
+    results = list[bytes]()
+    for each, target in ((te.create_schedule(outs[0].op), "interpret"), (s, "llvm")):
+        got = [np.empty([int(str(extent)) for extent in tensor.shape], "float32") for tensor in outs]
+        tw.build(each, [*args, *outs], target=target)(*arrays, *got)
+        results.append(b"".join(array.tobytes() for array in got))
+    assert results[0] == results[1] and s.is_exact
+    return s
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 33])
+def test_columns_are_factored_row_by_row(n: int) -> None:
+    s = compared(factored(n), [(n, n)], drawn.rng("factored"))
+    if n > 1:
+        assert sum(record.primitive == "fission" for record in s.records) == 1
+        assert sum(record.primitive == "reorder" for record in s.records) == 2
+
+
+def test_products_and_sums_have_rows_innermost() -> None:
+    for case in range(drawn.count(4, 100)):
+        rng = drawn.rng("rows innermost", case)
+        n, m, depth = (int(rng.choice((2, 3, 8, 17, 31, 70, 130))) for _ in range(3))
+        s = compared(multiplied(n, m, depth), [(n, depth), (depth, m)], rng)
+        assert [record.primitive for record in s.records][:2] == ["fission", "reorder"]
+        s = compared(transposed_sum(n, m), [(n, m)], rng)
+        assert any(record.primitive == "reorder" for record in s.records)
