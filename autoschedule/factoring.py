@@ -148,8 +148,8 @@ def _distribute(ask: _Ask, stage: Stage) -> Decision | None:
     terms = terms_of_sum(stage)
     if terms is None or not all(len(term.inside) > 1 for term in terms):
         return None
-    if len(terms) == 1 and not terms[0].divisors:  # factors leave a sum by being factored
-        return None
+    if len(terms) == 1 and (not terms[0].divisors or any(is_expensive(each.op) for each in stage.producers)):
+        return None  # factors leave a sum by being factored; of a softmax's weights another rule knows more
     extents = map(fixed_extent, (*stage.op.axis, *stage.op.reduce_axis))
     if prod(extents) < SMALL:
         return None

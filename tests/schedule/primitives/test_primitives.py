@@ -18,6 +18,7 @@ from tilewright.schedule.model import lazy_api
 from tilewright.schedule.model.group import Group
 from tilewright.schedule.model.methods import GroupPrimitives, SchedulePrimitives, StagePrimitives
 from tilewright.schedule.model.primitive import Primitive, primitives
+from tilewright.te.hybrid import output_tensor
 from tilewright.tools.fuzz.schedules import PRIMITIVES
 
 ROOT = Path(tw.__file__).parent
@@ -47,7 +48,20 @@ def programs() -> list[Schedule]:
     transform = topi.dft(*parts)
     image, weights = te.placeholder((1, 2, 4, 4), name="image"), te.placeholder((2, 2, 3, 3), name="weights")
     blurred = topi.nn.conv2d(image, weights, padding=1, algorithm="auto")
-    return [te.create_schedule(op) for op in (D, scan, packed, [B, twice], square, mean, transform, blurred)]
+    below = te.compute((8,), lambda i: te.sum(te.if_then_else(k > i, A[i, k], 0.0), k), name="below")
+    ops = (D, scan, packed, [B, twice], square, mean, transform, blurred, below, sums_of_rows(A).op)
+    return [te.create_schedule(op) for op in ops]
+
+
+@te.hybrid.script
+def sums_of_rows(A):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+    """A loop around two statements."""
+    sums = output_tensor((8,), "float32")
+    for i in range(8):
+        sums[i] = 1.0
+        for j in range(8):
+            sums[i] = sums[i] + A[i, j]
+    return sums
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.owner.__name__}.{row.name}")
