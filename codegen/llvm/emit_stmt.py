@@ -368,7 +368,7 @@ class StmtEmitter:
             lanes = 0
         serial_before, self.exprs.serial = self.exprs.serial, not lanes
         told = lanes > 0 and independent.cache_info().currsize > 0
-        with f.scope(), f.in_access_group() if told else nullcontext() as group:
+        with f.scope(), f.group_accesses() if told else nullcontext() as group:
             self.statement(stmt.body)
         self.exprs.serial = serial_before
         long = count is not None and (count > _MOST_UNROLLED or self._gains_nothing(stmt, count)) or self._long_within

@@ -187,7 +187,7 @@ class FunctionText:
             del self._known[text]
 
     @contextmanager
-    def in_access_group(self) -> Generator[str]:
+    def group_accesses(self) -> Generator[str]:
         """Let the loads and stores that are written within be of one group, whose name it gives: what LLVM is told of them in a loop."""
         group, begun = self.module.access_group(), len(self._lines)
         yield group

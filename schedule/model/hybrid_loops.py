@@ -37,7 +37,7 @@ __all__ = [
     "check_fused",
     "check_independent",
     "check_reordered",
-    "iterations_of",
+    "compared_iterations",
     "refuse_hybrid",
     "share_nest",
     "warn_of_waiting_lanes",
@@ -326,7 +326,7 @@ def _distances(stage: Stage, nest: tuple[IterVar, ...], relations: Sequence[Rela
     return NestDistances(stage, nest, remembered[nest], relations)
 
 
-def iterations_of(stage: Stage, axis: IterVar) -> Iterations:
+def compared_iterations(stage: Stage, axis: IterVar) -> Iterations:
     """Two iterations of a declared loop, those around standing still."""
     declared = stage.op.declared_loops
     chain = declared.axis_chain(axis)

@@ -24,7 +24,7 @@ from ...te.hybrid.op import HybridOp
 from ..model.axes import find_leaf, outline
 from ..model.foreign import AXIS
 from ..model.hybrid_errors import HybridLoopCarries, HybridLoopsApart
-from ..model.hybrid_loops import iterations_of
+from ..model.hybrid_loops import compared_iterations
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
 from ..model.stage import Stage
@@ -48,7 +48,7 @@ def _parting(stage: Stage) -> Iterator[IterVar]:
 
 def can_part(stage: Stage, axis: IterVar) -> bool:
     """Return whether a loop may become several."""
-    return not _obstacle(stage, axis) and bool(_cuts(stage, axis))
+    return not _obstacle(stage, axis) and bool(_partition_points(stage, axis))
 
 
 def _obstacle(stage: Stage, axis: IterVar) -> str:
@@ -64,13 +64,13 @@ def _obstacle(stage: Stage, axis: IterVar) -> str:
     return ""
 
 
-def _cuts(stage: Stage, axis: IterVar) -> list[int]:
+def _partition_points(stage: Stage, axis: IterVar) -> list[int]:
     """The places between the statements of a loop at which it may be cut: nothing behind touches in an iteration what stands before
     touches in a later one."""
     op = stage.op
     body = op.declared_loops.loop(axis).body
     assert isinstance(body, Seq)
-    iterations = iterations_of(stage, axis)
+    iterations = compared_iterations(stage, axis)
     accesses = [accesses_of(each) for each in body.body]
     if any(each.opaque for each in accesses):
         return []
@@ -83,7 +83,7 @@ def _cuts(stage: Stage, axis: IterVar) -> list[int]:
                 *((a, b) for a in stored for b in (*before.stored.get(buffer, ()), *before.loaded.get(buffer, ()))),
                 *((a, b) for a in loaded for b in before.stored.get(buffer, ())),
             ]
-            if any(_runs_ahead(iterations, a, b) for a, b in pairs):
+            if any(_meets_later(iterations, a, b) for a, b in pairs):
                 return True
         return False
 
@@ -92,7 +92,7 @@ def _cuts(stage: Stage, axis: IterVar) -> list[int]:
     return [at for at in range(1, count) if not any(earlier < at <= later for earlier, later in back)]
 
 
-def _runs_ahead(iterations: Iterations, later: Sequence[Expr], earlier: Sequence[Expr]) -> bool:
+def _meets_later(iterations: Iterations, later: Sequence[Expr], earlier: Sequence[Expr]) -> bool:
     """Return whether the statement before may touch in an iteration to come what the one behind touches now."""
     found = iterations.between(tuple(later), tuple(earlier))
     return found.meets is not Meets.NEVER and (found.distance is None or found.distance > 0)
@@ -174,7 +174,7 @@ def fission(stage: Stage, axis: IterVar) -> tuple[IterVar, ...]:
             loops=outline(stage, [axis]),
             fix="part a loop with several statements in it, before its loops are split or reordered",
         )
-    cuts = _cuts(stage, axis)
+    cuts = _partition_points(stage, axis)
     if not cuts:
         raise HybridLoopCarries(
             headline,
