@@ -9,7 +9,7 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-__all__ = ["as_items", "as_list", "as_path", "as_tuple", "is_a", "is_array", "is_number", "is_sequence"]
+__all__ = ["to_items", "to_list", "to_path", "to_tuple", "is_a", "is_array", "is_number", "is_sequence"]
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 4095
 """Of a file, in bytes: Linux's NAME_MAX, and PATH_MAX without the zero at its end."""
@@ -20,19 +20,19 @@ def is_sequence(given: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
     return isinstance(given, (list, tuple))
 
 
-def as_list(given: object) -> list[Any]:
+def to_list(given: object) -> list[Any]:
     """The elements of a list or a tuple, or the one thing that was given, in a new list."""
     return list(given) if is_sequence(given) else [given]
 
 
-def as_items(given: object) -> list[Any]:
+def to_items(given: object) -> list[Any]:
     """The elements of whatever can be gone through, but for texts and arrays, or the one thing that was given, in a new list."""
     if isinstance(given, str) or is_array(given) or not isinstance(given, Iterable):
         return [given]
     return list(cast("Iterable[Any]", given))
 
 
-def as_tuple(given: object) -> tuple[Any, ...]:
+def to_tuple(given: object) -> tuple[Any, ...]:
     """The tuple that was given, or the one thing in a tuple: what stands between brackets, as in `A[i, j]` and `A[i]`."""
     return cast("tuple[Any, ...]", given) if isinstance(given, tuple) else (given,)
 
@@ -47,7 +47,7 @@ def is_number(given: object) -> TypeGuard[np.generic[Any]]:
     return isinstance(given, np.generic)
 
 
-def as_path(given: object) -> Path | None:
+def to_path(given: object) -> Path | None:
     """The path that was given; None where no file of this system can have it, by its kind, its letters or its length."""
     if not isinstance(given, (str, os.PathLike)):
         return None

@@ -50,7 +50,7 @@ __all__ = [
     "TilewrightWarning",
     "TuningError",
     "internal_error",
-    "out_of_resources",
+    "resource_error",
     "is_interruption",
     "user_source",
     "waiting_callers",
@@ -291,7 +291,7 @@ by TilewrightError first."""
 _SPENT = (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EAGAIN)
 
 
-def out_of_resources(error: OSError, doing: str) -> OutOfResources | None:
+def resource_error(error: OSError, doing: str) -> OutOfResources | None:
     """The error for what the system refused because it has no more of it; None where it refused for another reason, or where a signal
     handler did. doing: what could not be done."""
     if error.errno not in _SPENT or is_interruption(error):

@@ -191,9 +191,9 @@ def import_on_thread(name: str, package: str) -> ModuleType:
         return work.module
     assert work.error is not None
     if isinstance(work.error, OSError):
-        from .errors import out_of_resources  # which this module has loaded
+        from .errors import resource_error  # which this module has loaded
 
-        spent = out_of_resources(work.error, f"cannot import {whole}")
+        spent = resource_error(work.error, f"cannot import {whole}")
         if spent is not None:
             raise spent from work.error
     raise work.error

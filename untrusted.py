@@ -21,10 +21,10 @@ _LINES = re.compile(f"(?![\n\t])[{_UNSEEN}]")
 def printable(text: str, lines: bool = False) -> str:
     """A text as a terminal may show it: control characters are written as their escapes (`\\x1b`). lines: line breaks and tabs
     stay, for a text of ours with foreign parts; else the text is a name, or one line of something."""
-    return (_LINES if lines else _ONE_LINE).sub(_escaped, text)
+    return (_LINES if lines else _ONE_LINE).sub(_escape, text)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     number = ord(match[0])
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 
@@ -44,10 +44,10 @@ def plain_json(text: str | bytes, most_bytes: int, most_depth: int = 64) -> Any:
     if len(text) > most_bytes:
         raise ValueError(f"it is longer than {most_bytes} bytes")
     whole = text.decode() if isinstance(text, bytes) else text
-    if depth_above(whole, most_depth):
+    if is_deeper(whole, most_depth):
         raise ValueError(f"it is nested deeper than {most_depth} levels")
     if _MAYBE_LARGE.search(whole):
-        value = json.loads(whole, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
+        value = json.loads(whole, parse_constant=_no_number, parse_float=_finite, parse_int=_read_integer)
     else:
         value = json.loads(whole, parse_constant=_no_number)
     if not whole.isascii() or "\\u" in whole:
@@ -55,7 +55,7 @@ def plain_json(text: str | bytes, most_bytes: int, most_depth: int = 64) -> Any:
     return value
 
 
-def depth_above(text: str, most: int) -> bool:
+def is_deeper(text: str, most: int) -> bool:
     """Return whether the brackets of a JSON text nest deeper than `most`. In one pass, without recursion."""
     if text.count("[") + text.count("{") <= most:
         return False
@@ -78,7 +78,7 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _whole(digits: str) -> int:
+def _read_integer(digits: str) -> int:
     if len(digits) > 20:
         raise ValueError(f"{digits[:20]}... is too large for an integer")
     return int(digits)

@@ -9,9 +9,9 @@ What measures is above; `schedule` is a door to the one place that knows both ru
 
 from __future__ import annotations
 
-from ..topi.lazy import lazily
+from ..topi.lazy import lazy_attributes
 
-__getattr__, __dir__ = lazily(
+__getattr__, __dir__ = lazy_attributes(
     __name__,
     {
         "schedule": "..driver.schedule",

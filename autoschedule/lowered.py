@@ -146,7 +146,7 @@ def _parts(
 
 def _is_body(work: Work) -> bool:
     """Return whether all loops inside are written out or lanes."""
-    kinds = {inner.loop.kind for inner in work.nested() if inner.loop is not None}
+    kinds = {inner.loop.kind for inner in work.all_loops() if inner.loop is not None}
     return kinds <= {LoopKind.UNROLLED, LoopKind.VECTORIZED}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..topi.lazy import lazily
+from ..topi.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from .outcome import Failure
@@ -54,4 +54,4 @@ _HOMES = {
 }
 
 
-__getattr__, __dir__ = lazily(__name__, _HOMES)
+__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)

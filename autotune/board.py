@@ -199,7 +199,7 @@ class Board:
         time.sleep(wait)  # a board that starts again is not asked too often
         base, old = self.address.folder or '"${TMPDIR:-/tmp}"', self.place
         tidy = f"rm -rf {shlex.quote(old)}; " if old else ""
-        with self._opened(
+        with self._open_connection(
             f'{tidy}d=$(mktemp -d {base}/tilewright-XXXXXXXX) && cat > "$d/runner" && chmod 700 "$d/runner" && '
             'printf \'{"folder": "%s"}\\n\' "$d"'
         ) as upload:
@@ -210,7 +210,7 @@ class Board:
             raise WorkerEnded(Failure("protocol", f"it made no folder, but {str(place)[:80]!r}"))
         self.place = place
         quoted = shlex.quote(place)
-        self.connection = self._opened(f"{quoted}/runner {quoted}; rm -rf {quoted}")
+        self.connection = self._open_connection(f"{quoted}/runner {quoted}; rm -rf {quoted}")
         told = self.ask("machine", self.address.patience, "starting")
         machine, cpus = _value(told, "machine"), _value(told, "cpus")
         if (
@@ -223,7 +223,7 @@ class Board:
             raise WorkerEnded(Failure("protocol", f"it does not say what it is, but {str(told)[:80]!r}"))
         self._known = {"machine": printable(machine.strip()), "cpus": cpus}
 
-    def _opened(self, remote: str) -> Connection:
+    def _open_connection(self, remote: str) -> Connection:
         self._number += 1
         return Connection(self.address, remote, self.folder / f"ssh-{self._number}.log")
 

@@ -174,7 +174,7 @@ class _StoreFeatures:
 
 def _allocated_buffers(work: Work) -> Iterator[float]:
     """Bytes of each allocation."""
-    for buffer in (buffer for loop in work.nested() for buffer in loop.allocations):
+    for buffer in (buffer for loop in work.all_loops() for buffer in loop.allocations):
         yield prod(integer_value(extent, 1) for extent in buffer.shape) * (buffer.dtype.bits / 8)
 
 

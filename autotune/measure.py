@@ -101,7 +101,7 @@ class Measurer:
         try:
             self.workers = [self._new_worker() for _ in range(self.limits.workers)]
             for worker in self.workers:
-                succeed(worker)
+                require_success(worker)
             self.baseline = self._reference(self.workers[0], max(600.0, 60 * self.limits.timeout))
             for worker in self.workers:
                 self._load(worker)
@@ -133,12 +133,12 @@ class Measurer:
     def _reference(self, worker: WorkerProcess, timeout: float) -> float:
         """Run the unscheduled program: the seconds that a call takes. Raises WorkerEnded."""
         worker.ask(timeout, do="reference", function=self._write_candidate(self.workload.unscheduled))
-        return succeed(worker)["seconds"]
+        return require_success(worker)["seconds"]
 
     def _load(self, worker: WorkerProcess) -> None:
         """Let a worker read what the unscheduled program computed. Raises WorkerEnded."""
         worker.ask(60.0, do="load")
-        succeed(worker)
+        require_success(worker)
 
     def _replace(self, at: int) -> None:
         """A fresh worker in place of one that failed."""
@@ -146,7 +146,7 @@ class Measurer:
         self.held[at].clear()
         try:
             self.workers[at] = self._new_worker()
-            succeed(self.workers[at])
+            require_success(self.workers[at])
             self._load(self.workers[at])
         except WorkerEnded as ended:
             raise WorkerFailed(
@@ -300,7 +300,7 @@ class Measurer:
         return paths, outcomes
 
 
-def succeed(worker: WorkerProcess) -> dict[str, Any]:
+def require_success(worker: WorkerProcess) -> dict[str, Any]:
     """The answer of a worker that has to succeed. Raises WorkerEnded."""
     answer = worker.answer()
     if "failure" in answer:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 
-from ..arguments import as_path
+from ..arguments import to_path
 from ..codegen.target import Target
 from ..errors import PerformanceWarning, ScheduleError, TilewrightError, user_source, warn_at
 from ..ir.expr import IntImm
@@ -168,7 +168,7 @@ def find_schedule(
     A file that does not exist is warned of: most likely its name is wrong. So are records that are refused. Raises what opening
     a database raises.
     """
-    place = None if isinstance(database, Database) else as_path(database)
+    place = None if isinstance(database, Database) else to_path(database)
     if place is None and not isinstance(database, Database):
         Database(database).close()  # raises what it is
     if place is not None and not place.exists():

@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..arguments import as_path
+from ..arguments import to_path
 from ..autoschedule.search.space import Config
 from ..errors import ScheduleError, TilewrightError, user_source
 from ..schedule import from_json
@@ -69,8 +69,8 @@ class Database:
     """
 
     def __init__(self, path: str | PathLike[str], must_exist: bool = False) -> None:
-        self.path = as_path(path) or Path()
-        if as_path(path) is None:
+        self.path = to_path(path) or Path()
+        if to_path(path) is None:
             raise NoRecord(
                 f"there can be no database {path!r}"[:200],
                 reason="it is no path that a file can have here",

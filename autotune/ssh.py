@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from ..arguments import as_list
+from ..arguments import to_list
 from ..ir.stmt import Function
 from ..runtime.array import numpy_dtype
 from ..schedule import Schedule
 from .board import Board, read_failure
 from .comparison import Load
 from .lines import is_time
-from .measure import Measurer, succeed
+from .measure import Measurer, require_success
 from .outcome import HOPELESS, Failure, Limits, Outcome
 from .process import WorkerEnded, WorkerProcess
 from .search import loops_text
@@ -63,7 +63,7 @@ class BoardMeasurer(Measurer):
     def _reference(self, worker: WorkerProcess, timeout: float) -> float:
         path = self._write_candidate(self.workload.unscheduled)
         worker.ask(timeout, do="library", function=path)
-        succeed(worker)
+        require_success(worker)
         self._unscheduled = _library(path)
         return self._read_answer(lambda: self._prepare_board(timeout))
 
@@ -173,7 +173,7 @@ class BoardMeasurer(Measurer):
         if outcomes:
             return None
         answer = self._ran("rivals", [_library(path) for path in paths], self.limits.timeout + 10 * budget, budget)
-        found = [list(each) for each in map(_times, as_list(answer.get("times"))) if each is not None]
+        found = [list(each) for each in map(_times, to_list(answer.get("times"))) if each is not None]
         return found if len(found) == len(paths) else None
 
 
@@ -193,5 +193,5 @@ def _require(answer: dict[str, Any]) -> None:
 
 def _times(answer: object) -> tuple[float, ...] | None:
     """Times in seconds, as a board tells them; None for anything else."""
-    times = as_list(answer)
+    times = to_list(answer)
     return tuple(map(float, times)) if 0 < len(times) <= 101 and all(map(is_time, times)) else None

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from .. import __version__
-from ..arguments import as_list, is_sequence
+from ..arguments import is_sequence, to_list
 from ..errors import TilewrightError, user_source
 from ..untrusted import printable
 from .database import DATABASE, report_database
@@ -260,7 +260,7 @@ def _find_schedule(source: str, target: str) -> Any:
         return None
     made = names[name] if name else [value for value in names.values() if isinstance(value, Schedule)][-1:]
     schedule = call_function(made, path) if callable(made) else made
-    given: list[Any] = as_list(schedule)
+    given: list[Any] = to_list(schedule)
     if given and is_sequence(schedule):
         schedule = given[0] if isinstance(given[0], Schedule) else scheduled(given, Target.parse(target), exact=False)
     if not isinstance(schedule, Schedule):

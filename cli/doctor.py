@@ -130,7 +130,7 @@ def _cuda_driver() -> Finding:
 _LAUNCHERS = ("pycuda", "cuda-bindings")
 
 
-def _version_of(name: str) -> str:
+def _package_version(name: str) -> str:
     """A package's name and version, "" where it is not installed."""
     try:
         return f"{name} {importlib.metadata.version(name)}"
@@ -140,7 +140,7 @@ def _version_of(name: str) -> str:
 
 def _cuda() -> Iterable[Finding]:
     yield _cuda_driver()
-    there = [version for name in _LAUNCHERS if (version := _version_of(name))]
+    there = [version for name in _LAUNCHERS if (version := _package_version(name))]
     yield Finding(
         " or ".join(_LAUNCHERS), bool(there), there[0] if there else "not installed; GPU kernels cannot run from Python"
     )

@@ -25,7 +25,7 @@ class MachineCode(Protocol):
         """Return the address of a function in this process."""
         ...
 
-    def outside(self) -> tuple[str, ...]:
+    def undefined_functions(self) -> tuple[str, ...]:
         """The functions that the code calls and does not define."""
         ...
 

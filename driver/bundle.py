@@ -16,7 +16,7 @@ from ..errors import (
     TilewrightError,
     internal_error,
     is_interruption,
-    out_of_resources,
+    resource_error,
     user_source,
 )
 
@@ -47,7 +47,7 @@ def bundling(program: Callable[[], Mapping[str, str]]) -> Generator[None]:
     except TilewrightError:
         raise
     except OSError as error:
-        spent = out_of_resources(error, "cannot build")
+        spent = resource_error(error, "cannot build")
         if spent is None:
             raise
         raise spent from error

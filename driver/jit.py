@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias,
 
 import numpy as np
 
-from ..arguments import as_list, as_tuple, is_a, is_array, is_number, is_sequence
+from ..arguments import is_a, is_array, is_number, is_sequence, to_list, to_tuple
 from ..codegen.target import Target
 from ..errors import user_source
 from ..ir import Function, Var
@@ -358,10 +358,10 @@ class JitFunction(Generic[R]):
         ]
         named = dict(tensors.pop().items) if tensors and isinstance(tensors[-1], _Named) else {}
         returned = self._function(*tensors, **named)
-        parts = as_tuple(returned)
+        parts = to_tuple(returned)
         own = parts[0] if len(parts) == 2 and isinstance(parts[0], Schedule) else None
         result = returned if own is None else parts[1]
-        several, results = is_sequence(result), as_list(result)
+        several, results = is_sequence(result), to_list(result)
         if not results or not all(isinstance(result, Tensor) for result in results):
             raise NoResult(
                 f"{self._name} returns nothing that could be computed",
@@ -381,7 +381,7 @@ class JitFunction(Generic[R]):
         return schedule(outputs, self._target)
 
     def _outputs_given(self, declared: _Declared, out: Any) -> Sequence[Any]:
-        given = as_list(out) if declared.several else [out]
+        given = to_list(out) if declared.several else [out]
         if len(given) != len(declared.outputs):
             raise WrongOutputs(
                 f"{self._name} has {len(declared.outputs)} outputs, and out= gives {len(given)}",

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..arguments import as_list
+from ..arguments import to_list
 from ..codegen.cuda.unit import DeviceUnit, build_unit
 from ..codegen.export.cases import same_kinds
 from ..codegen.export.companion import Companion
@@ -123,7 +123,7 @@ class Library:
         """
         check_name(name)
         check_names([name], (), ())
-        targets = [Target.parse(each) for each in as_list(target)]
+        targets = [Target.parse(each) for each in to_list(target)]
         is_gpu = [each.kind == "cuda" for each in targets]
         if name in (self._functions if any(is_gpu) else self._gpu) or any(is_gpu) > all(is_gpu):
             raise DoesNotFit(

@@ -18,7 +18,7 @@ from typing import Any, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import as_path
+from ..arguments import to_path
 from ..errors import user_source
 from ..untrusted import open_regular, plain_json
 from .errors import BadGraphFile
@@ -50,7 +50,7 @@ _MOST_HEADER = 100_000_000
 
 def write_file(path: str | PathLike[str], text: str, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a graph's text and its parameters, at once or not at all. Raises BadGraphFile (TW0905)."""
-    if as_path(path) is None:
+    if to_path(path) is None:
         raise _bad(path, "it is no path that a file can have here", "cannot be written")
     header: dict[str, Any] = {"__metadata__": {_TEXT: text, _FORMAT: FORMAT}}
     place = 0

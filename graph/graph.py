@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from ..arguments import as_items
+from ..arguments import to_items
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..errors import user_source
@@ -102,7 +102,7 @@ class Graph(Parts):
         behind them, and the way back computes each part anew, from what it reads of others, rather than keep its values: less
         memory for one more way forward. Raises NoGradient (TW0930).
         """
-        made = with_gradients(self, of, as_items(wrt), checkpoints)
+        made = with_gradients(self, of, to_items(wrt), checkpoints)
         return Graph.of(made)
 
     def training_step(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from ..arguments import as_list, as_tuple
+from ..arguments import to_list, to_tuple
 from ..errors import user_source
 from .buffer import SCOPES, Buffer, is_scope
 from .dtype import DType
@@ -64,7 +64,7 @@ class BufferHandle:
         return self.buffer.access_ptr(access_mask, offset=offset)
 
     def _indices(self, given: Any) -> tuple[Expr, ...]:
-        indices = [convert(index) for index in as_tuple(given)]
+        indices = [convert(index) for index in to_tuple(given)]
         shape = self.buffer.shape
         if len(indices) == 1 and len(shape) > 1:
             rest, indices_before = indices[0], list[Expr]()
@@ -194,7 +194,7 @@ class ProgramBuilder:
                 allowed=", ".join(SCOPES),
                 fix='scope="local"',
             )
-        buffer = Buffer(name, tuple(map(convert, as_list(shape))), DType(dtype), scope=scope)
+        buffer = Buffer(name, tuple(map(convert, to_list(shape))), DType(dtype), scope=scope)
         self._add(lambda body: Allocate(buffer, body))
         return BufferHandle(self, buffer)
 

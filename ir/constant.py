@@ -56,14 +56,14 @@ class Constant:
     def __reduce__(self) -> tuple[Any, ...]:
         if self.is_open:
             return Constant.open, (self.name, self.data.shape, self.data.dtype)
-        return _restored, (self.name, np.array(self.data))
+        return _restore, (self.name, np.array(self.data))
 
     def __repr__(self) -> str:
         extents = ", ".join(map(str, self.data.shape))
         return f"constant {self.name}: {self.data.dtype}[{extents}]"
 
 
-def _restored(name: str, data: NDArray[Any]) -> Constant:
+def _restore(name: str, data: NDArray[Any]) -> Constant:
     """Restore a constant in another process, aligned as here."""
     return Constant(name, aligned_copy(data))
 

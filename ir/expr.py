@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ..arguments import as_tuple
+from ..arguments import to_tuple
 from ..errors import user_source, warn_at
 from .dtype import BOOL, FLOAT32, INT32, DType
 from .errors import AmbiguousTruth, NotAKnownNumber
@@ -706,7 +706,7 @@ class ProducerLoad(Expr):
 
     def __getitem__(self, indices: Any) -> ProducerLoad:
         """As with `A[i][j]`, where all indices were given before: the producer refuses more."""
-        return self.producer[(*self.indices, *as_tuple(indices))]
+        return self.producer[(*self.indices, *to_tuple(indices))]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..arguments import as_list
+from ..arguments import to_list
 from ..errors import user_source
 from .buffer import Buffer
 from .dtype import HANDLE, DType
@@ -117,7 +117,7 @@ def _integer(buffer: Buffer, value: Any, what: str) -> Expr:
 def _vector_indices(buffer: Buffer, begin: Any, lanes: int) -> tuple[Expr, ...]:
     """The indices of `lanes` elements from `begin` on. They lie in the last dimension where that has as many elements;
     a longer vector goes on in the next row."""
-    given = as_list(begin)
+    given = to_list(begin)
     if len(given) != buffer.ndim:
         raise BadBufferAccess(
             f"{buffer.name} has {buffer.ndim} dimension{'s' if buffer.ndim != 1 else ''} and was accessed with {len(given)} "

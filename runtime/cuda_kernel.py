@@ -100,7 +100,7 @@ class DeviceArguments:
         self.index = _find_device(signature, self.values)
 
     @contextmanager
-    def in_order(self, driver: Driver) -> Generator[None]:
+    def order_streams(self, driver: Driver) -> Generator[None]:
         """Order the work that is begun on the stream inside after what uses the tensors on others, and others after it. The
         context is current."""
         for producer in self._producers - {self.stream}:
@@ -137,7 +137,7 @@ class _DeviceEntry:
         known = self._read_symbols(given)
         with (
             context(given.index) as driver,
-            given.in_order(driver),
+            given.order_streams(driver),
             StreamMemory(driver, given.stream) as memory,
         ):
             steps = self._steps(driver, binding, given, known, memory)

@@ -38,7 +38,7 @@ class _LoadedEntry:
         find_driver()  # what is missing on this machine is said before what is wrong with the arguments
         given = DeviceArguments(self.signature, self._check, args, named)
         with context(given.index) as driver:
-            with given.in_order(driver):
+            with given.order_streams(driver):
                 status = self._run(ctypes.addressof(given.records), ctypes.addressof(given.symbols), given.stream)
                 if status:
                     raise self._failure(status, given)

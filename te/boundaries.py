@@ -118,7 +118,7 @@ def padded(A: Tensor, value: Any) -> Extended:
     """
 
     def element(tensor: Tensor, indices: list[Expr]) -> Expr:
-        inside = [_is_inside(i, n) for i, n in zip(indices, tensor.shape, strict=True) if not _never_leaves(i, n)]
+        inside = [_is_in_bounds(i, n) for i, n in zip(indices, tensor.shape, strict=True) if not _never_leaves(i, n)]
         if any(is_const(part, 0) for part in inside):
             return outside
         return ops.if_then_else(ops.conjunction(*inside), tensor(*indices), outside) if inside else tensor(*indices)
@@ -152,12 +152,12 @@ def _clamp_indices(index: Callable[[Expr, Expr], Expr], is_choice: bool = True) 
     def brought(i: Expr, n: Expr) -> Expr:
         if _never_leaves(i, n):
             return i
-        return ops.if_then_else(_is_inside(i, n), i, index(i, n)) if is_choice else index(i, n)
+        return ops.if_then_else(_is_in_bounds(i, n), i, index(i, n)) if is_choice else index(i, n)
 
     return lambda tensor, indices: tensor(*map(brought, indices, tensor.shape))
 
 
-def _is_inside(i: Expr, n: Expr) -> Expr:
+def _is_in_bounds(i: Expr, n: Expr) -> Expr:
     return ops.conjunction(i >= 0, i < n)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
-from ..arguments import as_list, is_a
+from ..arguments import is_a, to_list
 from ..errors import SourceLine, user_source
 from ..ir.dtype import SCALAR_TYPES
 from ..ir.errors import NotAKnownNumber, NotAnExpression
@@ -276,7 +276,7 @@ def _wrong_parameters(fcompute: Callable[..., Any], shape: tuple[Expr, ...], nam
 def _values(returned: Any, name: str, source: SourceLine | None) -> tuple[Expr, ...]:
     """Return what fcompute returned, as one expression for each output."""
     values: list[Expr] = []
-    for item in as_list(returned):
+    for item in to_list(returned):
         if isinstance(item, Tensor) and item.ndim:
             raise BadBody(
                 f"the function of {name} returned a whole tensor",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast, overload
 
-from ..arguments import as_list, is_sequence
+from ..arguments import is_sequence, to_list
 from ..errors import user_source
 from ..ir.accesses import reading_only, written_buffers
 from ..ir.buffer import Buffer
@@ -167,7 +167,7 @@ def _bad(name: str, reason: str, fix: str) -> BadExtern:
 
 
 def _inputs(name: str, inputs: object) -> tuple[Tensor, ...]:
-    given = as_list(inputs)
+    given = to_list(inputs)
     wrong = next((tensor for tensor in given if not isinstance(tensor, Tensor)), None)
     if wrong is not None:
         raise _bad(
@@ -179,7 +179,7 @@ def _inputs(name: str, inputs: object) -> tuple[Tensor, ...]:
 def _shapes(shape: Any, name: str) -> list[tuple[Expr, ...]]:
     """One shape, or a list of shapes."""
     several = is_sequence(shape) and bool(shape) and all(map(is_sequence, shape))
-    return [convert_shape(each, name) for each in (as_list(shape) if several else [shape])]
+    return [convert_shape(each, name) for each in (to_list(shape) if several else [shape])]
 
 
 def _dtypes(name: str, dtype: Any, inputs: tuple[Tensor, ...], count: int) -> list[DType]:
@@ -189,7 +189,7 @@ def _dtypes(name: str, dtype: Any, inputs: tuple[Tensor, ...], count: int) -> li
             had = ", ".join(f"{tensor.name} is {tensor.dtype}" for tensor in inputs) or "there are no inputs"
             raise _bad(name, f"its dtype is not given, and the inputs do not tell: {had}", 'dtype="float32"')
         return [known.pop()] * count
-    given = as_list(dtype) if is_sequence(dtype) else [dtype] * count
+    given = to_list(dtype) if is_sequence(dtype) else [dtype] * count
     if len(given) != count:
         raise _bad(name, f"{len(given)} dtypes for {count} outputs", "give one dtype, or one for each output")
     return [scalar_dtype(element) for element in given]
@@ -199,7 +199,7 @@ def _buffers(name: str, what: str, given: Any, wanted: list[tuple[str, tuple[Exp
     """Declared buffers, checked, or compact ones."""
     if given is None:
         return tuple(decl_buffer(shape, dtype, label) for label, shape, dtype in wanted)
-    declared = as_list(given)
+    declared = to_list(given)
     if len(declared) != len(wanted):
         raise _bad(name, f"{len(declared)} {what} for {len(wanted)} tensors", "declare a buffer for each")
     for buffer, (label, shape, dtype) in zip(declared, wanted, strict=True):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from ..arguments import as_list, is_a
+from ..arguments import is_a, to_list
 from ..errors import user_source
 from ..ir.accesses import reading_only, written_buffers
 from ..ir.buffer import SCOPES, Buffer, is_scope
@@ -184,7 +184,7 @@ def _check_bind(name: str, tensor: Tensor, buffer: Buffer) -> None:
 
 def _bodies(name: str, op: ComputeOp, returned: Any) -> tuple[Stmt, Stmt | None, Stmt | None]:
     """Return what fcompute returned, as (body, reduce_init, reduce_update)."""
-    given: list[object] = as_list(returned)
+    given: list[object] = to_list(returned)
     parts = [Evaluate(part) if isinstance(part, Expr) else part for part in given]
     if len(parts) not in (1, 3) or any(
         not isinstance(part, Stmt) for part in (parts[0], *(p for p in parts[1:] if p is not None))

@@ -198,7 +198,7 @@ class Operation:
         del order
         return ()
 
-    def with_shape(self, shape: tuple[Expr, ...]) -> Operation:
+    def reshape(self, shape: tuple[Expr, ...]) -> Operation:
         """The same of another shape, where its elements are passed by the caller of the kernel."""
         raise InternalError(f"{self.name}, {self.noun}, has the shape {shape} that it was declared with")
 
@@ -284,15 +284,15 @@ class PlaceholderOp(GivenOp):
     noun: ClassVar[str] = "a placeholder: the caller passes it"
     is_passed: ClassVar[bool] = True
 
-    def with_shape(self, shape: tuple[Expr, ...]) -> PlaceholderOp:
+    def reshape(self, shape: tuple[Expr, ...]) -> PlaceholderOp:
         return replace(self, shape=shape)
 
     def resize(self, sizes: Sizes, tensors: Mapping[Tensor, Tensor]) -> PlaceholderOp:
         tensor = self.output(0)
         if tensor in sizes.shapes:
-            return self.with_shape(sizes.shapes[tensor])
+            return self.reshape(sizes.shapes[tensor])
         wanted = sizes.needed.get(tensor, [None] * tensor.ndim)
-        return self.with_shape(
+        return self.reshape(
             tuple(sizes.extent(extent, need, False) for extent, need in zip(self.shape, wanted, strict=True))
         )
 
@@ -368,7 +368,7 @@ class ComputeOp(Operation):
 
     def choose_extents(self, sizes: Sizes, is_output: bool) -> None:
         whole = bool(self.attrs.get("whole_rows"))  # of which an algorithm knows how long they are
-        for at, (axis, *needs) in enumerate(zip(self.axis, *map(sizes.wanted, self.outputs), strict=True)):
+        for at, (axis, *needs) in enumerate(zip(self.axis, *map(sizes.requirements, self.outputs), strict=True)):
             sizes.choose(axis, None if whole and at else sizes.most(needs), is_output)
         for axis in self.reduce_axis:
             sizes.choose(axis, None if whole else 0, True)

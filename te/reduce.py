@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..arguments import as_list
+from ..arguments import to_list
 from ..errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
@@ -70,7 +70,7 @@ class Reducer:
         )
 
     def _axes(self, axis: Any) -> tuple[IterVar, ...]:
-        axes = tuple(as_list(axis))
+        axes = tuple(to_list(axis))
         for at, candidate in enumerate(axes):
             if not isinstance(candidate, IterVar) or candidate.kind != "reduce":
                 shown = f"the data axis '{candidate.name}'" if isinstance(candidate, IterVar) else repr(candidate)[:200]
@@ -98,12 +98,12 @@ class Reducer:
 
     def _reduce(self, expr: Any, axes: tuple[IterVar, ...], where: Any, init: Any) -> Any:
         is_tuple = isinstance(expr, (list, tuple))
-        sources = tuple(map(ops.convert, as_list(expr)))
+        sources = tuple(map(ops.convert, to_list(expr)))
         if self.counts:
             sources = tuple(ops.cast(source, "int32") if source.dtype.is_bool else source for source in sources)
         combiner = self.combiner(tuple(source.dtype for source in sources), is_tuple)
         condition = ops.TRUE if where is None else ops.truth(where)
-        first = [] if init is None else as_list(init)
+        first = [] if init is None else to_list(init)
         if init is not None and len(first) != len(sources):
             raise BadReducer(
                 f"init= of {self.name} has {len(first)} elements for {len(sources)} values",
@@ -142,7 +142,7 @@ class Reducer:
         return self.identity(*map(str, dtypes))
 
     def _require_tuple(self, values: Any, dtypes: tuple[DType, ...], what: str) -> tuple[Expr, ...]:
-        given = as_list(values)
+        given = to_list(values)
         if len(given) != len(dtypes):
             raise BadReducer(
                 f"the {what} of {self.name} gives {len(given)} values for {len(dtypes)} reduced ones",

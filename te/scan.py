@@ -129,7 +129,7 @@ class ScanOp(Operation):
         """States, updates and the scan have one shape, and all states one time, of one step that is computed at least."""
         shapes: list[list[Expr]] = []
         for state, output in zip(self.states, self.outputs, strict=True):
-            needs = zip(state.shape, sizes.wanted(output), sizes.asked.get(state, [0] * state.ndim), strict=True)
+            needs = zip(state.shape, sizes.requirements(output), sizes.asked.get(state, [0] * state.ndim), strict=True)
             shapes.append([sizes.extent(extent, sizes.most(both), is_output) for extent, *both in needs])
         steps, time = self.init[0].shape[0], self.states[0].shape[0]
         if isinstance(time, IntImm) and isinstance(steps, IntImm):
@@ -145,8 +145,13 @@ class ScanOp(Operation):
         """Return where a state has fewer elements than its steps read, or compute of it."""
         asked = False
         for state, init, update in zip(self.states, self.init, self.update, strict=True):
-            needs = [sizes.most(both) for both in zip(sizes.wanted(state), sizes.wanted(update), strict=True)]
-            needs = [needs[0], *(sizes.most(both) for both in zip(needs[1:], sizes.wanted(init)[1:], strict=True))]
+            needs = [
+                sizes.most(both) for both in zip(sizes.requirements(state), sizes.requirements(update), strict=True)
+            ]
+            needs = [
+                needs[0],
+                *(sizes.most(both) for both in zip(needs[1:], sizes.requirements(init)[1:], strict=True)),
+            ]
             for at, (shape, need) in enumerate(zip(sizes.shapes[state], needs, strict=True)):
                 extent = state.shape[at]
                 if (
@@ -168,9 +173,7 @@ class ScanOp(Operation):
             for axes, state in zip(self.dims, self.states, strict=True)
         )
         steps = replace(time, dom=Range(time.dom.begin, end - time.dom.begin)) if isinstance(end, IntImm) else time
-        states = tuple(
-            tensors.get(state) or state.op.with_shape(sizes.shapes[state]).output(0) for state in self.states
-        )
+        states = tuple(tensors.get(state) or state.op.reshape(sizes.shapes[state]).output(0) for state in self.states)
         init, update, read = (
             tuple(tensors.get(tensor, tensor) for tensor in some) for some in (self.init, self.update, self.inputs)
         )

@@ -82,13 +82,13 @@ class Sizes:
             needs.append(None if greatest is None else greatest + 1)
         return needs
 
-    def wanted(self, tensor: Producer) -> list[Need]:
+    def requirements(self, tensor: Producer) -> list[Need]:
         """Return what is needed of each dimension."""
         return self.needed.get(tensor, [0] * len(tensor.shape))
 
     def need(self, tensor: Producer, needs: Sequence[Need]) -> None:
         """Note what somebody needs of each dimension."""
-        self.needed[tensor] = [self.most(both) for both in zip(self.wanted(tensor), needs, strict=True)]
+        self.needed[tensor] = [self.most(both) for both in zip(self.requirements(tensor), needs, strict=True)]
 
     def rebuild_axis(self, axis: IterVar, axes: dict[Var, Expr], tensors: Mapping[Any, Any]) -> IterVar:
         """An axis of the chosen extent. axes: those that were renewed before, and this one."""

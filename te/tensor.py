@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
-from ..arguments import as_tuple, is_a
+from ..arguments import is_a, to_tuple
 from ..errors import InternalError, SourceLine, user_source
 from ..ir import ops
 from ..ir.analysis.linear import is_index
@@ -197,7 +197,7 @@ class Tensor(TensorOperators, Producer):
     def __getitem__(self, indices: Any) -> ProducerLoad:
         """The element at `indices`; with fewer indices than dimensions a TensorSlice that takes the rest, and with a range a
         TensorRegion. For a type checker it is the element that they lead to: it cannot count indices."""
-        return cast("ProducerLoad", read(self, as_tuple(indices)))
+        return cast("ProducerLoad", read(self, to_tuple(indices)))
 
     def __call__(self, *indices: Any) -> ProducerLoad:
         """The element at `indices` (TVM's spelling)."""
@@ -301,7 +301,7 @@ class TensorSlice(TensorOperators, Producer):
         self.name, self.dtype, self.shape = tensor.name, tensor.dtype, tensor.shape[len(indices) :]
 
     def __getitem__(self, indices: Any) -> ProducerLoad:
-        more = as_tuple(indices)
+        more = to_tuple(indices)
         if not more:
             raise wrong_number(self.tensor, len(self.indices))
         return self.tensor[self.indices + more]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..arguments import as_list
+from ..arguments import to_list
 from ..errors import SourceLine, user_source
 from ..ir import ops
 from ..ir.arith.analyzer import Analyzer
@@ -211,7 +211,7 @@ def _box(given: Any) -> _Box:
 
 
 def _axes(intrinsic: TensorIntrin, given: Any) -> tuple[IterVar, ...]:
-    axes = () if given is None else tuple(as_list(given))
+    axes = () if given is None else tuple(to_list(given))
     if not all(isinstance(axis, IterVar) and axis.kind == "reduce" for axis in axes):
         raise _bad(intrinsic, f"its reduce_axis is {given!r}"[:200], 'reduce_axis=te.reduce_axis((0, n), "k")')
     if axes and intrinsic.op.reduction is None:

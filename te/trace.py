@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..arguments import as_list, is_a
+from ..arguments import is_a, to_list
 from ..errors import user_source
 from ..ir.expr import Call, Expr, StringImm
 from ..ir.ops import convert
@@ -23,7 +23,7 @@ def trace(args: Sequence[Any], tag: str = "trace") -> Expr:
     of parallel iterations is open. It has the dtype of the last. Raises BadOutsideCall (TW0134) for vectors, and where a string or
     nothing is last.
     """
-    values = [convert(argument) for argument in as_list(args)]
+    values = [convert(argument) for argument in to_list(args)]
     wrong = "" if values else "there is nothing to print"
     if values and isinstance(values[-1], StringImm):
         wrong = "its last argument, which it gives, is a string"

@@ -14,7 +14,7 @@ import tilewright as tw
 from tilewright.cli.export import _read_description
 from tilewright.cli.models import read_model
 from tilewright.errors import RecordError
-from tilewright.untrusted import depth_above, open_regular, plain_json, printable, read_regular
+from tilewright.untrusted import is_deeper, open_regular, plain_json, printable, read_regular
 
 
 def test_control_characters_are_written_as_escapes() -> None:
@@ -69,8 +69,8 @@ def test_the_depth_of_drawn_values_is_theirs() -> None:
     for case in range(drawn.count(200, 20_000)):
         value, depth = drawn_value(drawn.rng("depths", case), 6)
         text = json.dumps(value)
-        assert not depth_above(text, depth), text
-        assert depth == 0 or depth_above(text, depth - 1), text
+        assert not is_deeper(text, depth), text
+        assert depth == 0 or is_deeper(text, depth - 1), text
 
 
 def drawn_value(rng: Any, most: int) -> tuple[Any, int]:

@@ -14,9 +14,9 @@ schedules each by the rule of its tag. Names are TVM's where TVM has them.
 from __future__ import annotations
 
 from .homes import HOMES
-from .lazy import check_on_use, lazily
+from .lazy import check_on_use, lazy_attributes
 
 _SUBPACKAGES = ("nn", "image", "random", "vision")
-__getattr__, __dir__ = lazily(
+__getattr__, __dir__ = lazy_attributes(
     __name__, {**HOMES["topi"], "schedule": "..driver.schedule"}, _SUBPACKAGES, check_on_use("topi")
 )

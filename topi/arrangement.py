@@ -19,7 +19,7 @@ from ..te import either as te
 from ..te.indices import index_from_end, signed_index
 from ..te.shape import same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
-from .checks import axes_of, axis_of, counted, integers, shape_of, tensor, tensors
+from .checks import check_count, check_shape, integers, normalize_axes, normalize_axis, tensor, tensors
 from .errors import BadOperand, BadParameter
 from .reduction import sum as sum_of
 from .row import REQUIRED, floating, operator, sample
@@ -104,7 +104,7 @@ def _length(counts: Tensor) -> int:
 
 def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
     """The sum, in `target_shape`, over what broadcasting that to the data's shape would repeat. Raises BadOperand (TW0181)."""
-    source, wanted = tensor(data, "collapse_sum"), shape_of(target_shape, "collapse_sum")
+    source, wanted = tensor(data, "collapse_sum"), check_shape(target_shape, "collapse_sum")
     lead = source.ndim - len(wanted)
     if lead < 0:
         raise _no_collapse(source, wanted)
@@ -134,7 +134,7 @@ def _no_collapse(source: Tensor, wanted: Sequence[Any]) -> BadOperand:
 def expand_like(a: Tensor, shape_like: Tensor, axis: Any) -> Tensor:
     """`a` repeated along the dimensions `axis` of shape_like, which it lacks. Raises BadAxis (TW0180), BadOperand (TW0181)."""
     source, like = tensor(a, "expand_like"), tensor(shape_like, "expand_like")
-    new = axes_of(like, axis, "expand_like")
+    new = normalize_axes(like, axis, "expand_like")
     kept = [at for at in range(like.ndim) if at not in new]
     if len(kept) != source.ndim or not all(
         same_extent(x, like.shape[at]) for x, at in zip(source.shape, kept, strict=True)
@@ -155,7 +155,7 @@ def sequence_mask(data: Tensor, valid_length: Tensor, mask_value: Any = 0, axis:
     """`data`, mask_value standing where the index along `axis` (0 or 1, time) is valid_length[b] or more, b the index along the
     other of the two (the batch). Raises BadOperand (TW0181), BadAxis (TW0180)."""
     source, lengths = tensor(data, "sequence_mask"), tensor(valid_length, "valid_length of sequence_mask", 1)
-    at = axis_of(source, axis, "sequence_mask")
+    at = normalize_axis(source, axis, "sequence_mask")
     if at > 1 or source.ndim < 2:
         raise BadOperand(
             f"sequence_mask of {tensor_text(source)} along axis {axis}",
@@ -190,7 +190,10 @@ def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_ax
     """`a` with the first seq_lengths[b] elements along seq_axis in reverse order, b the index along batch_axis. Raises BadAxis
     (TW0180), BadOperand (TW0181) for axes that are one, and for lengths that are not one for each of the batch."""
     source, lengths = tensor(a, "reverse_sequence"), tensor(seq_lengths, "seq_lengths of reverse_sequence", 1)
-    time, batch = axis_of(source, seq_axis, "reverse_sequence"), axis_of(source, batch_axis, "reverse_sequence")
+    time, batch = (
+        normalize_axis(source, seq_axis, "reverse_sequence"),
+        normalize_axis(source, batch_axis, "reverse_sequence"),
+    )
     if time == batch or not same_extent(lengths.shape[0], source.shape[batch]):
         raise BadOperand(
             f"reverse_sequence of {tensor_text(source)} by {tensor_text(lengths)}",
@@ -246,7 +249,7 @@ def matrix_set_diag(data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RI
     BadParameter (TW0182).
     """
     source, given = _matrix(data, "matrix_set_diag"), tensor(diagonal, "matrix_set_diag")
-    numbers = counted(integers(k, "k of matrix_set_diag"), "k of matrix_set_diag", 2, 1)
+    numbers = check_count(integers(k, "k of matrix_set_diag"), "k of matrix_set_diag", 2, 1)
     low, high = numbers[0], numbers[-1]
     several = given.ndim == source.ndim
     if (
@@ -323,7 +326,7 @@ def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides
     """The windows over the dimensions from `axis` on: (..., window's place, ..., place in the window). Raises BadParameter
     (TW0182)."""
     source = tensor(data, "sliding_window")
-    at = axis_of(source, axis, "sliding_window")
+    at = normalize_axis(source, axis, "sliding_window")
     window, steps = (
         integers(window_shape, "window_shape of sliding_window"),
         integers(strides, "strides of sliding_window"),

@@ -33,14 +33,14 @@ def sorted_in_blocks(keys: Tensor, counts: Tensor, length: int, count: int) -> T
     chunks = -(-length // size)
     steps, passes = size.bit_length() - 1, max(chunks - 1, 0).bit_length()
     whole = max(size * several, 2)
-    order: Tensor = _sorted(
+    order: Tensor = _sort_blocks(
         keys, counts, (count, size, whole // size, chunks), steps, passes, min(whole // 2, MOST_THREADS)
     )
     return order
 
 
 @te.hybrid.script
-def _sorted(keys: Any, counts: Any, sizes: Any, steps: int, passes: int, threads: int) -> Any:  # noqa: C901 (a script cannot be cut)
+def _sort_blocks(keys: Any, counts: Any, sizes: Any, steps: int, passes: int, threads: int) -> Any:  # noqa: C901 (a script cannot be cut)
     """sizes: what is asked for, elements of a run, runs of a block, runs of a row."""
     count, size, several, chunks = sizes
     length = keys.shape[1]

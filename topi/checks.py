@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from ..arguments import as_list, is_a, is_array, is_sequence
+from ..arguments import is_a, is_array, is_sequence, to_list
 from ..errors import user_source
 from ..ir.expr import Expr, IntImm
 from ..te.shape import convert_shape
@@ -62,7 +62,7 @@ def weights(value: Any, subject: str, rank: int) -> Any:
     return value
 
 
-def axis_of(data: Tensor, axis: Any, subject: str, more: int = 0) -> int:
+def normalize_axis(data: Tensor, axis: Any, subject: str, more: int = 0) -> int:
     """The dimension that `axis` names, counted from 0; negative ones count from the end. more: how many dimensions the
     result has in addition, which it may name as well. Raises BadAxis (TW0180)."""
     rank = data.ndim + more
@@ -78,11 +78,11 @@ def axis_of(data: Tensor, axis: Any, subject: str, more: int = 0) -> int:
     return at % rank
 
 
-def axes_of(data: Tensor, axis: Any, subject: str) -> tuple[int, ...]:
+def normalize_axes(data: Tensor, axis: Any, subject: str) -> tuple[int, ...]:
     """The dimensions that `axis` names (one, several, or None for all), in ascending order. Raises BadAxis (TW0180)."""
     if axis is None:
         return tuple(range(data.ndim))
-    dimensions = [axis_of(data, dimension, subject) for dimension in as_list(axis)]
+    dimensions = [normalize_axis(data, dimension, subject) for dimension in to_list(axis)]
     if len(set(dimensions)) < len(dimensions):
         raise BadAxis(
             f"{subject} is given an axis twice",
@@ -107,10 +107,10 @@ def integers(values: Any, subject: str, count: int | None = None) -> list[int]:
             fix="pass Python's integers: they shape the program, and are known when it is written",
         )
     whole = [number for number in numbers if number is not None]
-    return whole if count is None else counted(whole, subject, count)
+    return whole if count is None else check_count(whole, subject, count)
 
 
-def counted(values: Sequence[T], subject: str, count: int, least: int | None = None) -> list[T]:
+def check_count(values: Sequence[T], subject: str, count: int, least: int | None = None) -> list[T]:
     """The elements of a list of `count`, or of `least` up to `count`. Raises BadParameter (TW0182)."""
     if not (count if least is None else least) <= len(values) <= count:
         raise BadParameter(
@@ -131,7 +131,7 @@ def _integer(value: Any) -> int | None:
         return None
 
 
-def shape_of(shape: Any, subject: str) -> tuple[Expr, ...]:
+def check_shape(shape: Any, subject: str) -> tuple[Expr, ...]:
     """A shape as users write it, as extents. Raises BadExtent (TW0110)."""
     return convert_shape(shape, subject)
 

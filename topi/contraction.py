@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import te
-from ..arguments import as_list, is_a, is_sequence
+from ..arguments import is_a, is_sequence, to_list
 from ..errors import user_source
 from ..ir.expr import Expr
 from ..ir.ops import common_dtype, is_const
 from ..te.shape import same_extent
 from ..te.tensor import Tensor, tensor_text
-from .checks import axis_of, integers, tensor
+from .checks import integers, normalize_axis, tensor
 from .errors import BadOperand, BadParameter
 from .half_precision import convert_elements, sum_dtype
 from .matmul import product
@@ -27,7 +27,7 @@ def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Tensor:
     (TW0181)."""
     left, right = tensor(a, "tensordot"), tensor(b, "tensordot")
     if is_sequence(axes):
-        named = [as_list(dims) for dims in (axes if len(axes) == 2 else (axes, axes))]
+        named = [to_list(dims) for dims in (axes if len(axes) == 2 else (axes, axes))]
     else:
         (count,) = integers(axes, "axes of tensordot", 1)
         if not 0 <= count <= min(left.ndim, right.ndim):
@@ -38,8 +38,8 @@ def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Tensor:
             )
         named = [list(range(left.ndim - count, left.ndim)), list(range(count))]
     ours, theirs = (
-        [axis_of(left, at, "tensordot") for at in named[0]],
-        [axis_of(right, at, "tensordot") for at in named[1]],
+        [normalize_axis(left, at, "tensordot") for at in named[0]],
+        [normalize_axis(right, at, "tensordot") for at in named[1]],
     )
     if len(ours) != len(theirs) or not all(
         same_extent(left.shape[x], right.shape[y]) for x, y in zip(ours, theirs, strict=True)
@@ -56,7 +56,7 @@ def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Tensor:
     columns = [f"j{at}" for at in range(right.ndim) if at not in theirs]
     first = [sums[ours.index(at)] if at in ours else f"i{at}" for at in range(left.ndim)]
     second = [sums[theirs.index(at)] if at in theirs else f"j{at}" for at in range(right.ndim)]
-    return _contracted([left, right], [first, second], [*rows, *columns], "tensordot")
+    return _contract([left, right], [first, second], [*rows, *columns], "tensordot")
 
 
 def einsum(subscripts: str, *operand: Any) -> Tensor:
@@ -70,7 +70,7 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
             called=user_source(),
             fix='topi.einsum("ij,jk->ik", A, B)',
         )
-    given = as_list(operand[0] if len(operand) == 1 else operand)
+    given = to_list(operand[0] if len(operand) == 1 else operand)
     tensors = [tensor(factor, "einsum") for factor in given]
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
@@ -107,7 +107,7 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
             called=user_source(),
             fix='topi.einsum("ij,jk->ik", A, B)',
         )
-    return _contracted(tensors, labels, out, "einsum")
+    return _contract(tensors, labels, out, "einsum")
 
 
 def _labels(term: str, factor: Tensor) -> list[str]:
@@ -124,7 +124,7 @@ def _labels(term: str, factor: Tensor) -> list[str]:
     return [*before, *(f".{at}" for at in range(count, 0, -1)), *after]
 
 
-def _contracted(tensors: Sequence[Tensor], labels: Sequence[Sequence[str]], out: Sequence[str], name: str) -> Tensor:
+def _contract(tensors: Sequence[Tensor], labels: Sequence[Sequence[str]], out: Sequence[str], name: str) -> Tensor:
     extents: dict[str, Any] = {}
     for factor, names in zip(tensors, labels, strict=True):
         own: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from ..te import hybrid
 from ..te.hybrid.runtime import output_tensor
 from ..te.indices import signed_index
 from ..te.tensor import Tensor, tensor_text
-from .checks import shape_of, tensor
+from .checks import check_shape, tensor
 from .errors import BadOperand, BadParameter
 from .filling import full
 from .order import scatter_nd
@@ -33,7 +33,7 @@ def argwhere(output_shape: Any, condition: Tensor) -> Tensor:
             called=user_source(),
             fix="topi.expand_dims(x, 0)",
         )
-    rows = output_shape.shape if isinstance(output_shape, Tensor) else shape_of(output_shape, "argwhere")
+    rows = output_shape.shape if isinstance(output_shape, Tensor) else check_shape(output_shape, "argwhere")
     if not rows:
         raise BadParameter(
             "argwhere takes a number of rows",
@@ -43,7 +43,9 @@ def argwhere(output_shape: Any, condition: Tensor) -> Tensor:
         )
     count = rows[0]
     flat = reshape(source, (math.prod(source.shape),))
-    found: Any = _places(injective(flat.shape, lambda *i: ~flat[i].equal(te.const(0, flat.dtype)), "met"), count)
+    found: Any = _nonzero_positions(
+        injective(flat.shape, lambda *i: ~flat[i].equal(te.const(0, flat.dtype)), "met"), count
+    )
     strides = [math.prod(source.shape[dim + 1 :]) for dim in range(source.ndim)]
 
     def coordinate(row: Any, dim: Any) -> Any:
@@ -57,7 +59,7 @@ def argwhere(output_shape: Any, condition: Tensor) -> Tensor:
 
 
 @hybrid.script
-def _places(met: Any, count: Any) -> Any:
+def _nonzero_positions(met: Any, count: Any) -> Any:
     places = output_tensor((count,), "int32")
     for i in range(count):
         places[i] = 0
@@ -73,7 +75,7 @@ def sparse_to_dense(sparse_indices: Tensor, output_shape: Any, sparse_values: Te
     """The tensor of output_shape with sparse_values (n,), or () for all, at sparse_indices and default_value, a number or a tensor
     of rank 0, elsewhere. sparse_indices: (n, rank), (n,) where the rank is 1, or () for one. Raises BadOperand (TW0181)."""
     index, values = tensor(sparse_indices, "sparse_to_dense"), tensor(sparse_values, "sparse_to_dense")
-    shape = shape_of(output_shape, "sparse_to_dense")
+    shape = check_shape(output_shape, "sparse_to_dense")
     if index.ndim > 2 or (index.ndim < 2 and len(shape) != 1):
         raise BadOperand(
             f"sparse_to_dense: {tensor_text(index)} are no places",

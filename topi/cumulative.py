@@ -15,7 +15,7 @@ from ..ir.expr import Expr, IntImm
 from ..ir.ops import is_const
 from ..te.shape import scalar_dtype
 from ..te.tensor import Tensor
-from .checks import axis_of, tensor
+from .checks import normalize_axis, tensor
 from .filling import full
 from .row import REQUIRED, Sample, floating, integers, operator, sample
 from .transform import flip, reshape, transpose
@@ -87,9 +87,9 @@ def _running(
     if axis is None:
         source = reshape(source, (math.prod(source.shape),))
     if reverse:
-        at = axis_of(source, 0 if axis is None else axis, name)
+        at = normalize_axis(source, 0 if axis is None else axis, name)
         return flip(_running(flip(source, at), at, dtype, exclusive, False, name, combine, neutral), at)
-    at = axis_of(source, 0 if axis is None else axis, name)
+    at = normalize_axis(source, 0 if axis is None else axis, name)
     kind = scalar_dtype(dtype) if dtype is not None else scalar_dtype("int32") if source.dtype.is_bool else source.dtype
     order = [at, *(dim for dim in range(source.ndim) if dim != at)]
     extent, rest = source.shape[at], [source.shape[dim] for dim in order[1:]]
@@ -100,13 +100,13 @@ def _running(
         return source[(*others[:at], time, *others[at:])].astype(kind)
 
     if isinstance(extent, IntImm):
-        running = _from_first(element, extent, rest, kind, name, combine, neutral if exclusive else None, source)
+        running = _scan_from_first(element, extent, rest, kind, name, combine, neutral if exclusive else None, source)
     else:
-        running = _from_neutral(element, extent, rest, kind, name, combine, neutral, exclusive, source)
+        running = _scan_from_identity(element, extent, rest, kind, name, combine, neutral, exclusive, source)
     return transpose(running, [order.index(dim) for dim in range(source.ndim)]) if at else running
 
 
-def _from_first(
+def _scan_from_first(
     element: Callable[[Any, Any], Any],
     extent: Expr,
     rest: list[Expr],
@@ -131,7 +131,7 @@ def _from_first(
     return running
 
 
-def _from_neutral(
+def _scan_from_identity(
     element: Callable[[Any, Any], Any],
     extent: Expr,
     rest: list[Expr],

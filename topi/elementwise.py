@@ -72,7 +72,7 @@ Operand = Any
 """A tensor, or a number or scalar expression."""
 
 
-def lifted(name: str, function: Callable[..., Any], *operands: Operand) -> Any:
+def lift(name: str, function: Callable[..., Any], *operands: Operand) -> Any:
     """`function` of the elements, under the name that the operation has."""
     for operand in operands:
         if isinstance(operand, str):  # an expression as well, but of no operator
@@ -107,7 +107,7 @@ def unary_operator(
     apply = function or getattr(te, name)
 
     def operator_of_one(x: Operand) -> Any:
-        return lifted(name, apply, x)
+        return lift(name, apply, x)
 
     operator_of_one.__name__ = operator_of_one.__qualname__ = name
     operator_of_one.__doc__ = f"""{meaning}
@@ -148,7 +148,7 @@ def _binary(
     result's; errors: those that others have not; samples: operands."""
 
     def operator_of_two(lhs: Operand, rhs: Operand) -> Any:
-        return lifted(name, function, lhs, rhs)
+        return lift(name, function, lhs, rhs)
 
     def met(x: NDArray[Any], y: NDArray[Any]) -> Any:
         return reference(*alike(x, y))
@@ -210,7 +210,7 @@ def _shift(kind: str, a: Any, b: Any) -> Any:
 # Arithmetic
 
 
-def _whole(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _guard_division(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Integers divided by 0 are 0."""
 
     def divided(a: NDArray[Any], b: NDArray[Any]) -> Any:
@@ -244,7 +244,7 @@ divide = _binary(
 floor_divide = _binary(
     "floor_divide",
     "The quotient rounded towards minus infinity, as Python's and numpy's (1.0 // 0.1 is 9); of integers x // 0 = 0.",
-    _whole(np.floor_divide),
+    _guard_division(np.floor_divide),
     (None, None),
     ops.floordiv,
     samples=(_INTEGERS,),
@@ -260,7 +260,7 @@ floor_mod = _binary(
 trunc_divide = _binary(
     "trunc_divide",
     "The quotient rounded towards zero: of floats trunc(lhs / rhs), in float32 at least; of integers C's, x / 0 = 0.",
-    _whole(_numpy_trunc_divide),
+    _guard_division(_numpy_trunc_divide),
     (None, None),
     lambda a, b: _trunc_divide(a, b),
     samples=(_INTEGERS,),
@@ -282,7 +282,7 @@ def mod(lhs: Operand, rhs: Operand) -> Any:
     dtype that te's rules give to the two together; it is an expression where neither is a tensor. Raises ShapesDoNotBroadcast
     (TW0121), NotAnExpression (TW0106).
     """
-    return lifted("mod", ops.truncmod, lhs, rhs)
+    return lift("mod", ops.truncmod, lhs, rhs)
 
 
 maximum = _binary(
@@ -464,7 +464,7 @@ def clip(x: Operand, a_min: Any, a_max: Any) -> Any:
             low = te.min(low, high)
         return te.max(te.min(value, high), low)
 
-    return lifted("clip", element, x)
+    return lift("clip", element, x)
 
 
 def _bound(bound: Expr, dtype: DType) -> Any:
@@ -497,7 +497,7 @@ def cast(x: Operand, dtype: object) -> Any:
     def element(value: Any) -> Expr:
         return ops.cast(ops.convert(value), target)
 
-    return lifted("cast", element, x)
+    return lift("cast", element, x)
 
 
 def _numpy_reinterpret(x: Any, *, dtype: str) -> Any:
@@ -541,7 +541,7 @@ def where(condition: Operand, x: Operand, y: Operand) -> Any:
         a, b = ops.match_types(a, b)
         return te.select(_truth(chosen), a, b)
 
-    return lifted("where", element, condition, x, y)
+    return lift("where", element, condition, x, y)
 
 
 def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
@@ -568,4 +568,4 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
             total = total + value
         return total
 
-    return lifted("elemwise_sum", element, *xs)
+    return lift("elemwise_sum", element, *xs)

@@ -15,7 +15,7 @@ from ..ir.ops import integer_value
 from ..te import either as te
 from ..te.shape import same_extent, scalar_dtype, shape_text
 from ..te.tensor import Tensor, tensor_text
-from .checks import shape_of, tensor
+from .checks import check_shape, tensor
 from .errors import BadOperand, BadParameter
 from .row import floating, operator, sample
 from .signatures import Number
@@ -35,7 +35,7 @@ __all__ = [
 def _fill(shape: Any, dtype: object, value: Any, name: str) -> Tensor:
     kind = scalar_dtype(dtype)
     element = ops.cast(ops.convert(value), kind)
-    filled: Tensor = te.compute(shape_of(shape, name), lambda *_: element, name=name, tag="elemwise")
+    filled: Tensor = te.compute(check_shape(shape, name), lambda *_: element, name=name, tag="elemwise")
     return filled
 
 
@@ -137,7 +137,7 @@ def _numpy_broadcast(x: NDArray[Any], *, shape: tuple[int, ...]) -> Any:
 def broadcast_to(data: Tensor, shape: Any) -> Tensor:
     """`data` in `shape`, repeated along dimensions that it lacks, or has with extent 1. Raises BadOperand (TW0181) where it does
     not fit, BadExtent (TW0110)."""
-    source, extents = tensor(data, "broadcast_to"), shape_of(shape, "broadcast_to")
+    source, extents = tensor(data, "broadcast_to"), check_shape(shape, "broadcast_to")
     skipped = len(extents) - source.ndim
     repeated = [isinstance(extent, IntImm) and extent.value == 1 for extent in source.shape]
     fits = skipped >= 0 and all(

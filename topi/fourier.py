@@ -18,7 +18,7 @@ from ..ir.ops import integer_value
 from ..te import either as te
 from ..te.tag import AlgorithmTag
 from ..te.tensor import Tensor, tensor_text
-from .checks import axis_of, counted, integers, tensor
+from .checks import check_count, integers, normalize_axis, tensor
 from .errors import BadOperand
 from .signatures import Positive
 from .transform import injective, reshape, transpose
@@ -63,7 +63,7 @@ def fourier(
     Raises BadAxis (TW0180), BadOperand (TW0181).
     """
     source = tensor(data, "dft")
-    at = axis_of(source, axis, "dft")
+    at = normalize_axis(source, axis, "dft")
     extent, parts = source.shape[at], source.shape[-1]
     if at == source.ndim - 1 or not isinstance(parts, IntImm) or parts.value not in (1, 2) or not source.dtype.is_float:
         raise BadOperand(
@@ -103,7 +103,7 @@ def fourier(
         return value if inside else te.if_then_else(place < extent, value, te.const(0, kind))
 
     given = te.compute((rows, n, parts), taken, name="dft_data", tag=DFT.part("data"), attrs=_WHOLE)
-    found = _transformed(given, n, kind, inverse)
+    found = _transform(given, n, kind, inverse)
     results = 1 if half else 2
     kept = n // 2 + 1 if onesided and not inverse else n
 
@@ -119,7 +119,7 @@ def fourier(
     return unfolded if back == sorted(back) else transpose(unfolded, back)
 
 
-def _transformed(x: Tensor, n: Any, kind: str, inverse: bool) -> Tensor:
+def _transform(x: Tensor, n: Any, kind: str, inverse: bool) -> Tensor:
     """The transform of (rows, n, 1 or 2), (rows, n, 2). n: a number, or an extent over symbols, whose transform is one product."""
     if not isinstance(n, int):
         return _product(x, n, 1, kind, inverse)
@@ -140,7 +140,7 @@ def _transformed(x: Tensor, n: Any, kind: str, inverse: bool) -> Tensor:
         )
 
     rows = x.shape[0]
-    second = _transformed(
+    second = _transform(
         te.compute((rows * outer, inner, 2), turned, name="dft_turned", tag=DFT.part("turned"), attrs=_WHOLE),
         inner,
         kind,
@@ -215,7 +215,7 @@ def stft(
     source, weights = tensor(data, "stft", 2), tensor(window, "the window of stft", 1)
     frequencies = n_fft // 2 + 1 if onesided else n_fft
     if output_shape is not None:
-        counted(output_shape, "output_shape of stft", 4)
+        check_count(output_shape, "output_shape of stft", 4)
     shape = output_shape or (source.shape[0], frequencies, te.indexdiv(source.shape[1] - win_length, hop_length) + 1, 2)
     by = te.const(1 / math.sqrt(n_fft) if normalized else 1.0, source.dtype)
     windows: Any = te.indexdiv(source.shape[1] - win_length, hop_length) + 1

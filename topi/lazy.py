@@ -33,7 +33,7 @@ def check_on_use(face: str) -> Callable[[Any], Any]:
     return lambda value: import_on_thread(".signatures", __name__.rpartition(".")[0]).checked(face)(value)
 
 
-def lazily(
+def lazy_attributes(
     package: str,
     homes: Mapping[str, str],
     subpackages: tuple[str, ...] = (),

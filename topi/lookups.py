@@ -17,12 +17,12 @@ from ..te import either as te
 from ..te.indices import clipped_index, index_from_end, signed_index, wrapped_index
 from ..te.shape import same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
-from .checks import axis_of, integers, shape_of, tensor
+from .checks import check_shape, integers, normalize_axis, tensor
 from .errors import BadOperand, BadParameter
 from .order import topk
 from .row import floating, operator, sample
 from .row import integers as whole
-from .transform import indices_of, injective
+from .transform import injective, unravel_index
 
 __all__ = ["gather", "gather_nd", "one_hot", "take"]
 
@@ -42,9 +42,9 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 
     if axis is None:
         size = ops.convert(math.prod(source.shape)) if source.ndim else ops.const(1, "int32")
         return injective(
-            index.shape, lambda *i: source[indices_of(_place(index[i], size, mode), source.shape)], "T_take"
+            index.shape, lambda *i: source[unravel_index(_place(index[i], size, mode), source.shape)], "T_take"
         )
-    at = axis_of(source, axis, "take")
+    at = normalize_axis(source, axis, "take")
     (batch,) = integers(batch_dims, "batch_dims of take")
     if not 0 <= batch <= min(at, index.ndim) or not all(map(same_extent, source.shape[:batch], index.shape[:batch])):
         raise BadParameter(
@@ -86,7 +86,7 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     elements than it in the other dimensions. Indices have to be inside. Raises BadOperand (TW0181), BadAxis (TW0180)."""
     source = tensor(data, "gather")
     index = _integer_indices(tensor(indices, "gather", source.ndim), "gather")
-    at = axis_of(source, axis, "gather")
+    at = normalize_axis(source, axis, "gather")
     return injective(
         index.shape, lambda *i: source[(*i[:at], _place(index[i], source.shape[at], "fast"), *i[at + 1 :])], "T_gather"
     )
@@ -128,10 +128,10 @@ def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: in
     axis: -1 for the last. Raises BadOperand (TW0181), BadAxis (TW0180).
     """
     index = _integer_indices(indices, "one_hot")
-    at = axis_of(index, axis, "one_hot", 1)
+    at = normalize_axis(index, axis, "one_hot", 1)
     kind = scalar_dtype(dtype)
     on, off = (ops.cast(ops.convert(value), kind) for value in (on_value, off_value))
-    shape = shape_of([*index.shape[:at], depth, *index.shape[at:]], "one_hot")
+    shape = check_shape([*index.shape[:at], depth, *index.shape[at:]], "one_hot")
     return injective(
         shape, lambda *i: te.select(ops.equal(index[(*i[:at], *i[at + 1 :])], i[at]), on, off), "T_one_hot"
     )

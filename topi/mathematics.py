@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..ir import ops
 from ..ir.expr import Expr
 from ..te import either as te
-from .elementwise import BOOL, NUMBERS, SAME, Operand, lifted, unary_operator
+from .elementwise import BOOL, NUMBERS, SAME, Operand, lift, unary_operator
 from .references import erf as error_function
 from .references import numbers
 from .row import bools, integers, operator, positive, sample
@@ -179,7 +179,7 @@ isfinite = unary_operator("isfinite", "Whether x is neither a NaN nor infinite, 
 )
 def sign(x: Operand) -> Any:
     """-1, 0 or 1 in the shape and the dtype of x, after its sign; a NaN of a NaN. Raises NotAnExpression (TW0106)."""
-    return lifted("sign", _sign, x)
+    return lift("sign", _sign, x)
 
 
 def _sign(x: Any) -> Expr:
@@ -217,4 +217,4 @@ def ceil_log2(x: Operand) -> Any:
             return te.ceil(te.log2(value))
         return (te.const(value.dtype.bits, "int32") - te.clz(value - 1)).astype(value.dtype)
 
-    return lifted("ceil_log2", element, x)
+    return lift("ceil_log2", element, x)

@@ -44,7 +44,7 @@ def matmul(
         "topi.matmul", A, B, depth, deep, "transpose_a=True takes A as (k, n), transpose_b=True takes B as (m, k)"
     )
     kind, sums = result_dtype(A, B, out_dtype), sum_dtype(result_dtype(A, B), out_dtype)
-    right = apart(A, B)
+    right = separate(A, B)
     k = te.reduce_axis((0, depth), name="k")
     C: Tensor = te.compute(
         (rows, columns),
@@ -80,7 +80,7 @@ def batch_matmul(
     if not (one_x or one_y or _agree(x.shape[0], y.shape[0])):
         raise _bad("topi.batch_matmul", x, y, f"the batches {x.shape[0]} and {y.shape[0]} differ", usage)
     kind, sums = result_dtype(x, y, out_dtype), sum_dtype(result_dtype(x, y), out_dtype)
-    y = apart(x, y)
+    y = separate(x, y)
     k = te.reduce_axis((0, depth), name="k")
 
     def element(b: Expr, i: Expr, j: Expr) -> Expr:
@@ -108,7 +108,7 @@ def product(a: Expr, b: Expr, dtype: Any, allow_tf32: bool = False) -> Expr:
     return (a if a.dtype == dtype else a.astype(dtype)) * (b if b.dtype == dtype else b.astype(dtype))
 
 
-def apart(a: Tensor, b: Tensor) -> Tensor:
+def separate(a: Tensor, b: Tensor) -> Tensor:
     """b, as another tensor where it is a: a schedule then may read the two from different places."""
     if a is not b:
         return b

@@ -28,13 +28,13 @@ from ..te.scatter_add import Addition
 from ..te.shape import declare_axes, same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
 from .block_orders import sorted_in_blocks
-from .checks import axis_of, integers, tensor
+from .checks import integers, normalize_axis, tensor
 from .errors import BadOperand, BadParameter
 from .row import floating, operator, sample
 from .row import integers as whole
-from .row_orders import FEW_OF_A_ROW, SHORT_ROW, first_places, short_rows_places, sorted_places
+from .row_orders import FEW_OF_A_ROW, SHORT_ROW, partial_sort_positions, radix_sort_positions, rank_positions
 from .stored_updates import COMBINE, elements_in_place
-from .transform import flat_index, indices_of, injective, reshape, transpose
+from .transform import flat_index, injective, reshape, transpose, unravel_index
 
 __all__ = ["argsort", "invert_permutation", "scatter_elements", "scatter_nd", "sort", "topk"]
 
@@ -42,8 +42,8 @@ __all__ = ["argsort", "invert_permutation", "scatter_elements", "scatter_nd", "s
 def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
     """The elements along an axis in order, in the shape and the dtype of data; NaNs stand last, or first where the order descends.
     Raises BadAxis (TW0180), BadOperand (TW0181)."""
-    source, at = _along(data, axis, "sort")
-    return _taken(source, _order(source, at, is_ascend, None), at, "sort")
+    source, at = _source_axis(data, axis, "sort")
+    return _take(source, _order(source, at, is_ascend, None), at, "sort")
 
 
 def argsort(
@@ -51,7 +51,7 @@ def argsort(
 ) -> Tensor:
     """Return the positions of the elements in order along an axis; equal ones stay in their order. valid_count: how many elements of each
     row count, the rest keeping its place. dtype: of the result. Raises BadAxis (TW0180), BadOperand (TW0181)."""
-    source, at = _along(data, axis, "argsort")
+    source, at = _source_axis(data, axis, "argsort")
     order = _order(source, at, is_ascend, valid_count)
     kind = scalar_dtype(dtype)
     return order if order.dtype == kind else injective(source.shape, lambda *i: order[i].astype(kind), "argsort")
@@ -63,7 +63,7 @@ def topk(
     """The k greatest (or least) elements along an axis, in order: "values", their places "indices" in `dtype`, or "both" as a
     list. Each has the data's shape with k for that axis; k below 1 takes all. Of equal elements the first ones are taken; a NaN
     is the greatest. Raises BadAxis (TW0180), BadOperand (TW0181), BadParameter (TW0182)."""
-    source, at = _along(data, axis, "topk")
+    source, at = _source_axis(data, axis, "topk")
     (count,) = integers(k, "k of topk")
     extent = source.shape[at]
     if ret_type not in ("both", "values", "indices") or (isinstance(extent, IntImm) and count > extent.value):
@@ -78,7 +78,7 @@ def topk(
     places = injective(order.shape, lambda *i: order[i].astype(kind), "topk_indices")
     if ret_type == "indices":
         return places
-    values = _taken(source, order, at, "topk_values")
+    values = _take(source, order, at, "topk_values")
     return values if ret_type == "values" else [values, places]
 
 
@@ -91,14 +91,14 @@ def invert_permutation(data: Tensor) -> Tensor:
     return scatter(
         "invert_permutation",
         source.shape,
-        Addition(ops.cast(loops[0], source.dtype), loops, (place,), _within(place, source.shape[0])),
+        Addition(ops.cast(loops[0], source.dtype), loops, (place,), _index_conditions(place, source.shape[0])),
         "store",
     )
 
 
-def _along(data: Any, axis: int, subject: str) -> tuple[Tensor, int]:
+def _source_axis(data: Any, axis: int, subject: str) -> tuple[Tensor, int]:
     source = tensor(data, subject)
-    return source, axis_of(source, axis, subject)
+    return source, normalize_axis(source, axis, subject)
 
 
 def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None, count: int = 0) -> Tensor:
@@ -119,11 +119,11 @@ def _order(source: Tensor, at: int, ascending: bool, valid_count: Tensor | None,
         )
     length = integer_value(extent)
     if 0 < count <= FEW_OF_A_ROW and (length is None or length > count):
-        order: Tensor = first_places(keys, count)
+        order: Tensor = partial_sort_positions(keys, count)
     elif length is not None and length <= SHORT_ROW:
-        order = short_rows_places(keys, counts)
+        order = rank_positions(keys, counts)
     else:
-        order = sorted_places(keys, counts, max(keys.dtype.bits // 8, 1))
+        order = radix_sort_positions(keys, counts, max(keys.dtype.bits // 8, 1))
     if length:
         asked = integer_value(order.shape[1], length)
         order = where_target_has("cuda", sorted_in_blocks(keys, counts, length, asked), order)
@@ -157,7 +157,7 @@ def order_key(dtype: DType, ascending: bool) -> Callable[[Expr], Any]:
     return key
 
 
-def _taken(source: Tensor, order: Tensor, at: int, name: str) -> Tensor:
+def _take(source: Tensor, order: Tensor, at: int, name: str) -> Tensor:
     last = source.shape[at] - 1
     return injective(order.shape, lambda *i: source[(*i[:at], te.max(te.min(order[i], last), 0), *i[at + 1 :])], name)
 
@@ -203,7 +203,7 @@ def scatter_elements(
         tensor(indices, "scatter_elements"),
         tensor(updates, "scatter_elements"),
     )
-    at = axis_of(source, axis, "scatter_elements")
+    at = normalize_axis(source, axis, "scatter_elements")
     _check(
         source,
         index,
@@ -213,7 +213,7 @@ def scatter_elements(
     )
     loops = declare_axes(index.shape, "i")
     place = index_from_end(index[loops], source.shape[at])
-    return _scattered(
+    return _scatter(
         source,
         new,
         (*loops[:at], place, *loops[at + 1 :]),
@@ -235,11 +235,11 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
     loops = declare_axes((*index.shape[1:], *source.shape[depth:]), "i")
     place = (*(index[(dim, *loops[:many])] for dim in range(depth)), *loops[many:])
     number = ops.cast(flat_index(loops[:many], index.shape[1:]), "int64")
-    return _scattered(
+    return _scatter(
         source,
         new,
         place,
-        _Updates(loops, number, lambda number, i: (*indices_of(number, index.shape[1:]), *i[depth:])),
+        _Updates(loops, number, lambda number, i: (*unravel_index(number, index.shape[1:]), *i[depth:])),
         mode,
         "scatter_nd",
     )
@@ -255,11 +255,13 @@ class _Updates:
     found: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]]
 
 
-def _scattered(source: Tensor, new: Tensor, place: tuple[Any, ...], updates: _Updates, kind: str, name: str) -> Tensor:
+def _scatter(source: Tensor, new: Tensor, place: tuple[Any, ...], updates: _Updates, kind: str, name: str) -> Tensor:
     """`source` with each of the updates put at its `place`."""
     shape = source.shape
     combine: Combine = _OF_BOOLS.get(kind, _KINDS[kind]) if source.dtype.is_bool else _KINDS[kind]
-    inside = tuple(part for index, extent in zip(place, shape, strict=True) for part in _within(index, extent))
+    inside = tuple(
+        part for index, extent in zip(place, shape, strict=True) for part in _index_conditions(index, extent)
+    )
 
     def put(value: Expr, name: str, begin: Tensor | None = None) -> Tensor:
         return scatter(name, shape, Addition(value, updates.loops, place, inside), combine, begin)
@@ -282,7 +284,7 @@ def _scattered(source: Tensor, new: Tensor, place: tuple[Any, ...], updates: _Up
     return injective(shape, element, name)
 
 
-def _within(index: Any, extent: Expr) -> tuple[tuple[Expr, bool], ...]:
+def _index_conditions(index: Any, extent: Expr) -> tuple[tuple[Expr, bool], ...]:
     """The condition of an index that is data, with all behind it evaluated only where it holds; none of a loop's variable."""
     if isinstance(index, IterVar):
         return ()

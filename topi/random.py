@@ -42,7 +42,7 @@ def threefry_generate(gen: Tensor, out_shape: Any) -> tuple[Tensor, Tensor]:
     source = _generator(gen)
     shape = integers(out_shape, "out_shape of threefry_generate")
     count = math.prod(shape)
-    state = _with_room(source, count)
+    state = _reserve_words(source, count)
     full, rest = divmod(count, 4)
 
     blocks = _threefry(
@@ -54,7 +54,7 @@ def threefry_generate(gen: Tensor, out_shape: Any) -> tuple[Tensor, Tensor]:
 
     def element(*index: Any) -> Any:
         flat = flat_index(index, tuple(map(convert, shape)))
-        return _chosen(te.indexmod(flat, 4), [part[te.indexdiv(flat, 4)] for part in blocks])
+        return _choose(te.indexmod(flat, 4), [part[te.indexdiv(flat, 4)] for part in blocks])
 
     moved = full * 4 + 4 if rest else count
     after = te.compute(
@@ -78,7 +78,7 @@ def threefry_split(gen: Tensor) -> tuple[Tensor, Tensor]:
         new = [*(part[0] for part in fresh), _word(1 << 63 if right else 0), *[_word(0)] * 3, _word(1 << 62), _word(0)]
         return te.compute(
             (10,),
-            lambda i: te.if_then_else(full, _chosen(i, new), _chosen(i, own)),
+            lambda i: te.if_then_else(full, _choose(i, new), _choose(i, own)),
             name=f"threefry_{'right' if right else 'left'}",
         )
 
@@ -145,7 +145,7 @@ def _word(value: int) -> Any:
     return te.const(value, "uint64")
 
 
-def _chosen(index: Any, values: Sequence[Any]) -> Any:
+def _choose(index: Any, values: Sequence[Any]) -> Any:
     """values[index]."""
     chosen = values[-1]
     for at in reversed(range(len(values) - 1)):
@@ -160,7 +160,7 @@ def _next_bit(gen: Tensor) -> tuple[Any, Any]:
     return high >> _word(1), te.select(high.equal(_word(1)), _word(1 << 63), moved)
 
 
-def _with_room(gen: Tensor, count: int) -> Tensor:
+def _reserve_words(gen: Tensor, count: int) -> Tensor:
     """The generator itself, or one that its path or its key was changed for, whose counter has room for `count` words."""
     fresh = _fresh(gen, "threefry_key", _WHOLE)
     room = gen[7] < _word(_WHOLE - count)
@@ -169,7 +169,7 @@ def _with_room(gen: Tensor, count: int) -> Tensor:
     new = [*(part[0] for part in fresh), *[_word(0)] * 4, _word(1 << 63), _word(0)]
     return te.compute(
         (10,),
-        lambda i: te.if_then_else(room, gen[i], te.if_then_else(full, _chosen(i, new), _chosen(i, longer))),
+        lambda i: te.if_then_else(room, gen[i], te.if_then_else(full, _choose(i, new), _choose(i, longer))),
         name="threefry_state",
     )
 

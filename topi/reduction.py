@@ -28,7 +28,7 @@ from ..te.elementwise import operate
 from ..te.shape import INT64_FROM
 from ..te.tensor import Tensor, tensor_text
 from .arg_blocks import are_long, place_by_blocks
-from .checks import axes_of, known, tensor
+from .checks import known, normalize_axes, tensor
 from .elementwise import cast
 from .errors import BadOperand
 from .references import dtype_bound
@@ -67,14 +67,14 @@ def _row(name: str, reference: Callable[..., Any], *samples: Any) -> Callable[[F
 def sum(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The sum over `axis`, in the dtype of data (int32 of bools). The result has the data's shape without these axes, or with 1
     for them where keepdims is set. axis: one, several, or None for all. Raises BadAxis (TW0180)."""
-    return _reduced(data, axis, keepdims, te.sum, "sum", wide=True)
+    return _reduce(data, axis, keepdims, te.sum, "sum", wide=True)
 
 
 @_row("prod", widened(np.prod))
 def prod(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The product over `axis`, in the dtype of data (int32 of bools); axis and the result's shape as of sum. Raises BadAxis
     (TW0180)."""
-    return _reduced(data, axis, keepdims, te.prod, "prod", wide=True)
+    return _reduce(data, axis, keepdims, te.prod, "prod", wide=True)
 
 
 def _numpy_max(x: NDArray[Any], *, axis: Any, keepdims: bool) -> Any:
@@ -85,7 +85,7 @@ def _numpy_max(x: NDArray[Any], *, axis: Any, keepdims: bool) -> Any:
 def max(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The greatest element over `axis`, in the dtype of data: a NaN where there is one; of none minus infinity, or the least
     integer. axis and the result's shape as of sum. Raises BadAxis (TW0180)."""
-    return _reduced(data, axis, keepdims, te.max, "max")
+    return _reduce(data, axis, keepdims, te.max, "max")
 
 
 def _numpy_min(x: NDArray[Any], *, axis: Any, keepdims: bool) -> Any:
@@ -96,7 +96,7 @@ def _numpy_min(x: NDArray[Any], *, axis: Any, keepdims: bool) -> Any:
 def min(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The least element over `axis`, in the dtype of data: a NaN where there is one; of none infinity, or the greatest integer.
     axis and the result's shape as of sum. Raises BadAxis (TW0180)."""
-    return _reduced(data, axis, keepdims, te.min, "min")
+    return _reduce(data, axis, keepdims, te.min, "min")
 
 
 _ALL = te.comm_reducer(lambda x, y: te.all(x, y), lambda dtype: te.const(True, dtype), "all")
@@ -107,14 +107,14 @@ _ANY = te.comm_reducer(lambda x, y: te.any(x, y), lambda dtype: te.const(False, 
 def all(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return whether all elements over `axis` hold (numbers: are not 0), as bool; of none it is true. axis and the result's shape as of
     sum. Raises BadAxis (TW0180)."""
-    return _reduced(data, axis, keepdims, _ALL, "all", truth=True)
+    return _reduce(data, axis, keepdims, _ALL, "all", truth=True)
 
 
 @_row("any", np.any, sample(bools(3, 5), axes=(0, 1)))
 def any(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return whether some element over `axis` holds (numbers: is not 0), as bool; of none it is false. axis and the result's shape as of
     sum. Raises BadAxis (TW0180)."""
-    return _reduced(data, axis, keepdims, _ANY, "any", truth=True)
+    return _reduce(data, axis, keepdims, _ANY, "any", truth=True)
 
 
 @_row("mean", widened(np.mean))
@@ -122,7 +122,7 @@ def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The sum divided by the number of elements: of integers and bools in float32, of floats in their dtype; of no elements it is
     a NaN. axis and the result's shape as of sum. Raises BadAxis (TW0180)."""
     source = tensor(data, "mean")
-    axes = axes_of(source, axis, "mean")
+    axes = normalize_axes(source, axis, "mean")
     counted = source if source.dtype.is_float else source.astype("float32")
     count: Any = ops.const(1, "int32")
     for at in axes:
@@ -171,7 +171,7 @@ _place_row(
 _place_row("argmin", argmin, np.argmin, sample(floating(3, 7), axis=0))
 
 
-def _reduced(
+def _reduce(
     data: Tensor,
     axis: Axis,
     keepdims: bool,
@@ -181,7 +181,7 @@ def _reduced(
     truth: bool = False,
 ) -> Tensor:
     source = tensor(data, name)
-    total = _reduction(source, axes_of(source, axis, name), keepdims, reducer, name, wide, truth)
+    total = _reduction(source, normalize_axes(source, axis, name), keepdims, reducer, name, wide, truth)
     return total.astype(source.dtype) if wide and source.dtype.is_float else total
 
 
@@ -257,7 +257,7 @@ def _arg(
     worst: float,
 ) -> Tensor:
     source = tensor(data, name)
-    axes = axes_of(source, axis, name)
+    axes = normalize_axes(source, axis, name)
     if any_zero := [at for at in axes if is_const(source.shape[at], 0)]:
         raise BadOperand(
             f"{name} over axis {any_zero[0]} of {tensor_text(source)} has no elements to choose from",

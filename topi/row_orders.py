@@ -19,7 +19,7 @@ SHORT_ROW = 64
 
 
 @hybrid.script
-def sorted_places(keys: Any, counts: Any, digits: int) -> Any:  # noqa: C901 (a script cannot be cut into functions)
+def radix_sort_positions(keys: Any, counts: Any, digits: int) -> Any:  # noqa: C901 (a script cannot be cut into functions)
     """The places of all elements, (rows, n), by their digits of 8 bits, the lowest ones first."""
     places = output_tensor(keys.shape, "int32")
     for r in range(keys.shape[0]):
@@ -68,7 +68,7 @@ def sorted_places(keys: Any, counts: Any, digits: int) -> Any:  # noqa: C901 (a 
 
 
 @hybrid.script
-def short_rows_places(keys: Any, counts: Any) -> Any:
+def rank_positions(keys: Any, counts: Any) -> Any:
     """The places of all elements, (rows, n), by how many come before each."""
     places = output_tensor(keys.shape, "int32")
     for r in range(keys.shape[0]):
@@ -89,7 +89,7 @@ def short_rows_places(keys: Any, counts: Any) -> Any:
 
 
 @hybrid.script
-def first_places(keys: Any, count: int) -> Any:
+def partial_sort_positions(keys: Any, count: int) -> Any:
     """The places of the `count` least keys of each row, (rows, count), held in order while the row is walked over by blocks."""
     places = output_tensor((keys.shape[0], count), "int32")
     for r in range(keys.shape[0]):

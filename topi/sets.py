@@ -47,7 +47,7 @@ def unique(data: Tensor, is_sorted: bool = True, return_counts: bool = False) ->
     keys = injective(source.shape, ranked, "keys")
     first, inverse, counts, number = _groups(keys, argsort(source, dtype="int32"))
     if not is_sorted:
-        first, inverse, counts = _as_met(first, inverse, counts, number)
+        first, inverse, counts = _order_by_appearance(first, inverse, counts, number)
 
     def value(i: Any) -> Any:
         return source[te.max(te.min(first[i], source.shape[0] - 1), 0)]
@@ -77,7 +77,7 @@ def _groups(keys: Any, order: Any) -> Any:
 
 
 @hybrid.script
-def _as_met(first: Any, inverse: Any, counts: Any, number: Any) -> Any:
+def _order_by_appearance(first: Any, inverse: Any, counts: Any, number: Any) -> Any:
     """The groups in the order of their first places."""
     firsts = output_tensor(first.shape, "int32")
     inverses = output_tensor(first.shape, "int32")
@@ -116,8 +116,10 @@ def searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool = False, o
         )
     rows: Any = 1 if alone else math.prod(source.shape[:-1])
     count: Any = math.prod(given.shape) if alone else given.shape[-1]
-    keys, wanted = (_ordered(each, source.dtype, given.dtype) for each in (source, given))
-    places: Any = _places(reshape(keys, (rows, source.shape[-1])), reshape(wanted, (rows, count)), 1 if right else 0)
+    keys, wanted = (_ordering_keys(each, source.dtype, given.dtype) for each in (source, given))
+    places: Any = _search_rows(
+        reshape(keys, (rows, source.shape[-1])), reshape(wanted, (rows, count)), 1 if right else 0
+    )
     kind = scalar_dtype(out_dtype)
     flat = (
         places
@@ -127,7 +129,7 @@ def searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool = False, o
     return reshape(flat, given.shape)
 
 
-def _ordered(data: Tensor, own: DType, other: DType) -> Tensor:
+def _ordering_keys(data: Tensor, own: DType, other: DType) -> Tensor:
     """Elements as what `<` orders them by, beside those of another dtype: floats by their keys, NaNs last, and integers of which
     one is signed as signed ones."""
     dtype = ops.common_dtype(own, other)
@@ -140,7 +142,7 @@ def _ordered(data: Tensor, own: DType, other: DType) -> Tensor:
 
 
 @hybrid.script
-def _places(rows: Any, values: Any, right: int) -> Any:
+def _search_rows(rows: Any, values: Any, right: int) -> Any:
     places = output_tensor(values.shape, "int32")
     for r in range(values.shape[0]):
         for i in range(values.shape[1]):

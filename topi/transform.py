@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import as_list, is_array, is_sequence
+from ..arguments import is_array, is_sequence, to_list
 from ..errors import user_source
 from ..ir import ops
 from ..ir.arith.analyzer import simplify
@@ -23,7 +23,7 @@ from ..ir.ops import integer_value
 from ..te import either as te
 from ..te.shape import INT64_FROM, same_extent
 from ..te.tensor import Tensor, tensor_text
-from .checks import axes_of, axis_of, integers, known, shape_of, tensor
+from .checks import check_shape, integers, known, normalize_axes, normalize_axis, tensor
 from .errors import BadAxis, BadOperand, BadParameter
 from .row import REQUIRED, floating, operator, sample
 
@@ -62,7 +62,7 @@ def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
     """
     source = tensor(a, "expand_dims")
     (count,) = integers(num_newaxis, "num_newaxis of expand_dims")
-    at = axis_of(source, axis, "expand_dims", 1) if count else 0
+    at = normalize_axis(source, axis, "expand_dims", 1) if count else 0
     shape = [*source.shape[:at], *[1] * count, *source.shape[at:]]
     return injective(shape, lambda *i: source[(*i[:at], *i[at + count :])], "T_expand_dims")
 
@@ -72,7 +72,7 @@ def squeeze(a: Tensor, axis: Any = None) -> Tensor:
     (TW0181)."""
     source = tensor(a, "squeeze")
     single = [at for at, extent in enumerate(source.shape) if isinstance(extent, IntImm) and extent.value == 1]
-    axes = tuple(single) if axis is None else axes_of(source, axis, "squeeze")
+    axes = tuple(single) if axis is None else normalize_axes(source, axis, "squeeze")
     for at in axes:
         if at not in single:
             raise BadOperand(
@@ -112,8 +112,8 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
     before, after = known(source.shape), known(shape)
     if before is not None and after is not None and math.prod(before) != math.prod(after):
         raise _no_such_shape(source, shape)
-    beyond = _beyond(source.shape, shape) if before is None or after is None else 0
-    first, last = _in_common(source.shape, shape)
+    beyond = _tail_offset(source.shape, shape) if before is None or after is None else 0
+    first, last = _common_dims(source.shape, shape)
     inner, middle = source.shape[first : source.ndim - last], shape[first : len(shape) - last]
     if before is not None and not math.prod(before):  # there is no element to ask for, nor a place that one could have
         return injective(shape, lambda *_: te.const(0, source.dtype), "T_reshape")
@@ -123,15 +123,15 @@ def reshape(a: Tensor, newshape: Any) -> Tensor:
         flat = flat_index(
             [te.const(0, "int64") + index if wide else index for index in i[first : len(i) - last]], middle
         )
-        return source[(*i[:first], *indices_of(flat + beyond, inner), *i[len(i) - last :])]
+        return source[(*i[:first], *unravel_index(flat + beyond, inner), *i[len(i) - last :])]
 
     return injective(shape, element, "T_reshape")
 
 
-def _beyond(before: Sequence[Expr], after: Sequence[Expr]) -> Expr | int:
+def _tail_offset(before: Sequence[Expr], after: Sequence[Expr]) -> Expr | int:
     """Return the offset of positions among elements in a row, so that they lie outside where fewer elements are left: 0 where symbols
     prove that there are as many, an expression where only a call can tell."""
-    first, last = _in_common(before, after)
+    first, last = _common_dims(before, after)
     whole, rest = (
         _product([ops.cast(extent, "int64") for extent in shape[first : len(shape) - last]])
         for shape in (before, after)
@@ -141,7 +141,7 @@ def _beyond(before: Sequence[Expr], after: Sequence[Expr]) -> Expr | int:
     return te.select(ops.convert(whole) > rest, ops.convert(whole), te.const(0, "int64"))
 
 
-def _in_common(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[int, int]:
+def _common_dims(a: Sequence[Expr], b: Sequence[Expr]) -> tuple[int, int]:
     """Return the number of dimensions that two shapes have in common at their beginnings, and how many at their ends besides."""
     shorter = min(len(a), len(b))
     first = next((at for at in range(shorter) if not same_extent(a[at], b[at])), shorter)
@@ -164,12 +164,12 @@ def _product(extents: Sequence[Expr | int]) -> Expr | int:
 
 
 def _new_shape(source: Tensor, newshape: Any) -> tuple[Expr, ...]:
-    given = newshape.tolist() if is_array(newshape) and newshape.ndim == 1 else as_list(newshape)
+    given = newshape.tolist() if is_array(newshape) and newshape.ndim == 1 else to_list(newshape)
     if any(is_array(extent) and extent.ndim for extent in given):
-        shape_of(given, "reshape")
+        check_shape(given, "reshape")
     holes = [at for at, extent in enumerate(given) if not isinstance(extent, Expr) and extent == -1]
     if not holes:
-        return shape_of(given, "reshape")
+        return check_shape(given, "reshape")
     rest = [extent for at, extent in enumerate(given) if at not in holes]
     total, others = _product(source.shape), _product(rest)
     size = integer_value(total, total)
@@ -177,7 +177,7 @@ def _new_shape(source: Tensor, newshape: Any) -> tuple[Expr, ...]:
         raise _no_such_shape(source, given)
     # A call whose symbols leave a rest is refused: what is rounded up reads outside.
     given[holes[0]] = te.ceildiv(size, others) if isinstance(others, int) else size // others
-    return shape_of(given, "reshape")
+    return check_shape(given, "reshape")
 
 
 def flat_index(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
@@ -188,7 +188,7 @@ def flat_index(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
     return flat
 
 
-def indices_of(flat: Any, shape: Sequence[Expr]) -> tuple[Any, ...]:
+def unravel_index(flat: Any, shape: Sequence[Expr]) -> tuple[Any, ...]:
     """The indices of what lies at a place in row-major order."""
     indices: list[Any] = []
     for at, extent in reversed(list(enumerate(shape))):
@@ -212,7 +212,9 @@ def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """Dimension d of the result is dimension axes[d] of `a`; without axes their order is reversed. Raises BadAxis (TW0180)."""
     source = tensor(a, "transpose")
     order = (
-        list(reversed(range(source.ndim))) if axes is None else [axis_of(source, axis, "transpose") for axis in axes]
+        list(reversed(range(source.ndim)))
+        if axes is None
+        else [normalize_axis(source, axis, "transpose") for axis in axes]
     )
     if sorted(order) != list(range(source.ndim)):
         raise BadAxis(
@@ -244,7 +246,7 @@ def _numpy_flip(x: NDArray[Any], *, axis: int) -> Any:
 def flip(a: Tensor, axis: int = 0) -> Tensor:
     """The elements along one dimension in reverse order. Raises BadAxis (TW0180)."""
     source = tensor(a, "flip")
-    at = axis_of(source, axis, "flip")
+    at = normalize_axis(source, axis, "flip")
     return injective(source.shape, lambda *i: source[(*i[:at], source.shape[at] - 1 - i[at], *i[at + 1 :])], "T_flip")
 
 
@@ -346,7 +348,11 @@ def strided_slice(
     begins, ends = integers(begin, "begin of strided_slice"), integers(end, "end of strided_slice")
     steps = integers(strides, "strides of strided_slice") if strides is not None else []
     steps += [1] * (len(begins) - len(steps))
-    places = [axis_of(source, axis, "strided_slice") for axis in axes] if axes is not None else list(range(len(begins)))
+    places = (
+        [normalize_axis(source, axis, "strided_slice") for axis in axes]
+        if axes is not None
+        else list(range(len(begins)))
+    )
     if (
         not len(begins) == len(ends) == len(steps) == len(places) <= source.ndim
         or 0 in steps
@@ -391,7 +397,7 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     Raises BadAxis (TW0180), BadParameter (TW0182), BadOperand (TW0181).
     """
     source = tensor(ary, "split")
-    at = axis_of(source, axis, "split")
+    at = normalize_axis(source, axis, "split")
     extent = source.shape[at]
     if not isinstance(extent, IntImm):
         raise BadOperand(
@@ -435,7 +441,7 @@ def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
     """Tensors of one dtype one after another along a dimension; the other extents are the same. Raises BadOperand (TW0181), BadAxis
     (TW0180)."""
     sources = _alike(a_tuple, "concatenate")
-    at = axis_of(sources[0], axis, "concatenate")
+    at = normalize_axis(sources[0], axis, "concatenate")
     for other in sources:
         if not all(
             same_extent(x, y) for dim, (x, y) in enumerate(zip(sources[0].shape, other.shape, strict=True)) if dim != at
@@ -470,7 +476,7 @@ def _numpy_stack(*xs: NDArray[Any], axis: int) -> Any:
 def stack(a: Sequence[Tensor], axis: int = 0) -> Tensor:
     """Tensors of one shape and dtype along a new dimension before `axis`. Raises BadOperand (TW0181), BadAxis (TW0180)."""
     sources = _alike(a, "stack")
-    at = axis_of(sources[0], axis, "stack", 1)
+    at = normalize_axis(sources[0], axis, "stack", 1)
     for other in sources:
         if not all(map(same_extent, sources[0].shape, other.shape)):
             raise _not_alike("stack", sources[0], other)
@@ -576,7 +582,7 @@ def _is_zero(value: Any) -> bool:
 def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
     """Each slice along `axis` `repeats` times in succession. Raises BadAxis (TW0180), BadParameter (TW0182)."""
     source = tensor(a, "repeat")
-    at = axis_of(source, axis, "repeat")
+    at = normalize_axis(source, axis, "repeat")
     (count,) = _counts(repeats, "repeats of repeat")
     shape = [*source.shape[:at], source.shape[at] * count, *source.shape[at + 1 :]]
     return injective(shape, lambda *i: source[(*i[:at], i[at] // count if count else i[at], *i[at + 1 :])], "T_repeat")

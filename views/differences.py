@@ -11,7 +11,7 @@ from ..ir.intrinsics import INTRINSICS
 from ..ir.visit import post_order
 from ..te.operation import producers_first
 from ..te.shrink import iterations
-from .verified_pair import Pair, elements_of
+from .verified_pair import Pair, element_count
 
 __all__ = ["approximates", "differences", "longest_sum"]
 
@@ -29,7 +29,7 @@ def longest_sum(pair: Pair) -> int:
     longest = 1
     for op in producers_first(pair.outputs):
         if op.reduce_axis:
-            longest = max(longest, iterations([op], pair.values) // max(1, elements_of(op, pair.values)))
+            longest = max(longest, iterations([op], pair.values) // max(1, element_count(op, pair.values)))
     return longest
 
 

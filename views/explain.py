@@ -78,7 +78,7 @@ class Explanation:
         elements, domain = self.elements.value, self.domain.value
         if elements is not None and domain is not None:
             return elements / domain if domain else 1.0
-        return 1.0 if self.elements.at_most() == self.domain.at_most() else None
+        return 1.0 if self.elements.cap() == self.domain.cap() else None
 
     def __str__(self) -> str:
         lines = [f"stage {self.name}: {self.place}"]
@@ -119,14 +119,14 @@ def explain(
     lowered = lowered or lower_parts(schedule, all_arguments(schedule))
     fixed = set(schedule.symbols)
     if stage.attach_type in ("inline", "inlined"):
-        return _inlined(schedule, stage, lowered, fixed)
+        return _explain_inlined(schedule, stage, lowered, fixed)
     own = next((bounds for computation, bounds in lowered.bounds.of.items() if computation.stage is stage), None)
     if own is None:
         return Explanation(stage.name, "not computed: no output needs it")
-    return _computed(stage, own, lowered, work or measure_work(lowered.function), fixed)
+    return _explain_computed(stage, own, lowered, work or measure_work(lowered.function), fixed)
 
 
-def _computed(stage: Stage, bounds: StageBounds, lowered: Lowered, work: Work, fixed: set[Var]) -> Explanation:
+def _explain_computed(stage: Stage, bounds: StageBounds, lowered: Lowered, work: Work, fixed: set[Var]) -> Explanation:
     analyzer = lowered.bounds.analyzer
     tensor = stage.op.outputs[0]
     buffer = next((candidate for candidate, held in lowered.tensors.items() if held is tensor), None)
@@ -136,7 +136,7 @@ def _computed(stage: Stage, bounds: StageBounds, lowered: Lowered, work: Work, f
         Region(axis, bounds.ranges[axis].begin, bounds.ranges[axis].extent, _domain(axis).extent)
         for axis in stage.op.dimensions[0]
     ]
-    around = [loop for loop in bounds.enclosing if loop.var is not None and not _shared(loop, bounds.scope)]
+    around = [loop for loop in bounds.enclosing if loop.var is not None and not _is_shared(loop, bounds.scope)]
     for loop in around:
         explanation.runs = explanation.runs * Count.extent(loop.extent, analyzer, fixed)
     explanation.elements, explanation.domain = explanation.runs, ONE
@@ -148,7 +148,7 @@ def _computed(stage: Stage, bounds: StageBounds, lowered: Lowered, work: Work, f
         for extent in buffer.shape:
             explanation.storage = explanation.storage * Count.extent(extent, analyzer, fixed)
     loops = {loop.var: loop for loop in (*bounds.enclosing, *bounds.loops) if loop.var is not None}
-    for level in work.nested():
+    for level in work.all_loops():
         loop = None if level.loop is None else loops.get(level.loop.var)
         if loop is not None:
             own = level.touched.get(buffer, ZERO) if buffer is not None else ZERO
@@ -177,7 +177,7 @@ def _domain(axis: IterVar) -> Range:
     return axis.dom
 
 
-def _shared(loop: Loop, scope: str) -> bool:
+def _is_shared(loop: Loop, scope: str) -> bool:
     """Return whether the threads of a loop around work on one region together."""
     return bool(loop.thread) and _RANKS.get(scope, 3) <= thread_rank(loop.thread)
 
@@ -215,7 +215,7 @@ def _fix(stage: Stage, around: Sequence[Loop], repeated: Sequence[Loop]) -> str:
 # Inlined stages
 
 
-def _inlined(schedule: Schedule, stage: Stage, lowered: Lowered, fixed: set[Var]) -> Explanation:
+def _explain_inlined(schedule: Schedule, stage: Stage, lowered: Lowered, fixed: set[Var]) -> Explanation:
     """Evaluated wherever it is read."""
     explanation = Explanation(stage.name, "inlined into what reads it")
     evaluations: dict[Operation, Count] = {}

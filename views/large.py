@@ -15,7 +15,7 @@ from ..limits import INT32_EXTENT_LIMIT
 from ..runtime.hosts import host
 from .sparse import sparse
 
-__all__ = ["LONGEST_DENSE", "large_sizes", "noting", "scattered"]
+__all__ = ["LONGEST_DENSE", "large_sizes", "noting", "scatter"]
 
 LONGEST_DENSE = 1 << 20
 """Elements of arrays that are drawn whole; of longer ones what is read is drawn."""
@@ -72,7 +72,7 @@ def noting(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[np.ndarray[Any
     return array, array.places
 
 
-def scattered(
+def scatter(
     shape: tuple[int, ...], dtype: np.dtype[Any], places: Iterable[int], values: Iterable[Any]
 ) -> np.ndarray[Any, Any]:
     """An array with these values at places in row-major order, and zeros elsewhere, which take no memory."""

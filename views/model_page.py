@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from ..codegen.export.files import write_text_file
-from .page import style_of, template
+from .page import page_style, template
 
 __all__ = ["KernelRow", "ModelFacts", "Step", "write_model_page"]
 
@@ -63,4 +63,6 @@ class ModelFacts:
 
 def write_model_page(model: ModelFacts, path: str | PathLike[str]) -> Path:
     """Write the page, HTML that needs nothing else; return its absolute path."""
-    return write_text_file(path, template("model.html").render(model=model, style=style_of("colors.css", "model.css")))
+    return write_text_file(
+        path, template("model.html").render(model=model, style=page_style("colors.css", "model.css"))
+    )

@@ -99,7 +99,7 @@ def options(schedule: Schedule, given: Stage | Tensor | Operation, target: str =
             if not _has(chosen, name, shown):
                 continue
             copy = schedule.copy()
-            error = _raised(lambda call=call, copy=copy: call(copy.stages[place]))
+            error = _catch_error(lambda call=call, copy=copy: call(copy.stages[place]))
             if error is None and holds:
                 error = _lowers(copy)
             tried.append(Option(name, shown, error))
@@ -119,7 +119,7 @@ def _has(target: Target, primitive: str, shown: str) -> bool:
     return True
 
 
-def _raised(action: Callable[[], object]) -> TilewrightError | None:
+def _catch_error(action: Callable[[], object]) -> TilewrightError | None:
     try:
         action()
     except TilewrightError as error:
@@ -128,4 +128,4 @@ def _raised(action: Callable[[], object]) -> TilewrightError | None:
 
 
 def _lowers(schedule: Schedule) -> TilewrightError | None:
-    return _raised(lambda: lower(schedule, all_arguments(schedule)))
+    return _catch_error(lambda: lower(schedule, all_arguments(schedule)))

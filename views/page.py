@@ -25,7 +25,7 @@ from .explain import explain
 from .stage_graph import StageGraph, draw_stages
 from .steps import Step, Steps, difference
 
-__all__ = ["Instruction", "LoopLine", "PageParts", "loop_lines", "render", "stages_svg", "style_of", "template"]
+__all__ = ["Instruction", "LoopLine", "PageParts", "loop_lines", "render", "stages_svg", "page_style", "template"]
 
 _MOST_ASSEMBLY = 9000
 """Lines; what is longer is cut, so that the page stays small enough to open at once."""
@@ -114,7 +114,7 @@ def loop_lines(parts: PageParts) -> list[LoopLine]:
     _nest(lines)
     whole = measure_work(parts.function)
     lines[0].cost = whole
-    costs = {cost.loop.line: cost for cost in whole.nested() if cost.loop is not None}
+    costs = {cost.loop.line: cost for cost in whole.all_loops() if cost.loop is not None}
     loops = {node.line: node for node in walk(parts.function.body) if isinstance(node, For)}
     total = whole.operations.value
     for line in lines:
@@ -169,7 +169,7 @@ def short_count(count: Count) -> str:
     value = count.value
     if value is None:
         return str(count)
-    text = _scaled(value, 1000, ("", " k", " M", " G", " T", " P"))
+    text = _scale_units(value, 1000, ("", " k", " M", " G", " T", " P"))
     return text if count.is_exact else f"≤ {text}"
 
 
@@ -178,11 +178,11 @@ def short_bytes(count: Count) -> str:
     value = count.value
     if value is None:
         return f"{count} B"
-    text = _scaled(value, 1024, (" B", " KiB", " MiB", " GiB", " TiB"))
+    text = _scale_units(value, 1024, (" B", " KiB", " MiB", " GiB", " TiB"))
     return text if count.is_exact else f"≤ {text}"
 
 
-def _scaled(value: int, step: int, units: Sequence[str]) -> str:
+def _scale_units(value: int, step: int, units: Sequence[str]) -> str:
     number, unit = float(value), 0
     while number >= step and unit < len(units) - 1:
         number, unit = number / step, unit + 1
@@ -243,7 +243,7 @@ def render(parts: PageParts) -> str:
         graph=_graph(parts.steps.schedule, parts.lowered),
         links=links,
         warnings=_warnings(parts),
-        style=style_of("colors.css", "page.css", "stages.css"),
+        style=page_style("colors.css", "page.css", "stages.css"),
         script=_markup(_file("page.js")),
     )
 
@@ -251,7 +251,7 @@ def render(parts: PageParts) -> str:
 def stages_svg(schedule: Schedule, lowered: Lowered | None) -> str:
     """The stages of a schedule as a picture in SVG that stands alone. lowered: what tells how far loops run."""
     return template("stages.svg").render(
-        graph=_graph(schedule, lowered), alone=True, style=style_of("colors.css", "stages.css")
+        graph=_graph(schedule, lowered), alone=True, style=page_style("colors.css", "stages.css")
     )
 
 
@@ -278,7 +278,7 @@ def template(name: str) -> Any:
     return environment.get_template(name)
 
 
-def style_of(*names: str) -> Any:
+def page_style(*names: str) -> Any:
     """These files of page_files, as they are to stand in a page."""
     return _markup("".join(map(_file, names)))
 

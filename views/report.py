@@ -92,7 +92,7 @@ def show(schedule: Schedule, path: str | PathLike[str] | None = None, target: st
     """See Schedule.show."""
     if path is not None:
         return write_page(schedule, path, target)
-    if _in_notebook():
+    if _is_notebook():
         display = import_module("IPython.display")
         display.display(display.HTML(_frame(page(schedule, target))))
         return None
@@ -139,7 +139,7 @@ def _frame(text: str) -> str:
     )
 
 
-def _in_notebook() -> bool:
+def _is_notebook() -> bool:
     """Return whether this is a kernel of IPython that displays HTML, rather than a terminal."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None

@@ -90,7 +90,7 @@ def draw_stages(schedule: Schedule, ranges: Mapping[Stage, Mapping[IterVar, Rang
             onto = boxes[parent.op]
             if onto.layer - box.layer > 1:  # below what stands between
                 graph.height += _LANE
-                path = _way_below(box, onto, axis, graph.height - _MARGIN)
+                path = _edge_path(box, onto, axis, graph.height - _MARGIN)
             else:
                 path = _hook(box, onto, axis)
             graph.attached.append((path, f"{box.name} {box.stage.attach_type} {axis.name} of {parent.name}"))
@@ -153,7 +153,7 @@ def _curve(source: StageBox, target: StageBox) -> str:
     return f"M{x:.0f} {y:.0f} C{x + bend:.0f} {y:.0f} {to_x - bend:.0f} {to_y:.0f} {to_x - 5:.0f} {to_y:.0f}"
 
 
-def _way_below(box: StageBox, parent: StageBox, axis: IterVar, lane: float) -> str:
+def _edge_path(box: StageBox, parent: StageBox, axis: IterVar, lane: float) -> str:
     """From the foot of a stage down to the height `lane`, along it, and up to the row of the loop."""
     x, y, to_x, row, bend = box.x + box.width - 16, box.y + box.height, parent.x - 30, parent.row(axis), 8
     return (

@@ -118,13 +118,13 @@ def difference(before: str, after: str, around: int = 1000) -> list[tuple[str, s
     blocks = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
     for kind, a_begin, a_end, b_begin, b_end in blocks:
         if kind == "equal":
-            lines += _shortened(a[a_begin:a_end], around, first=a_begin == 0, last=a_end == len(a))
+            lines += _shorten(a[a_begin:a_end], around, first=a_begin == 0, last=a_end == len(a))
         else:
             lines += [("-", line) for line in a[a_begin:a_end]] + [("+", line) for line in b[b_begin:b_end]]
     return lines
 
 
-def _shortened(lines: list[str], around: int, first: bool, last: bool) -> list[tuple[str, str]]:
+def _shorten(lines: list[str], around: int, first: bool, last: bool) -> list[tuple[str, str]]:
     head, tail = (0 if first else around), (0 if last else around)
     if first and last and len(lines) <= around:
         return [(" ", line) for line in lines]

@@ -23,7 +23,7 @@ from ..runtime.array import numpy_dtype
 from ..te.operation import Operation, producers_first
 from ..te.tensor import Tensor
 from .errors import CannotVerify
-from .large import LONGEST_DENSE, noting, scattered
+from .large import LONGEST_DENSE, noting, scatter
 
 __all__ = [
     "Pair",
@@ -31,11 +31,11 @@ __all__ = [
     "data_indexed",
     "declared",
     "draw_inputs",
-    "elements_of",
-    "extent_of",
+    "element_count",
+    "evaluate_extent",
     "mostly_numbers",
-    "named",
-    "size_of",
+    "symbol_texts",
+    "tensor_bytes",
 ]
 
 
@@ -51,7 +51,7 @@ class Pair:
     """Of arguments that are too long to be drawn whole, the places that the plain program reads."""
 
 
-def named(pair: Pair) -> list[str]:
+def symbol_texts(pair: Pair) -> list[str]:
     """The values of the symbols, as text."""
     return [f"{var.name} = {value}" for var, value in pair.values.items()]
 
@@ -77,11 +77,11 @@ def draw_inputs(
     """
     rng = np.random.default_rng(seed)
     symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in pair.values.items()}
-    limits = [extent_of(extent, symbols) for extent in data_indexed(pair.outputs)]
+    limits = [evaluate_extent(extent, symbols) for extent in data_indexed(pair.outputs)]
     vouched = any(op.is_vouched_for for op in producers_first(pair.outputs))
     drawn: list[Any] = []
     for param in pair.plain.arguments:
-        shape = tuple(extent_of(extent, symbols) for extent in param.shape) if isinstance(param, Buffer) else ()
+        shape = tuple(evaluate_extent(extent, symbols) for extent in param.shape) if isinstance(param, Buffer) else ()
         dtype = numpy_dtype(param.dtype)
         if isinstance(param, Buffer) and param in pair.plain.outputs:
             drawn.append(
@@ -111,13 +111,13 @@ def draw_inputs(
             value = pair.values[param]
         value = np.asarray(value).astype(dtype)
         if isinstance(param, Buffer):
-            drawn.append(scattered(whole, dtype, pair.touched[param], value) if param in pair.touched else value)
+            drawn.append(scatter(whole, dtype, pair.touched[param], value) if param in pair.touched else value)
         else:
             drawn.append(value[()])
     return drawn
 
 
-def extent_of(extent: Expr, symbols: Mapping[Var, Expr]) -> int:
+def evaluate_extent(extent: Expr, symbols: Mapping[Var, Expr]) -> int:
     wide = {var: Var(var.name, INT64) for var in symbols}
     value = simplify(substitute(widen(extent, wide), {wide[var]: cast(known, INT64) for var, known in symbols.items()}))
     if not isinstance(value, IntImm):
@@ -152,17 +152,17 @@ def mostly_numbers(function: Function, values: Sequence[Any]) -> bool:
     return all(array.size == 0 or np.isfinite(array).mean() > 0.5 for array in floats)
 
 
-def size_of(tensor: Tensor, values: Mapping[Var, int]) -> int:
+def tensor_bytes(tensor: Tensor, values: Mapping[Var, int]) -> int:
     """The bytes of a tensor."""
     symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in values.items()}
-    return math.prod(extent_of(extent, symbols) for extent in tensor.shape) * tensor.dtype.bytes
+    return math.prod(evaluate_extent(extent, symbols) for extent in tensor.shape) * tensor.dtype.bytes
 
 
-def elements_of(op: Operation, values: Mapping[Var, int]) -> int:
+def element_count(op: Operation, values: Mapping[Var, int]) -> int:
     symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in values.items()}
     count = 1
     for axis in op.axis:
-        count *= extent_of(axis.dom.extent, symbols) if axis.dom is not None else 1
+        count *= evaluate_extent(axis.dom.extent, symbols) if axis.dom is not None else 1
     return count
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import as_items, is_a
+from ..arguments import is_a, to_items
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
@@ -32,7 +32,7 @@ from ..te.shrink import iterations, shrunk
 from .differences import approximates, differences, longest_sum
 from .errors import CannotVerify, ResultsDiffer
 from .large import large_sizes
-from .verified_pair import Pair, copied, data_indexed, declared, draw_inputs, mostly_numbers, named, size_of
+from .verified_pair import Pair, copied, data_indexed, declared, draw_inputs, mostly_numbers, symbol_texts, tensor_bytes
 
 __all__ = ["Check", "Verification", "verify"]
 
@@ -130,16 +130,16 @@ class _Verifying:
         small, more = ({symbol: primes[at % 4] for at, symbol in enumerate(symbols)} for primes in (_SMALL, _MORE))
         ones = dict.fromkeys(symbols, 1)
         with deep_recursion():
-            if not self.try_at(small, self.at):
-                self.try_at(more, self.at)
-            self.try_at(ones, self.at)
+            if not self.try_values(small, self.at):
+                self.try_values(more, self.at)
+            self.try_values(ones, self.at)
             large, left = large_sizes(symbols, small, self.against)
             self.made.not_tried += left
             for values in large:
-                self.try_at(values, self.far)
+                self.try_values(values, self.far)
         return self.checked()
 
-    def try_at(self, values: dict[Var, int], run: Callable[[dict[Var, int]], None]) -> bool:
+    def try_values(self, values: dict[Var, int], run: Callable[[dict[Var, int]], None]) -> bool:
         try:
             run(values)
         except _Refused as refused:
@@ -151,7 +151,7 @@ class _Verifying:
 
     def at(self, values: dict[Var, int]) -> None:
         for pair in self.pairs(values, _INTERPRETED, _PRIMES, "the interpreter"):
-            self.interpreted(pair)
+            self.interpret_pair(pair)
         for pair in self.pairs(values, _NATIVE, _LARGE, "native code"):
             self.native(pair)
 
@@ -168,7 +168,9 @@ class _Verifying:
 
     def size(self, values: dict[Var, int]) -> int:
         """The bytes of all tensors."""
-        return sum(size_of(tensor, values) for op in producers_first(self.schedule.outputs) for tensor in op.outputs)
+        return sum(
+            tensor_bytes(tensor, values) for op in producers_first(self.schedule.outputs) for tensor in op.outputs
+        )
 
     def holds_little(self, values: dict[Var, int]) -> bool:
         """Return whether tensors are so large, and so little of them is read at places that no data choose, that this alone is drawn."""
@@ -186,13 +188,13 @@ class _Verifying:
         notes: dict[Buffer, set[int]] = {}
         if self.holds_little(values):
             arguments = draw_inputs(pair, self.seed, False, False, self.exact, notes)
-            self.plainly(lambda: interpret(pair.plain, arguments))
+            self.run_plain(lambda: interpret(pair.plain, arguments))
             pair = replace(pair, touched={param: sorted(places) for param, places in notes.items()})
         if iterations(outputs, values) <= _STEPPED:
-            self.interpreted(pair)
+            self.interpret_pair(pair)
         self.native(pair)
 
-    def plainly(self, call: Callable[[], object]) -> None:
+    def run_plain(self, call: Callable[[], object]) -> None:
         """Run the plain program, which may refuse its sizes."""
         try:
             call()
@@ -263,7 +265,7 @@ class _Verifying:
 
     # Runs
 
-    def interpreted(self, pair: Pair) -> None:
+    def interpret_pair(self, pair: Pair) -> None:
         """Both programs by the interpreter, which also finds accesses out of bounds, unwritten elements and races."""
         try:
             expected, drawn = self.reference(pair, lambda args: interpret(pair.plain, args))
@@ -303,7 +305,7 @@ class _Verifying:
             drawn = draw_inputs(pair, self.seed, positive, zero, self.exact)
             results = copied(drawn)
             try:
-                self.plainly(lambda results=results: call(results))
+                self.run_plain(lambda results=results: call(results))
             except (OutOfBounds, RuntimeError, LoweringError) as problem:
                 if zero or not data_indexed(pair.outputs) or isinstance(problem, UnknownOutsideCode):
                     raise
@@ -324,7 +326,7 @@ class _Verifying:
                     raise self.differ(by, pair, param, wrong, want, have)
                 elements, worst = elements + want.size, max(worst, apart)
                 sizes.append(f"{param.name}[{', '.join(map(str, want.shape))}]")
-        self.made.checks.append(Check(by, ", ".join([*sizes, *named(pair)]), elements, worst))
+        self.made.checks.append(Check(by, ", ".join([*sizes, *symbol_texts(pair)]), elements, worst))
 
     def differ(
         self, by: str, pair: Pair, param: Buffer, wrong: np.ndarray[Any, Any], want: Any, have: Any
@@ -332,7 +334,7 @@ class _Verifying:
         at = tuple(int(n) for n in np.argwhere(wrong)[0]) if wrong.ndim else ()
         guilty, source = self.guilty(pair)
         circumstances = "".join(
-            f", {fact}" for fact in (f"by {by}", f"inputs drawn with seed {self.seed}", *named(pair))
+            f", {fact}" for fact in (f"by {by}", f"inputs drawn with seed {self.seed}", *symbol_texts(pair))
         )
         return ResultsDiffer(
             f"the schedule changes {param.name}[{', '.join(map(str, at))}]: expected {want[at]}, got {have[at]}",
@@ -384,7 +386,7 @@ def _sizes(schedule: Schedule, shapes: Shapes | Sequence[Shapes] | None) -> list
     symbols = _symbols(schedule)
     if shapes is None:
         return [{}]
-    given = [shapes] if isinstance(shapes, Mapping) else as_items(shapes)
+    given = [shapes] if isinstance(shapes, Mapping) else to_items(shapes)
     sizes: list[dict[Var, int]] = []
     for shapes_by_name in given:
         if not is_a(shapes_by_name, Mapping):

@@ -57,7 +57,7 @@ class CExprEmitter(ExprEmitter):
 
     def kept(self, text: str, dtype: DType) -> str:
         """A name for a value that is computed before the statement."""
-        name, line = self.named(text, dtype)
+        name, line = self.name_value(text, dtype)
         self.lines.append(line)
         return name
 
@@ -81,7 +81,7 @@ class CExprEmitter(ExprEmitter):
 
 def _if_then_else(em: CExprEmitter, expr: IfThenElse, lane: int) -> str:
     return em.chosen(
-        em.closed(expr.condition, lane),
+        em.operand_text(expr.condition, lane),
         expr.dtype,
         lambda: em.value(expr.true_value, lane),
         lambda: em.value(expr.false_value, lane),
@@ -108,7 +108,7 @@ def _load(em: CExprEmitter, expr: BufferLoad, lane: int) -> str:
 
     if expr.predicate is None:
         return read()
-    condition = em.closed(expr.predicate, lane)
+    condition = em.operand_text(expr.predicate, lane)
     return em.chosen(condition, expr.dtype, read, lambda: em.constant(0, expr.dtype))
 
 

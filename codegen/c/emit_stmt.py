@@ -216,7 +216,7 @@ class _Emitter(StmtEmitter):
             return
         lanes = index.dtype.lanes
         (places, values, *predicates) = self.values(index, stmt.value, *masks)
-        values = [self.exprs.stored(value, stmt.buffer.dtype) for value in values] * (
+        values = [self.exprs.memory_text(value, stmt.buffer.dtype) for value in values] * (
             lanes if len(values) < lanes else 1
         )
         if lanes > 1 and any(

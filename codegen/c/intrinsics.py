@@ -45,7 +45,7 @@ def _bits(em: CExprEmitter, source: Expr, lane: int) -> str:
     if dtype.is_float and dtype.bits > 16:
         return f"tw_bits_of_double({bare(text)})" if dtype.bits == 64 else f"(uint64_t)tw_bits_of({bare(text)})"
     if dtype.is_float:
-        return f"(uint64_t){em.stored(text, dtype)}"
+        return f"(uint64_t){em.memory_text(text, dtype)}"
     return f"(uint64_t)(uint{max(dtype.bits, 8)}_t)({text})"
 
 
@@ -101,7 +101,7 @@ def _address(em: CExprEmitter, call: Call, lane: int) -> str:
     load, offset, _ = call.args
     assert isinstance(load, BufferLoad), "access_ptr takes an element"
     place = em.element(load.buffer, load.indices[0] if load.indices else IntImm(0), lane)
-    return f"(void *)(&{place} + {em.closed(offset, lane)})"
+    return f"(void *)(&{place} + {em.operand_text(offset, lane)})"
 
 
 def _prefetch(em: CExprEmitter, call: Call, lane: int) -> str:
@@ -130,7 +130,7 @@ def _call_python(em: CExprEmitter, symbol: str, args: list[Expr], lane: int) -> 
     passed = [(arg.dtype, em.value(arg, lane)) for arg in args if not isinstance(arg, StringImm)]
     kinds = [_wide(dtype) for dtype, _ in passed]
     em.declarations[symbol] = f"void (*{symbol})({', '.join(['int64_t *', *kinds])});"
-    result, _ = em.named("", DType("int64"))
+    result, _ = em.name_value("", DType("int64"))
     operands = [f"&{result}", *(f"({kind})({text})" for kind, (_, text) in zip(kinds, passed, strict=True))]
     em.lines += [f"int64_t {result} = {FAILED};", f"{symbol}({', '.join(operands)});"]
     em.lines += em.fail(f"(uint64_t){result} >= {FAILED}u", str(CALLBACK_RAISED))

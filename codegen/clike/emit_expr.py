@@ -144,12 +144,12 @@ class ExprEmitter(ABC):
         """Return whether what it shares must have names."""
         return written_size(expr, self._sizes) > WRITTEN_OUT
 
-    def named(self, value: str, dtype: DType) -> tuple[str, str]:
+    def name_value(self, value: str, dtype: DType) -> tuple[str, str]:
         """(a new name of a value, its declaration)."""
         self._lets += 1
         return f"tw_let_{self._lets}", f"const {self.kind(dtype)} tw_let_{self._lets} = {bare(value)};"
 
-    def closed(self, expr: Expr, lane: int = 0) -> str:
+    def operand_text(self, expr: Expr, lane: int = 0) -> str:
         """One lane of a value, as text that may stand anywhere."""
         return within(self.value(expr, lane), 9)
 
@@ -163,7 +163,7 @@ class ExprEmitter(ABC):
         """An integer result of C's int arithmetic, wrapped to its dtype."""
         return f"({self.kind(dtype)}){text}" if dtype.bits < 32 else text
 
-    def stored(self, text: str, dtype: DType) -> str:
+    def memory_text(self, text: str, dtype: DType) -> str:
         """A value as memory holds it."""
         if dtype.is_float and dtype.bits == 16:
             name = "half" if dtype.kind == "float" else "bfloat16"
@@ -273,7 +273,7 @@ def _symbol(symbol: str) -> Callable[[ExprEmitter, BinaryOp, int], str]:
 
 
 def _not(em: ExprEmitter, expr: Not, lane: int) -> str:
-    return f"(!{em.closed(expr.value, lane)})"
+    return f"(!{em.operand_text(expr.value, lane)})"
 
 
 def _cast(em: ExprEmitter, expr: Cast, lane: int) -> str:
@@ -330,11 +330,11 @@ def _call(em: ExprEmitter, call: Call, lane: int) -> str:
     """The value of one lane of a Call, as the dialect's table spells it."""
     row = em.calls.floats.get(call.name)
     if call.name == "fma" and call.dtype.bits == 16:  # float64 holds products of 16-bit floats, and sums of float16
-        a, b, c = (f"(double){em.closed(arg, lane)}" for arg in call.args)
+        a, b, c = (f"(double){em.operand_text(arg, lane)}" for arg in call.args)
         total = f"tw_sum_to_odd({a} * {b}, {c})" if call.dtype.kind == "bfloat" else f"{a} * {b} + {c}"
         return em.rounded(f"tw_round_to_odd({total})", call.dtype)
     if row is not None and call.args[0].dtype.is_float:
-        text = row([em.closed(arg, lane) for arg in call.args], call.args[0].dtype.bits == 64)
+        text = row([em.operand_text(arg, lane) for arg in call.args], call.args[0].dtype.bits == 64)
         return em.rounded(text, call.dtype) if call.dtype.is_float else text
     other = em.calls.others.get(call.name)
     if other is None:

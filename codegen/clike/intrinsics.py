@@ -44,20 +44,20 @@ def _integer_abs(em: ExprEmitter, call: Call, lane: int) -> str:
 
 def _bitwise(symbol: str) -> OtherRow:
     def build(em: ExprEmitter, call: Call, lane: int) -> str:
-        a, b = (em.closed(arg, lane) for arg in call.args)
+        a, b = (em.operand_text(arg, lane) for arg in call.args)
         return em.narrow(f"({a} {symbol} {b})", call.dtype)
 
     return build
 
 
 def _bitwise_not(em: ExprEmitter, call: Call, lane: int) -> str:
-    value = em.closed(call.args[0], lane)
+    value = em.operand_text(call.args[0], lane)
     return f"(!{value})" if call.dtype.is_bool else em.narrow(f"(~{value})", call.dtype)
 
 
 def _shift(em: ExprEmitter, call: Call, lane: int) -> str:
     """The amount is taken modulo the width: undefined in value by our rules, but never undefined behaviour."""
-    a, amount = (em.closed(arg, lane) for arg in call.args)
+    a, amount = (em.operand_text(arg, lane) for arg in call.args)
     width = call.dtype.bits - 1
     if call.name == "shift_left":
         unsigned = "unsigned long long" if call.dtype.bits == 64 else "unsigned int"

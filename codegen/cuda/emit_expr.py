@@ -48,7 +48,7 @@ class CudaExprEmitter(ExprEmitter):
             lanes = range(node.dtype.lanes) if lane is None or node.dtype.lanes == 1 else (lane,)
             for each in lanes:
                 if (id(node), each) not in self.shared and id(node) not in self.packed:
-                    name, line = self.named(self.value(node, each), node.dtype)
+                    name, line = self.name_value(self.value(node, each), node.dtype)
                     self.shared[id(node), each] = name
                     lines.append(line)
         return lines
@@ -76,7 +76,7 @@ def _let(em: CudaExprEmitter, expr: Let, lane: int) -> str:
     if not children(expr.value):
         em.names[expr.var] = f"({value})"
         return _scope(em, expr.body, lane)
-    em.names[expr.var], line = em.named(value, expr.var.dtype)
+    em.names[expr.var], line = em.name_value(value, expr.var.dtype)
     return _scope(em, expr.body, lane, line)
 
 

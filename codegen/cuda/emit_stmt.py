@@ -155,7 +155,7 @@ class _Emitter(StmtEmitter):
         rest, indices = "blockIdx.x", dict[str, str]()
         *tags, last = (tag for tag in (BLOCK_TAGS[0], *self.kernel.hardware.folded) if tag in loops)
         for tag in tags:
-            extent = f"(unsigned int){self.exprs.closed(loops[tag].extent)}"
+            extent = f"(unsigned int){self.exprs.operand_text(loops[tag].extent)}"
             indices[tag] = f"(int)({rest} % {extent})"
             rest = f"{rest} / {extent}"
         return {**indices, last: f"(int)({rest})"}
@@ -276,7 +276,7 @@ class _Emitter(StmtEmitter):
 
     def assertion(self, stmt: Assert) -> None:
         number = self.message_number(stmt.message)
-        with self.block(f"if (!{self.exprs.closed(stmt.condition)})"):
+        with self.block(f"if (!{self.exprs.operand_text(stmt.condition)})"):
             self.line(f"tw_fail({number});")
 
     def attribute(self, stmt: Attr) -> None:
@@ -296,7 +296,7 @@ class _Emitter(StmtEmitter):
         self._pack(stmt.value)
         self._name_what_is_shared(stmt.value, index, *([] if stmt.predicate is None else [stmt.predicate]))
         values = [
-            self.exprs.stored(bare(self.exprs.value(stmt.value, lane)), stmt.buffer.dtype) for lane in range(lanes)
+            self.exprs.memory_text(bare(self.exprs.value(stmt.value, lane)), stmt.buffer.dtype) for lane in range(lanes)
         ]
         width = self._packable(stmt.buffer, index) if stmt.predicate is None else 1
         if width > 1:
@@ -352,7 +352,9 @@ class _Emitter(StmtEmitter):
         if size not in _COPIED or load.dtype.lanes != lanes:
             return False
         self._name_what_is_shared(to, load.indices[0], *conditions)
-        there = "".join(f", {' && '.join(self.exprs.closed(each) for each in conditions)}" for _ in conditions[:1])
+        there = "".join(
+            f", {' && '.join(self.exprs.operand_text(each) for each in conditions)}" for _ in conditions[:1]
+        )
         for first in range(0, lanes, width):
             target, source = (
                 self._element(buffer, at, first) for buffer, at in ((stmt.buffer, to), (load.buffer, load.indices[0]))
@@ -397,7 +399,7 @@ class _Emitter(StmtEmitter):
         width = self._width(load) if load is not None else 1
         if load is None or width == 1:
             return False
-        otherwise = self.exprs.stored(self.exprs.value(value), load.buffer.dtype)
+        otherwise = self.exprs.memory_text(self.exprs.value(value), load.buffer.dtype)
         self.exprs.packed[id(choice)] = self._loaded_parts(load, width, conditions, otherwise)
         return True
 
@@ -416,7 +418,9 @@ class _Emitter(StmtEmitter):
             with self.block(begin):
                 self._pack(side)
                 self._name_what_is_shared(side)
-                values = [self.exprs.stored(bare(self.exprs.value(side, lane)), choice.dtype) for lane in range(lanes)]
+                values = [
+                    self.exprs.memory_text(bare(self.exprs.value(side, lane)), choice.dtype) for lane in range(lanes)
+                ]
                 for at, name in enumerate(names):
                     self.line(f"{name} = {{{{{', '.join(values[at * width : (at + 1) * width])}}}}};")
             self.exprs.packed, self.exprs.shared = packed, shared
@@ -440,7 +444,7 @@ class _Emitter(StmtEmitter):
     ) -> list[str]:
         """The names of what is loaded where the conditions hold, `width` lanes at once, lane by lane."""
         kind = f"tw_vector<{storage_type(load.buffer.dtype)}, {width}>"
-        allowed = " && ".join(self.exprs.closed(condition) for condition in conditions)
+        allowed = " && ".join(self.exprs.operand_text(condition) for condition in conditions)
         parts: list[str] = []
         for first in range(0, load.dtype.lanes, width):
             name = self.fresh("packed")

@@ -23,7 +23,7 @@ def _reinterpret(em: CudaExprEmitter, call: Call, lane: int) -> str:
     ratio = max(target.bits // source.dtype.bits, source.dtype.bits // target.bits)
     wider, to, of = target.bits >= source.dtype.bits, storage_type(target), storage_type(source.dtype)
     lanes = range(lane * ratio, (lane + 1) * ratio) if wider else range(lane // ratio, lane // ratio + 1)
-    parts = [em.stored(em.value(source, lane), source.dtype) for lane in lanes]
+    parts = [em.memory_text(em.value(source, lane), source.dtype) for lane in lanes]
     if ratio == 1:
         return em.loaded(f"tw_reinterpret<{to}, {of}>({parts[0]})", target)
     if wider:
@@ -59,7 +59,7 @@ def _address(em: CudaExprEmitter, call: Call, lane: int) -> str:
     """A pointer to an element, which is not read."""
     load, offset, _ = call.args
     assert isinstance(load, BufferLoad), "access_ptr takes an element"
-    further = "" if is_const(offset, 0) else f" + {em.closed(offset, lane)}"
+    further = "" if is_const(offset, 0) else f" + {em.operand_text(offset, lane)}"
     return f"&{em.element(load.buffer, load.indices[0], lane)}{further}"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ...arguments import as_path
+from ...arguments import to_path
 from ...errors import user_source
 from ...runtime.private_files import create_private
 from .errors import NotWritten
@@ -23,7 +23,7 @@ __all__ = ["check_place", "make_folders", "write_stream", "write_text_file", "wr
 def check_place(path: object) -> Path:
     """The path of a library or of another file that is written. A library's name stands in its header, in its manifest and in what
     links with it. Raises NotWritten (TW0705) for what is no path, and for one that texts cannot hold."""
-    place = as_path(path)
+    place = to_path(path)
     if place is None or not place.name.isprintable():
         raise NotWritten(
             f"cannot write {path!r}"[:300],

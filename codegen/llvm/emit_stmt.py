@@ -334,9 +334,9 @@ class StmtEmitter:
                 end = str(begin.value + count)
             else:
                 end = self.f.op(f"add nsw {kind} {start}, {extent}") if start != "0" else extent
-            self.counted(stmt, start, end, count)
+            self.emit_counted_loop(stmt, start, end, count)
 
-    def counted(self, stmt: For, start: str, end: str, count: int | None, step: str = "1") -> None:
+    def emit_counted_loop(self, stmt: For, start: str, end: str, count: int | None, step: str = "1") -> None:
         """`for var in [start, end)`, by `step`, `count` times where that is known. Written as LLVM's loop rotation would leave it:
         guard, body, test at the end.
 
@@ -503,7 +503,7 @@ class StmtEmitter:
         kind = llvm_type(stmt.var.dtype)
         lo, hi, *step = (end.split()[1] if kind == "i64" else f.op(f"trunc nsw {end} to {kind}") for end in ends)
         inner.function_body(
-            lambda: inner._hoist_allocations(stmt, lambda rest: inner.counted(rest, lo, hi, None, *step))
+            lambda: inner._hoist_allocations(stmt, lambda rest: inner.emit_counted_loop(rest, lo, hi, None, *step))
         )
 
     def _hoist_allocations(self, stmt: For, write: Callable[[For], None]) -> None:

@@ -126,7 +126,7 @@ class ExprEmitter:
             chosen = self.f.op(f"call i1 @llvm.vector.reduce.or.v{mask_lanes}i1({_bools(mask_lanes)} {chosen})")
         return chosen if mask is None else self.f.op(f"and {_bools(lanes)} {chosen}, {mask}")
 
-    def guarded(self, condition: str, dtype: DType, make: Callable[[], str]) -> str:
+    def emit_guarded(self, condition: str, dtype: DType, make: Callable[[], str]) -> str:
         """The value that `make` writes, evaluated only if the scalar condition holds; else 0."""
         return self._emit_choice(condition, dtype, make, lambda: zero(dtype))
 

@@ -72,7 +72,7 @@ class CompiledModule:
             self._loaded = _link(self)
         return self._loaded.addresses[name]
 
-    def outside(self) -> tuple[str, ...]:
+    def undefined_functions(self) -> tuple[str, ...]:
         """The functions that the code calls and does not define."""
         return declared("\n".join(self._parts))
 
@@ -406,7 +406,7 @@ def _unload(tracker: llvm.ResourceTracker, jit: llvm.LLJIT) -> None:
 def _find_outside_symbols(compiled: CompiledModule) -> dict[str, int]:
     """The address of each function that the code calls and does not define."""
     symbols = dict(compiled._symbols)  # pyright: ignore[reportPrivateUsage]
-    symbols.update(process_symbols(name for name in compiled.outside() if name not in symbols))
+    symbols.update(process_symbols(name for name in compiled.undefined_functions() if name not in symbols))
     for name in _IMPLIED:
         address = _process_symbol(name)
         if address is not None:

@@ -112,8 +112,8 @@ def pair_less_multiple(v: Lanes, x: str, n: str, multiple: Multiple) -> tuple[st
 def _unfused_pair(v: Lanes, x: str, n: str, multiple: Multiple) -> tuple[str, str]:
     if v.dtype.bits == 32:
         wide = v.wide()
-        factor, (first, *others) = v.widened(n), multiple.short
-        rest = wide.sub(wide.sub(v.widened(x), wide.mul(factor, first)), wide.mul(factor, sum(others)))
+        factor, (first, *others) = v.widen(n), multiple.short
+        rest = wide.sub(wide.sub(v.widen(x), wide.mul(factor, first)), wide.mul(factor, sum(others)))
         return _split(v, rest)
     lost = ""
     for part in multiple.short[:3]:
@@ -127,7 +127,7 @@ def _unfused_pair(v: Lanes, x: str, n: str, multiple: Multiple) -> tuple[str, st
 def _split(v: Lanes, wide: str) -> tuple[str, str]:
     """A float64 as a sum of two float32s."""
     near = v.narrow(wide)
-    return near, v.narrow(v.wide().sub(wide, v.widened(near)))
+    return near, v.narrow(v.wide().sub(wide, v.widen(near)))
 
 
 def far_angle(v: Lanes, size: str, *, ahead: int, quarters: bool) -> tuple[str, str, str]:

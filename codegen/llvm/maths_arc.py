@@ -15,7 +15,7 @@ _HALF_PI = {32: (1.5707963705062866, -4.371138828673793e-08), 64: (1.57079632679
 
 def _odd_tail(v: Lanes, x: str, square: str, name: str) -> str:
     """The part of an odd function beyond x."""
-    return v.mul(v.mul(square, x), v.polynomial(square, v.fitted(name)))
+    return v.mul(v.mul(square, x), v.polynomial(square, v.coefficients(name)))
 
 
 def atan(v: Lanes, x: str) -> str:

@@ -43,13 +43,13 @@ def exp(v: Lanes, x: str) -> str:
     # e^-104 (float64: e^-745.2) is below half of the least subnormal; e^89 (e^710) is infinity
     nothing = v.compare("<", x, v.pick(-104.0, -745.2))
     r, whole, shifted = less_ln2(v, _clamp(v, x, nothing, v.pick(89.0, 710.0)))
-    return v.choose(nothing, 0.0, power_of_two_times(v, v.polynomial(r, v.fitted("EXP")), whole, shifted))
+    return v.choose(nothing, 0.0, power_of_two_times(v, v.polynomial(r, v.coefficients("EXP")), whole, shifted))
 
 
 def _clamp(v: Lanes, x: str, nothing: str, high: float) -> str:
     """x up to where a power of it is infinite, and 0 where it is so small that `nothing` is left of it: what underflows costs
     hundreds of cycles, and masked scores are nothing else. A NaN stays."""
-    return v.at_most(v.choose(nothing, 0.0, x), high)
+    return v.cap(v.choose(nothing, 0.0, x), high)
 
 
 def exp2(v: Lanes, x: str) -> str:
@@ -66,7 +66,7 @@ def exp2_parts(v: Lanes, r: str, whole: str, shifted: str) -> str:
 
 def emit_exp2(v: Lanes, r: str) -> str:
     """2^r, |r| <= 1/2."""
-    return v.polynomial(r, v.fitted("EXP2"))
+    return v.polynomial(r, v.coefficients("EXP2"))
 
 
 def exp10(v: Lanes, x: str) -> str:
@@ -76,7 +76,7 @@ def exp10(v: Lanes, x: str) -> str:
     whole, shifted = rounded(v, x, _LOG2_10)
     high, low = LOG10_2[v.dtype.bits]
     r = v.mul_add(whole, -low, v.mul_add(whole, -high, x))
-    return v.choose(nothing, 0.0, power_of_two_times(v, v.polynomial(r, v.fitted("EXP10")), whole, shifted))
+    return v.choose(nothing, 0.0, power_of_two_times(v, v.polynomial(r, v.coefficients("EXP10")), whole, shifted))
 
 
 def _expm1_parts(v: Lanes, x: str, exponent: int = 0, low: str | None = None) -> tuple[str, str]:
@@ -85,7 +85,7 @@ def _expm1_parts(v: Lanes, x: str, exponent: int = 0, low: str | None = None) ->
     if v.dtype.bits == 64:
         lost = lost_of_ln2(v, x, r, whole)
         low = lost if low is None else v.add(lost, low)
-    square, rest = v.mul(r, r), v.polynomial(r, v.fitted("EXPM1"))
+    square, rest = v.mul(r, r), v.polynomial(r, v.coefficients("EXPM1"))
     tail = v.mul_add(square, rest, r) if low is None else v.add(v.mul_add(square, rest, low), r)
     return tail, v.power_of_shifted(shifted, exponent)
 
@@ -99,7 +99,7 @@ def expm1(v: Lanes, x: str) -> str:
 
 def tanh(v: Lanes, x: str) -> str:
     """-(e^-2|x| - 1) / (e^-2|x| + 1), both of them from e^r - 1 and 2^n with one rounding."""
-    size = v.at_most(v.absolute(x), v.pick(10.0, 20.0))  # of which the result rounds to 1
+    size = v.cap(v.absolute(x), v.pick(10.0, 20.0))  # of which the result rounds to 1
     tail, scale = _expm1_parts(v, v.mul(size, -2.0))
     above = v.mul_add(tail, scale, v.sub(scale, 1.0))
     return v.copy_sign(v.div(above, v.mul_add(tail, scale, v.add(scale, 1.0))), x)
@@ -119,8 +119,8 @@ def sigmoid(v: Lanes, x: str) -> str:
 
 def erf(v: Lanes, x: str) -> str:
     """1 - e^z of z = log(erfc(|x|)) = -|x| + |x| P(|x|), as e^z - 1 has all its bits where z is small."""
-    size = v.at_most(v.absolute(x), v.pick(4.0, 6.0))  # of which the result rounds to 1
-    rest, low = v.polynomial(size, v.fitted("ERF")), None
+    size = v.cap(v.absolute(x), v.pick(4.0, 6.0))  # of which the result rounds to 1
+    rest, low = v.polynomial(size, v.coefficients("ERF")), None
     if v.options.fused or v.options.fast:
         z = v.mul_add(size, rest, v.negative(size))
     else:  # there are more roundings: that of the sum is taken along

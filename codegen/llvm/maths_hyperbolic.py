@@ -17,11 +17,13 @@ __all__ = ["acosh", "asinh", "atanh", "cosh", "sinh"]
 
 def _parts(v: Lanes, x: str) -> tuple[str, str, str, str]:
     """cosh r - 1, sinh r, 2^n / 4 and 2^-n / 4 of |x|, which is kept where both functions are infinite beyond."""
-    size = v.at_most(v.absolute(x), v.pick(89.5, 710.5))
+    size = v.cap(v.absolute(x), v.pick(89.5, 710.5))
     r, whole, shifted = less_ln2(v, size)
     square = v.mul(r, r)
-    cosine = v.mul(square, v.polynomial(square, v.fitted("COSH")))
-    sine = v.add(r, v.mul_add(v.mul(square, r), v.polynomial(square, v.fitted("SINH")), lost_of_ln2(v, size, r, whole)))
+    cosine = v.mul(square, v.polynomial(square, v.coefficients("COSH")))
+    sine = v.add(
+        r, v.mul_add(v.mul(square, r), v.polynomial(square, v.coefficients("SINH")), lost_of_ln2(v, size, r, whole))
+    )
     growing = v.power_of_shifted(shifted, -2)
     # 2^-n / 4, while that is a normal number and matters
     inverse = v.reinterpret_bits(v.integer("sub", (2 * v.bias - 4) << v.mantissa_bits, v.bits(growing)))
@@ -90,5 +92,5 @@ def atanh(v: Lanes, x: str) -> str:
     s = v.choose(v.compare("<=", size, 0.25), size, s)
     square = v.mul(s, s)
     high, low = (part / 2 for part in LN2[v.dtype.bits])
-    tail = v.mul_add(v.mul(square, s), v.polynomial(square, v.fitted("ATANH")), v.mul(k, low))
+    tail = v.mul_add(v.mul(square, s), v.polynomial(square, v.coefficients("ATANH")), v.mul(k, low))
     return v.copy_sign(v.mul_add(k, high, v.add(s, tail)), x)

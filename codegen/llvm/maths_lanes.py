@@ -91,7 +91,7 @@ class Lanes:
         """A constant that float32 and float64 have of their own."""
         return narrow if self.dtype.bits == 32 else wide
 
-    def fitted(self, name: str) -> tuple[float, ...]:
+    def coefficients(self, name: str) -> tuple[float, ...]:
         """The coefficients of that name for this dtype and these options."""
         if self.dtype.bits == 64:
             return POLYNOMIALS[f"{name}_64"]
@@ -162,9 +162,9 @@ class Lanes:
 
     def clamp(self, x: str, low: float, high: float) -> str:
         """x within [low, high]; a NaN stays."""
-        return self.at_most(self.choose(self.compare("<", x, low), low, x), high)
+        return self.cap(self.choose(self.compare("<", x, low), low, x), high)
 
-    def at_most(self, x: str, high: float) -> str:
+    def cap(self, x: str, high: float) -> str:
         """The lesser of x and `high`; a NaN stays."""
         return self.choose(self.compare(">", x, high), high, x)
 
@@ -214,7 +214,7 @@ class Lanes:
         """As many float64s."""
         return Lanes(self.f, FLOAT64.with_lanes(self.dtype.lanes), self.options)
 
-    def widened(self, x: str) -> str:
+    def widen(self, x: str) -> str:
         return self.f.op(f"fpext {self.kind} {x} to {self.wide().kind}")
 
     def narrow(self, x: str) -> str:
@@ -240,7 +240,7 @@ class Lanes:
             f"({', '.join(operands)}, {self.kind} {self.text(0.0)}, {mask}{rounding})"
         )
 
-    def scaled(self, x: str, n: str) -> str:
+    def scale(self, x: str, n: str) -> str:
         """x 2^n, one instruction of AVX-512."""
         return self.avx512("mask.scalef", f"{self.kind} {x}", f"{self.kind} {n}")
 
@@ -284,7 +284,7 @@ def rounded(v: Lanes, x: str, times: float = 1.0) -> tuple[str, str]:
 def power_of_two_times(v: Lanes, x: str, whole: str, shifted: str) -> str:
     """x 2^n with one rounding, for x near 1 and n from -252 to 254 (-2044 to 2046), given as `rounded` gives it."""
     if v.has_avx512:
-        return v.scaled(x, whole)
+        return v.scale(x, whole)
     n = v.integer("sub", v.bits(shifted), _float_bits(v.rounding, v.dtype.bits))
     half = v.integer("ashr", n, 1)  # in two steps: neither leaves the range where the first is exact
     return v.mul(v.mul(x, v.power_of_two(half)), v.power_of_two(v.integer("sub", n, half)))
@@ -293,7 +293,7 @@ def power_of_two_times(v: Lanes, x: str, whole: str, shifted: str) -> str:
 def divided_by_power(v: Lanes, x: str, k: str) -> str:
     """x 2^-k of a small x, for k from -30 on; where the power would be subnormal what is left of it does not matter."""
     if v.has_avx512:
-        return v.scaled(x, v.negative(v.choose(v.compare("<", k, -30.0), -30.0, k)))
+        return v.scale(x, v.negative(v.choose(v.compare("<", k, -30.0), -30.0, k)))
     _, shifted = rounded(v, v.clamp(k, -30.0, v.bias - 1.0), -1.0)
     return v.mul(x, v.power_of_shifted(shifted))
 

@@ -14,7 +14,7 @@ __all__ = ["log", "log10", "log1p", "log2", "log_of_pair"]
 def _natural(v: Lanes, k: str, t: str) -> str:
     """k ln 2 + log(1 + t)."""
     high, low = LN2[v.dtype.bits]
-    tail = v.mul_add(v.mul(t, t), v.polynomial(t, v.fitted("LOG")), v.mul(k, low))
+    tail = v.mul_add(v.mul(t, t), v.polynomial(t, v.coefficients("LOG")), v.mul(k, low))
     return v.mul_add(k, high, v.add(tail, t))
 
 
@@ -27,21 +27,21 @@ def log2(v: Lanes, x: str) -> str:
     """k + 3/2 t + the rest, which is small near x = 1: the product is exact."""
     k, m = exponent_and_mantissa(v, x)
     t = v.sub(m, 1.0)
-    return v.mul_add(t, v.polynomial(t, v.fitted("LOG2")), v.mul_add(t, 1.5, k))
+    return v.mul_add(t, v.polynomial(t, v.coefficients("LOG2")), v.mul_add(t, 1.5, k))
 
 
 def log10(v: Lanes, x: str) -> str:
     """k log10(2) + t / 2 + the rest, likewise."""
     k, m = exponent_and_mantissa(v, x)
     t, (high, low) = v.sub(m, 1.0), LOG10_2[v.dtype.bits]
-    small = v.mul_add(t, v.polynomial(t, v.fitted("LOG10")), v.mul(k, low))
+    small = v.mul_add(t, v.polynomial(t, v.coefficients("LOG10")), v.mul(k, low))
     return v.add(v.mul_add(k, high, v.mul(t, 0.5)), small)
 
 
 def log1p(v: Lanes, x: str) -> str:
     """log(u) of u = 1 + x as it is rounded, whose rounding error (D. Knuth's sum of two) goes into t."""
     # Rounded up, the greatest float plus 1 is infinite.
-    u = v.at_most(v.add(x, 1.0), v.pick(3.4028234663852886e38, 1.7976931348623157e308))
+    u = v.cap(v.add(x, 1.0), v.pick(3.4028234663852886e38, 1.7976931348623157e308))
     taken = v.sub(u, 1.0)
     result = log_of_pair(v, u, v.add(v.sub(1.0, v.sub(u, taken)), v.sub(x, taken)))
     # Beside x the rest is nothing where x is tiny, and a NaN where it is infinite; in other modes of rounding more is lost.

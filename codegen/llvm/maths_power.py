@@ -78,7 +78,7 @@ def _huge(v: Lanes) -> float:
 def _scale_by_power(v: Lanes, x: str, whole: str) -> str:
     """x 2^n of an x near 1, n an integer."""
     if v.has_avx512:
-        return v.scaled(x, whole)
+        return v.scale(x, whole)
     most = v.pick(200.0, 1600.0)  # beyond, the result is 0 or infinite as well
     near = v.clamp(whole, -most, most)
     return power_of_two_times(v, x, near, v.add(near, v.rounding))
@@ -99,7 +99,7 @@ def _log2(v: Lanes, x: str) -> tuple[str, str, str]:
     start = v.add(k, table_high)
     high = v.call("fma", d, _LOG2_E, start)
     lost = v.call("fma", d, _LOG2_E, v.sub(start, high))
-    low = v.call("fma", d, v.polynomial(d, v.fitted("POWER")), table_low)
+    low = v.call("fma", d, v.polynomial(d, v.coefficients("POWER")), table_low)
     return high, lost, low
 
 
@@ -125,7 +125,7 @@ def _log2_pair(v: Lanes, x: str) -> tuple[str, str]:
     square_low = v.add(square_low, v.mul(v.add(s, s), s_low))
     cube, cube_low = product_of_two(v, square, s)
     cube_low = v.add(cube_low, v.mul_add(square, s_low, v.mul(square_low, s)))
-    factor, factor_low = sum_of_two(v, _THIRD[0], v.mul(square, v.polynomial(square, v.fitted("POWER"))))
+    factor, factor_low = sum_of_two(v, _THIRD[0], v.mul(square, v.polynomial(square, v.coefficients("POWER"))))
     factor_low = v.add(factor_low, _THIRD[1])
     tail, tail_low = product_of_two(v, cube, factor)
     tail_low = v.add(tail_low, v.mul_add(cube, factor_low, v.mul(cube_low, factor)))
@@ -149,12 +149,12 @@ def _rare(v: Lanes, x: str, y: str, product: str, result: str) -> str:
 def _emit_in_float64(v: Lanes, x: str, y: str) -> str:
     size, wide = v.absolute(x), v.wide()
     k, m = exponent_and_mantissa(v, size)
-    t = v.widened(v.sub(m, 1.0))
-    logarithm = wide.mul_add(t, wide.split_polynomial(t, v.fitted("POW_LOG2")), v.widened(k))
+    t = v.widen(v.sub(m, 1.0))
+    logarithm = wide.mul_add(t, wide.split_polynomial(t, v.coefficients("POW_LOG2")), v.widen(k))
     # An infinite y as a large one: times log2(1) it is 0.
-    product = wide.clamp(wide.mul(v.widened(v.clamp(y, -1e15, 1e15)), logarithm), -160.0, 140.0)
+    product = wide.clamp(wide.mul(v.widen(v.clamp(y, -1e15, 1e15)), logarithm), -160.0, 140.0)
     whole, shifted = rounded(v, v.narrow(product))
-    return _restore_sign(v, x, y, exp2_parts(v, v.narrow(wide.sub(product, v.widened(whole))), whole, shifted))
+    return _restore_sign(v, x, y, exp2_parts(v, v.narrow(wide.sub(product, v.widen(whole))), whole, shifted))
 
 
 def _restore_sign(v: Lanes, x: str, y: str, result: str) -> str:

@@ -72,14 +72,14 @@ def _copy_sign(v: Lanes, result: str, x: str) -> str:
 def _signed_sine(v: Lanes, r: str, turns: str) -> str:
     """sin(r), |r| <= pi / 2, negated where the lowest bit of `turns` is set."""
     square = v.mul(r, r)
-    sine = v.mul_add(v.mul(square, r), v.polynomial(square, v.fitted("SIN")), r)
+    sine = v.mul_add(v.mul(square, r), v.polynomial(square, v.coefficients("SIN")), r)
     return v.flip_bits(sine, v.integer("shl", turns, v.dtype.bits - 1))
 
 
 def _tangent(v: Lanes, r: str, low: str, quarters: str) -> str:
     """tan(r + low), |r| <= pi / 4, or where the lowest bit of `quarters` is set -1 over it."""
     square = v.mul(r, r)
-    cubic = v.mul(v.mul(square, r), v.polynomial(square, v.fitted("TAN")))
+    cubic = v.mul(v.mul(square, r), v.polynomial(square, v.coefficients("TAN")))
     tangent, lost = sum_of_two(v, r, v.add(cubic, v.mul_add(low, square, low)))
     inverse = v.div(-1.0, tangent)
     inverse = v.mul_add(v.mul(inverse, inverse), lost, inverse)

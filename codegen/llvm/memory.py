@@ -36,7 +36,7 @@ def load(em: ExprEmitter, buffer: Buffer, index: Expr, predicate: Expr | None) -
     if dtype.lanes == 1:
         if mask is None:
             return _load_lanes(em, buffer, index, 0, dtype)
-        return em.guarded(mask, dtype, lambda: _load_lanes(em, buffer, index, 0, dtype))
+        return em.emit_guarded(mask, dtype, lambda: _load_lanes(em, buffer, index, 0, dtype))
     em.vector_accesses += 1
     base, stride = _split_ramp(index)
     if base is not None and mask is None and stride is not None and abs(stride) <= _WIDEST_SHUFFLED_STRIDE:

@@ -42,7 +42,7 @@ class _Words:
         condition = self.f.op(f"icmp {comparison} {self.kind} {a}, {int_constant(b, self.word)}")
         return f"{llvm_type(DType('bool').with_lanes(self.word.lanes))} {condition}"
 
-    def widened(self, value: str, kind: str) -> str:
+    def widen(self, value: str, kind: str) -> str:
         """The bits of a 16-bit float, of LLVM type `kind`."""
         bits = value if kind == self.half_kind else self.f.op(f"bitcast {kind} {value} to {self.half_kind}")
         return self.f.op(f"zext {self.half_kind} {bits} to {self.kind}")
@@ -54,7 +54,7 @@ class _Words:
 
 def bfloat16_to_float32(f: FunctionText, value: str, source: DType) -> str:
     words = _Words(f, source.lanes)
-    return words.reinterpret_as_float(words("shl", words.widened(value, llvm_type(source)), 16))
+    return words.reinterpret_as_float(words("shl", words.widen(value, llvm_type(source)), 16))
 
 
 def float32_to_bfloat16(f: FunctionText, value: str, source: DType) -> str:
@@ -75,7 +75,7 @@ def float16_to_float32(f: FunctionText, value: str, source: DType) -> str:
     kind, words = llvm_type(source), _Words(f, source.lanes)
     if f.module.conversions.float16:
         return f.op(f"fpext {kind} {value} to {words.float_kind}")
-    bits = words.widened(value, kind)
+    bits = words.widen(value, kind)
     scale = float_constant(
         2.0**112, words.number
     )  # the exponents' biases are 112 apart; subnormal numbers become normal

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from ...arguments import as_list
+from ...arguments import to_list
 from ...ir import ops
 from ...ir.analysis import digits, iterators, subspaces
 from ...ir.analysis.bounds import symbolic_bounds
@@ -231,7 +231,7 @@ def solve_linear_inequalities(
 def _system(relations: Any, variables: Sequence[Var] | None, ranges: Mapping[Var, Range] | None) -> IntConstraints:
     if isinstance(relations, IntConstraints):
         return relations
-    conditions = as_list(relations)
+    conditions = to_list(relations)
     found = list(dict.fromkeys(var for condition in conditions for var in free_vars(condition)))
     return IntConstraints(tuple(found if variables is None else variables), ranges or {}, tuple(conditions))
 
@@ -284,11 +284,11 @@ def detect_iter_map(
     """Each index as a sum of digits of the iterators, all of which move independently; empty where they are no such map."""
     del simplify_trivial_iterators
     if check_level == IterMapLevel.NoCheck or check_level == "nocheck":
-        sums = [iterators.digits(ops.convert(index), input_iters) for index in as_list(indices)]
+        sums = [iterators.digits(ops.convert(index), input_iters) for index in to_list(indices)]
         return IterMapResult(each for each in sums if each is not None) if None not in sums else IterMapResult()
     bijective = _is_bijective(require_bijective, check_level)
     return IterMapResult(
-        iterators.detect([*map(ops.convert, as_list(indices))], input_iters, _condition(predicate), bijective)
+        iterators.detect([*map(ops.convert, to_list(indices))], input_iters, _condition(predicate), bijective)
     )
 
 

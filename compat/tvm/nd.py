@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arguments import as_list
+from ...arguments import to_list
 from ...environment import is_enabled
 from ...runtime import Array, Device, cpu
 from ...runtime import array as _array
@@ -203,7 +203,7 @@ def empty(
 ) -> NDArray:
     """An uninitialised array; its extents may be constants of tensor shapes."""
     del mem_scope
-    return _named(_empty([int(extent) for extent in as_list(shape)], dtype, _place(device or ctx)))
+    return _named(_empty([int(extent) for extent in to_list(shape)], dtype, _place(device or ctx)))
 
 
 class _Capsule:

@@ -33,7 +33,7 @@ _ROOMS = tuple(
 )
 """The modules whose classes programs are built of."""
 _BESIDE = {
-    (f"{_ROOT}ir.constant", "_restored"),
+    (f"{_ROOT}ir.constant", "_restore"),
     ("builtins", "set"),
     ("builtins", "frozenset"),
     ("collections", "OrderedDict"),

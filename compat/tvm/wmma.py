@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import as_list
+from ...arguments import to_list
 from ...errors import TensorExpressionError, user_source
 from ...ir.dtype import HANDLE
 from ...ir.expr import Call, IntImm, Node, StringImm
@@ -38,7 +38,7 @@ def call(name: str, *args: Any) -> Call:
 def intrinsic(declared: TensorIntrin, bodies: Any) -> TensorIntrin | None:
     """Our intrinsic for one with these bodies (a statement, or a tuple of them); None where none of them calls tensor cores.
     Raises BadTensorIntrin (TW0132) for sizes and layouts that are none of ours."""
-    statements = [each for each in as_list(bodies) if isinstance(each, Node)]
+    statements = [each for each in to_list(bodies) if isinstance(each, Node)]
     found = {node.name: node for node in post_order(*statements) if isinstance(node, Call) and node.name in CALLS}
     if not found:
         return None

@@ -66,7 +66,7 @@ def about_constants(compiled: NativeCode, given: Sequence[Constant]) -> dict[str
     if evaluation is not None:
         about["evaluation"] = {
             "bytes": len(evaluation.module.object_bytes),
-            "outside": list(evaluation.module.outside()),
+            "outside": list(evaluation.module.undefined_functions()),
             "parallel": evaluation.parallel,
             "constants": [[symbol, *places[held]] for held, symbol in evaluation.constants.items()],
             "calls": [

@@ -46,7 +46,7 @@ def make_entry(compiled: NativeCode, given: Sequence[Constant] = ()) -> Entry | 
                 for signature in compiled.signatures
             ],
             "exports": list(module.exports),
-            "outside": list(module.outside()),
+            "outside": list(module.undefined_functions()),
             "parallel": compiled.parallel,
             "opening": asdict(compiled.opening),
             **held,

@@ -15,7 +15,7 @@ from importlib import import_module
 from itertools import count
 from typing import Any
 
-from ...arguments import as_list
+from ...arguments import to_list
 from ...codegen.abi.arguments import record_offset
 from ...codegen.abi.straight_line import StraightLine
 from ...codegen.llvm.jit import compile_text
@@ -78,7 +78,7 @@ def _differentiable(jax: Any, kernel: Kernel, plain: Callable[..., Any], declare
             made.append((_plain_function(jax, derivative.built()), derivative))
         function, derivative = made[0]
         whole = dict(zip((*numbers, *arrays), (*fixed, *saved), strict=True))
-        outer: list[Any] = as_list(heads)
+        outer: list[Any] = to_list(heads)
         found = function(*(whole[at] for at in range(len(inputs))), *(outer[at] for at in derivative.chosen))
         gradients = dict(zip(derivative.wanted, found if len(derivative.wanted) > 1 else [found], strict=True))
         return tuple(gradients.get(at) for at in arrays)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ...arguments import as_items, is_a
+from ...arguments import is_a, to_items
 from ...errors import user_source
 from ..assembly import Assembly
 from ..errors import BadTraining
@@ -55,7 +55,7 @@ def training_graph(
     weights = (
         [name for name, held in g.constants.items() if is_float(held.type) and not held.fixed]
         if wrt is None
-        else as_items(wrt)
+        else to_items(wrt)
     )
     strange = [name for name in weights if not is_a(name, str) or name not in g.constants and name not in g.inputs]
     if strange or not weights or len(set(weights)) < len(weights):

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arguments import as_path
+from ...arguments import to_path
 from ...errors import is_interruption, user_source
 from ...untrusted import open_regular
 from ..errors import BadExternalData, NotAModel
@@ -295,7 +295,7 @@ def _read_external(tensor: Any, folder: Path | None, dtype: np.dtype[Any]) -> ND
     location = said.get("location", "")
     if folder is None or not location:
         raise _bad_external_data(tensor, "a model in bytes has no folder, or the place is not said")
-    path = Path(os.path.realpath(folder / location)) if as_path(location) else folder
+    path = Path(os.path.realpath(folder / location)) if to_path(location) else folder
     if not path.is_relative_to(folder) or not os.path.isfile(path):
         raise _bad_external_data(tensor, f"{location[:100]!r} is no file below the model's folder")
     digits = (said.get("offset", "0"), said.get("length", str(size)))

@@ -13,7 +13,7 @@ from ...topi.half_precision import convert_elements, sum_dtype
 from ...topi.matmul import product
 from ...topi.nn.convolutions import tap_count
 from ...topi.nn.spatial import spatial, strided_windows
-from ...topi.nn.window import out_extent, padded
+from ...topi.nn.window import padded, window_count
 from ...topi.references import wide
 from ...topi.row import floating, sample
 from .row import operator
@@ -92,7 +92,7 @@ def _pad_blocks(
     """The image with zeros around it, and height and width of the result."""
     spans = [(tap_count(extent) - 1) * far + 1 for extent, far in zip(reach, dilation, strict=True)]
     out = [
-        out_extent(x.shape[2 + at], padding[at], padding[2 + at], spans[at], stride[at], ("height", "width")[at])
+        window_count(x.shape[2 + at], padding[at], padding[2 + at], spans[at], stride[at], ("height", "width")[at])
         for at in (0, 1)
     ]
     return padded(x, tuple(padding), (2, 3), peeled=peeled), out

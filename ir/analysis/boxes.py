@@ -181,7 +181,7 @@ class _Boxes:
                 span = Span.of(box.begin, box.extent)
             else:
                 return None
-            rest = rest.plus(span.scaled(coeff))
+            rest = rest.plus(span.scale(coeff))
         return rest
 
     def _intersect_bounds(self, low: Expr, high: Expr, symbolic: bool) -> Box | None:

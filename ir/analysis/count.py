@@ -57,7 +57,7 @@ class Count:
     def __mul__(self, other: Number) -> Count:
         if isinstance(other, int):
             other = Count.of(other)
-        form = self.form.scaled(other.form.const)
+        form = self.form.scale(other.form.const)
         for symbols, factor in other.form.coeffs.items():
             form = form.plus(_multiply_forms(self.form, symbols), factor)
         return Count(form, self.is_exact and other.is_exact)
@@ -68,7 +68,7 @@ class Count:
     def times(self, factor: int) -> Count:
         return self * Count.of(factor)
 
-    def at_most(self) -> Count:
+    def cap(self) -> Count:
         """The same number, which may not be reached."""
         return Count(self.form, False)
 
@@ -109,7 +109,7 @@ def evaluate_count(number: Number) -> int | None:
 
 def bound_count(number: Number) -> Count:
     """The same number, which may not be reached."""
-    return Count.of(number, False) if isinstance(number, int) else number.at_most()
+    return Count.of(number, False) if isinstance(number, int) else number.cap()
 
 
 def product(numbers: Iterable[Number]) -> Number:

@@ -111,7 +111,7 @@ def solve_equations(src: Constraints) -> Transform:
         for row in columns.inverse[first:]
     ]
     to_old = {var: analyzer.simplify(expression(form, dtype)) for var, form in zip(free, sums, strict=True)}
-    return Transform(src, _carry_over(src, free, others, to_new, to_old), to_new, to_old)
+    return Transform(src, _carry_facts(src, free, others, to_new, to_old), to_new, to_old)
 
 
 def _determine(
@@ -124,7 +124,7 @@ def _determine(
         for at in left:
             if at != least:
                 columns.add(least, at, -(row[at] // row[least]))
-    total = rest.plus(columns.known(row)).scaled(-1)
+    total = rest.plus(columns.known(row)).scale(-1)
     dtype = variables[0].dtype
     if not left:
         if not total.is_const:
@@ -132,7 +132,7 @@ def _determine(
         return total
     columns.swap(first, left[0])
     pivot = row[first]
-    total = total.scaled(1 if pivot > 0 else -1)
+    total = total.scale(1 if pivot > 0 else -1)
     size = abs(pivot)
     if all(factor % size == 0 for factor in (*total.coeffs.values(), total.const)):
         columns.values.append(total.divided(size))
@@ -153,7 +153,7 @@ def _form(relation: Expr, variables: Sequence[Var]) -> LinearForm | None:
     return None if any(occurs(var, form) for var in variables) else form
 
 
-def _carry_over(
+def _carry_facts(
     src: Constraints,
     free: Sequence[Var],
     others: Sequence[Expr],
@@ -241,8 +241,8 @@ def _bound_by_zero(relation: Expr, form: LinearForm) -> list[LinearForm]:
     if isinstance(relation, (LE, LT)):
         return [form.shift(int(isinstance(relation, LT)))]
     if isinstance(relation, (GE, GT)):
-        return [form.scaled(-1).shift(int(isinstance(relation, GT)))]
-    return [form, form.scaled(-1)]
+        return [form.scale(-1).shift(int(isinstance(relation, GT)))]
+    return [form, form.scale(-1)]
 
 
 def _eliminate(var: Var, forms: Sequence[LinearForm]) -> tuple[_Bounds, list[LinearForm]]:
@@ -251,14 +251,14 @@ def _eliminate(var: Var, forms: Sequence[LinearForm]) -> tuple[_Bounds, list[Lin
     for form in forms:
         factor = form.coefficient(var)
         if factor > 0:
-            bounds.high.append((factor, form.without(var).scaled(-1)))
+            bounds.high.append((factor, form.without(var).scale(-1)))
         elif factor < 0:
             bounds.low.append((-factor, form.without(var)))
         else:
             rest[form.key, form.const] = form
     for below, low in bounds.low:
         for above, high in bounds.high:
-            form = low.scaled(above).plus(high, -below)
+            form = low.scale(above).plus(high, -below)
             size = form.content
             form = _divide(form, size) if size > 1 else form
             rest[form.key, form.const] = form

@@ -66,21 +66,21 @@ class Rewriter:
         if is_const(extent, 1):
             return IterSum((), span.begin)
         return (
-            IterSum((self.whole(IterMark(var, extent)),), const(0, var.dtype))
+            IterSum((self.full_split(IterMark(var, extent)),), const(0, var.dtype))
             if self.is_zero(span.begin)
             else self._shift(var, Range(span.begin, extent))
         )
 
     def _shift(self, var: Var, span: Range) -> IterSum:
-        start = IterMark(IterSum((self.whole(IterMark(var, span.extent)),), -span.begin), span.extent)
-        return IterSum((self.whole(start),), span.begin)
+        start = IterMark(IterSum((self.full_split(IterMark(var, span.extent)),), -span.begin), span.extent)
+        return IterSum((self.full_split(start),), span.begin)
 
     def detect_sums(self, indices: Sequence[Expr], condition: Expr | None, bijective: bool) -> list[IterSum]:
         """Return the result of `detect`."""
         try:
             if condition is not None:
                 self.constrain(condition)
-            sums = [self.fused(self.parse_sum(self.analyzer.simplify(index))) for index in indices]
+            sums = [self.fuse(self.parse_sum(self.analyzer.simplify(index))) for index in indices]
         except NoMapError:
             return []
         return sums if self._are_disjoint(sums, bijective) else []
@@ -91,7 +91,7 @@ class Rewriter:
         return [pattern.mark for pattern in self.patterns if pattern.condition]
 
     @staticmethod
-    def whole(mark: IterMark, scale: Expr | None = None) -> IterSplit:
+    def full_split(mark: IterMark, scale: Expr | None = None) -> IterSplit:
         """All of an iterator."""
         one = const(1, mark.extent.dtype)
         return IterSplit(mark, one, mark.extent, one if scale is None else scale)
@@ -121,7 +121,7 @@ class Rewriter:
             if b.args:
                 raise NoMapError
             if isinstance(index, Mul):
-                return self.scaled(a, b.base)
+                return self.scale(a, b.base)
             return self.divided(a, b.base)[isinstance(index, FloorMod)]
         raise NoMapError
 
@@ -136,7 +136,7 @@ class Rewriter:
                 digits[key] = IterSplit(each.source, each.lower_factor, each.extent, scale)
         return IterSum(tuple(digits.values()), self.analyzer.simplify(a.base + b.base * sign))
 
-    def scaled(self, a: IterSum, factor: Expr) -> IterSum:
+    def scale(self, a: IterSum, factor: Expr) -> IterSum:
         """a * factor."""
         simplify = self.analyzer.simplify
         if self.is_zero(factor):
@@ -148,7 +148,7 @@ class Rewriter:
 
     def divided(self, a: IterSum, divisor: Expr) -> tuple[IterSum, IterSum]:
         """a // divisor and a % divisor."""
-        a, simplify = self.fused(a), self.analyzer.simplify
+        a, simplify = self.fuse(a), self.analyzer.simplify
         zero = const(0, divisor.dtype)
         if not a.args:
             return IterSum((), simplify(a.base // divisor)), IterSum((), simplify(a.base % divisor))
@@ -172,7 +172,7 @@ class Rewriter:
 
     # Several digits as one iterator
 
-    def fused(self, total: IterSum) -> IterSum:
+    def fuse(self, total: IterSum) -> IterSum:
         """The sum as one digit of one iterator, or none; NoMapError where its digits do not fit together."""
         for pattern in self.patterns:
             total = self._replace(total, pattern)
@@ -191,7 +191,7 @@ class Rewriter:
         mark = known or IterMark(IterSum(tuple(parts), const(0, extent.dtype)), extent)
         if known is None:
             self._remember(parts, mark, const(0, extent.dtype))
-        return IterSum((self.whole(mark, scale),), total.base)
+        return IterSum((self.full_split(mark, scale),), total.base)
 
     def _chain(self, first: IterSplit, args: Sequence[IterSplit]) -> list[IterSplit] | None:
         """The digits from the one of least scale on, each of the scale at which those before it end; None where they leave a
@@ -237,7 +237,7 @@ class Rewriter:
             return total
         kept = tuple(each for each in total.args if _digit(each) not in pattern.scales)
         return IterSum(
-            (*kept, self.whole(pattern.mark, scale)), self.analyzer.simplify(total.base + pattern.shift * scale)
+            (*kept, self.full_split(pattern.mark, scale)), self.analyzer.simplify(total.base + pattern.shift * scale)
         )
 
     # Conditions
@@ -264,10 +264,10 @@ class Rewriter:
         if not total.args:
             raise NoMapError
         if all(isinstance(each.scale, IntImm) and each.scale.value < 0 for each in total.args):
-            negated = self.scaled(total, const(-1, total.base.dtype))
+            negated = self.scale(total, const(-1, total.base.dtype))
             self._bound(negated, None if high is None else 1 - high, None if low is None else 1 - low)
             return
-        one, simplify = self.fused(total), self.analyzer.simplify
+        one, simplify = self.fuse(total), self.analyzer.simplify
         (split,) = one.args
         scale, extent = split.scale, split.extent
         if not isinstance(scale, IntImm):

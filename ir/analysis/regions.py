@@ -54,7 +54,7 @@ class Span:
             return Span.point(self.low + other.low)
         return Span(self.low + other.low, self.high + other.high, _sum(self.width, other.width))
 
-    def scaled(self, factor: int) -> Span:
+    def scale(self, factor: int) -> Span:
         """From factor times one end to factor times the other."""
         if self.is_point:
             return Span.point(self.low * factor)
@@ -129,14 +129,14 @@ class SpanEvaluator:
             if image is not None and image.kind == "mirrored":
                 return None
             position = None if image is None else project(substitute(image.of, remainders), extent, self._analyzer)
-            if position is None or isinstance(index, E.FloorMod) and not self._wraps_around(position, extent):
+            if position is None or isinstance(index, E.FloorMod) and not self._is_wrapped(position, extent):
                 result.append(index)
             else:
                 wraps = True
                 result.append(position)
         return result if wraps else None
 
-    def _wraps_around(self, position: Expr, extent: Expr) -> bool:
+    def _is_wrapped(self, position: Expr, extent: Expr) -> bool:
         """Return whether a remainder by an extent is not one that takes rows apart: these are whole, or more than two."""
         span = self._visit(position)
         if span is None or self._is_in_one_row(span, extent):
@@ -218,7 +218,7 @@ class SpanEvaluator:
         if b.is_point:
             by = b.low
             if isinstance(by, IntImm):
-                return a.scaled(by.value)
+                return a.scale(by.value)
             if self._analyzer.can_prove(by >= 0):
                 return Span(a.low * by, a.high * by, None)
             if self._analyzer.can_prove(by <= 0):
@@ -377,7 +377,7 @@ class _Distances:
         self.limit = len(self.known) + _MOST_PAIRS
         return self._find_bound(self.analyzer.simplify(a), self.analyzer.simplify(b))
 
-    def at_most(self, a: Expr, b: Expr) -> bool:
+    def is_at_most(self, a: Expr, b: Expr) -> bool:
         """Return whether a <= b is proved."""
         above = self.most(a, b)
         return above is not None and above <= 0
@@ -438,13 +438,13 @@ def union(spans: Iterable[Span], analyzer: Analyzer) -> Span:
         elif span.low is not result.low or span.high is not result.high:
             low = (
                 span.low
-                if distances.at_most(span.low, result.low)
-                else (result.low if distances.at_most(result.low, span.low) else minimum(result.low, span.low))
+                if distances.is_at_most(span.low, result.low)
+                else (result.low if distances.is_at_most(result.low, span.low) else minimum(result.low, span.low))
             )
             high = (
                 result.high
-                if distances.at_most(span.high, result.high)
-                else (span.high if distances.at_most(result.high, span.high) else maximum(result.high, span.high))
+                if distances.is_at_most(span.high, result.high)
+                else (span.high if distances.is_at_most(result.high, span.high) else maximum(result.high, span.high))
             )
             distance = distances.most(high, low)
             result = Span(low, high, distance + 1 if distance is not None else None)

@@ -44,9 +44,9 @@ class _Divider:
 
     def _divide_mark(self, mark: IterMark) -> _Parts:
         if mark in self.inside:
-            return _Parts(None, self.rewriter.whole(mark))
+            return _Parts(None, self.rewriter.full_split(mark))
         if isinstance(mark.source, Var):
-            return _Parts(self.rewriter.whole(mark), None)
+            return _Parts(self.rewriter.full_split(mark), None)
         parts = [self.divide_split(split) for split in mark.source.args]
         sides = {side for part in parts for side in (part.outer and "outer", part.inner and "inner") if side}
         conditional = mark in self.rewriter.conditions
@@ -55,7 +55,7 @@ class _Divider:
                 source = normalize(mark.source)
                 below = [] if is_const(mark.source.base, 0) else [source >= 0]
                 self.conditions["inner" in sides] += [source < mark.extent, *below]
-            whole = self.rewriter.whole(mark)
+            whole = self.rewriter.full_split(mark)
             return _Parts(None, whole) if "inner" in sides else _Parts(whole, None)
         if conditional:
             raise NoMapError
@@ -85,7 +85,7 @@ class _Divider:
         if len(ascending) == 1:
             return ascending[0]
         total = IterSum(tuple(reversed(ascending)), const(0, ascending[0].extent.dtype))
-        return self.rewriter.whole(IterMark(total, self._extent(ascending)))
+        return self.rewriter.full_split(IterMark(total, self._extent(ascending)))
 
     @staticmethod
     def _scale(split: IterSplit, scale: Expr) -> IterSplit:

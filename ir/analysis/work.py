@@ -1,7 +1,7 @@
 """Work of a program: iterations of its loops, the operations of each iteration, and its accesses.
 
     work = measure_work(function)
-    for loop in work.nested():
+    for loop in work.all_loops():
         print(loop.loop, loop.iterations, loop.bytes)           # i 64 49152
 
 One tree for whoever asks: the numbers that people are shown, the tuner's features, the bounds of what is tried or
@@ -138,7 +138,7 @@ class Work:
             once += number
             exact = exact and (not number or not statement.guards and statement.operations.is_exact)
         own = self.iterations.times(once)
-        return sum((part.operations for part in self.parts), own if exact else own.at_most())
+        return sum((part.operations for part in self.parts), own if exact else own.cap())
 
     @cached_property
     def touched(self) -> dict[Array, Count]:
@@ -146,7 +146,7 @@ class Work:
         accesses = (access for statement in self.all_statements() for access in statement.accesses)
         return {
             array: size if isinstance(size, Count) else Count.of(size)
-            for array, size in count_bytes(accesses, count_widths(self.nested())).items()
+            for array, size in count_bytes(accesses, count_widths(self.all_loops())).items()
         }
 
     @property
@@ -160,7 +160,7 @@ class Work:
         operations, runs, size = self.operations.value, self.runs.value, self.bytes.value
         return operations / runs / size if operations is not None and runs and size else None
 
-    def nested(self) -> list[Work]:
+    def all_loops(self) -> list[Work]:
         """It and all loops inside, in the order of the program."""
         nested: list[Work] = []
         stack: list[Work] = [self]

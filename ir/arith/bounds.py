@@ -80,7 +80,7 @@ def form_interval(scope: Scope, form: LinearForm) -> Interval:
         below = facts.get(form.key)
         if below is not None and (lo is None or lo < form.const - below.const):
             lo = form.const - below.const
-        above = facts.get(form.scaled(-1).key)
+        above = facts.get(form.scale(-1).key)
         if above is not None and (hi is None or hi > form.const + above.const):
             hi = form.const + above.const
     return Interval(lo, hi)

@@ -21,7 +21,7 @@ def compare(simplifier: Simplifier, node: CompareOp) -> Expr:
     kind = type(node)
     if kind is GT or kind is GE:
         kind, a, b = LT if kind is GT else LE, b, a
-    folded = simplifier.folded(kind, a, b)
+    folded = simplifier.fold_constants(kind, a, b)
     if folded is not None:
         return folded
     if a.dtype.is_integer and a.dtype.lanes == 1 and not simplifier.impure(node):
@@ -46,9 +46,9 @@ def _decide(simplifier: Simplifier, kind: type[CompareOp], a: Expr, b: Expr) -> 
         form = form.shift(-1) if kind is LT else form
         if nonnegative(scope, form):
             return TRUE
-        return FALSE if nonnegative(scope, form.scaled(-1).shift(-1)) else None
+        return FALSE if nonnegative(scope, form.scale(-1).shift(-1)) else None
     content = form.content
-    if (not form.coeffs and not form.const) or (nonnegative(scope, form) and nonnegative(scope, form.scaled(-1))):
+    if (not form.coeffs and not form.const) or (nonnegative(scope, form) and nonnegative(scope, form.scale(-1))):
         return TRUE if kind is EQ else FALSE
     if always_nonzero(scope, form) or (content and form.const % content):
         return FALSE if kind is EQ else TRUE

@@ -37,7 +37,7 @@ def logic(simplifier: Simplifier, node: BinaryOp) -> Expr:
     try:
         for part in parts:
             apart = simplifier.scope.known is not known and bool(simplifier.scope.nodes.traits(part) & READS)
-            simplified = simplifier.outside(known, part) if apart else simplifier.visit(part)
+            simplified = simplifier.simplify_with(known, part) if apart else simplifier.visit(part)
             for inner in _chain(kind, simplified):
                 if inner is absorbing and not simplifier.impure(node):
                     return absorbing
@@ -133,5 +133,5 @@ def _simplify_given(simplifier: Simplifier, condition: Expr, node: Expr, holds: 
         or len(simplifier.scope.known.contexts) >= _MOST_CONTEXTS
     ):
         return simplifier.visit(node)
-    with simplifier.given(condition, holds):
+    with simplifier.assume(condition, holds):
         return simplifier.visit(node)

@@ -56,7 +56,7 @@ class Simplifier:
         return result
 
     @contextmanager
-    def given(self, condition: Expr, holds: bool = True) -> Generator[None]:
+    def assume(self, condition: Expr, holds: bool = True) -> Generator[None]:
         """Within it, `condition` (simplified) is known to hold, or known not to."""
         known, self.depth = self.scope.known, self.depth + 1
         self.learn(condition, holds)
@@ -78,7 +78,7 @@ class Simplifier:
         else:
             contexts[key], inside.contexts = inside, contexts
 
-    def outside(self, known: Knowledge, node: Expr) -> Expr:
+    def simplify_with(self, known: Knowledge, node: Expr) -> Expr:
         """`node` simplified with other knowledge than is in force."""
         inside, self.scope.known = self.scope.known, known
         try:
@@ -100,10 +100,10 @@ class Simplifier:
     def operator(self, node: BinaryOp) -> Expr:
         """An operator of which nothing more is known: constants are folded, then rules tried."""
         a, b = self.visit(node.a), self.visit(node.b)
-        folded = self.folded(type(node), a, b)
+        folded = self.fold_constants(type(node), a, b)
         return folded if folded is not None else self.apply_rules(self.scope.nodes.make(type(node), a, b))
 
-    def folded(self, kind: type[BinaryOp], a: Expr, b: Expr) -> Expr | None:
+    def fold_constants(self, kind: type[BinaryOp], a: Expr, b: Expr) -> Expr | None:
         """An operator on two integer constants."""
         if isinstance(a, IntImm) and isinstance(b, IntImm):
             constant = fold_binary(kind, a, b)
@@ -153,7 +153,7 @@ class Simplifier:
         if kind is NE:
             return always_nonzero(self.scope, difference)
         if kind in (GT, GE):
-            difference = difference.scaled(-1)
+            difference = difference.scale(-1)
         return nonnegative(self.scope, difference.shift(-1) if kind in (LT, GT) else difference)
 
 

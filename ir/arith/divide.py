@@ -77,7 +77,7 @@ def remainder(scope: Scope, form: LinearForm, divisor: int, dtype: DType) -> Lin
         small, quotient, modulus = reduced
         step = divisor // modulus
         inner = remainder(scope, quotient, modulus, dtype)
-        return None if inner is None else inner.scaled(step).plus(small)
+        return None if inner is None else inner.scale(step).plus(small)
     if not exact_form(scope, rest, dtype):
         return None
     atom = scope.nodes.make(FloorMod, build_expression(scope, rest, dtype), scope.nodes.integer(divisor, dtype))

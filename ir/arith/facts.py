@@ -85,11 +85,11 @@ def _learn_comparison(scope: Scope, node: CompareOp, truth: bool) -> None:
         if truth:
             _learn_nonnegative(scope, form.shift(-1) if kind is LT else form)
         else:
-            form = form.scaled(-1)
+            form = form.scale(-1)
             _learn_nonnegative(scope, form if kind is LT else form.shift(-1))
     elif (kind is EQ) == truth:
         _learn_nonnegative(scope, form)
-        _learn_nonnegative(scope, form.scaled(-1))
+        _learn_nonnegative(scope, form.scale(-1))
         _learn_remainder(scope, node)
     elif form.coeffs:
         scope.known.disequal.add((form.key, form.const))

@@ -30,7 +30,7 @@ def simplify_sum(simplifier: Simplifier, node: BinaryOp) -> Expr:
 def division(simplifier: Simplifier, node: BinaryOp) -> Expr:
     """FloorDiv and FloorMod."""
     a, b = simplifier.visit(node.a), simplifier.visit(node.b)
-    folded = simplifier.folded(type(node), a, b)
+    folded = simplifier.fold_constants(type(node), a, b)
     if folded is not None:
         return folded
     dtype = node.dtype
@@ -76,14 +76,14 @@ def extremum(simplifier: Simplifier, node: BinaryOp) -> Expr:
     kind = Min if type(node) is Min else Max
     if a is b and not simplifier.impure(node):
         return a
-    folded = simplifier.folded(kind, a, b)
+    folded = simplifier.fold_constants(kind, a, b)
     if folded is not None:
         return folded
     if node.dtype.is_integer and node.dtype.lanes == 1 and not simplifier.impure(node):
         difference = value_form(simplifier.scope, b).plus(value_form(simplifier.scope, a), -1)
         if nonnegative(simplifier.scope, difference):
             return a if kind is Min else b
-        if nonnegative(simplifier.scope, difference.scaled(-1)):
+        if nonnegative(simplifier.scope, difference.scale(-1)):
             return b if kind is Min else a
         apart = _extract_common(simplifier, kind, a, b)
         if apart is not None:

@@ -42,7 +42,7 @@ class LinearForm:
         merge(coeffs, other.coeffs, factor)
         return LinearForm(coeffs, self.const + other.const * factor)
 
-    def scaled(self, factor: int) -> LinearForm:
+    def scale(self, factor: int) -> LinearForm:
         """factor * self."""
         if factor == 1:
             return self

@@ -40,10 +40,10 @@ def always_nonzero(scope: Scope, form: LinearForm) -> bool:
     if not form.coeffs:
         return form.const != 0
     if scope.known.disequal and (
-        (form.key, form.const) in scope.known.disequal or (form.scaled(-1).key, -form.const) in scope.known.disequal
+        (form.key, form.const) in scope.known.disequal or (form.scale(-1).key, -form.const) in scope.known.disequal
     ):
         return True
-    return nonnegative(scope, form.shift(-1)) or nonnegative(scope, form.scaled(-1).shift(-1))
+    return nonnegative(scope, form.shift(-1)) or nonnegative(scope, form.scale(-1).shift(-1))
 
 
 _STRUCTURED = (Min, Max, Select, FloorDiv, FloorMod, Mul, Cast)
@@ -126,7 +126,7 @@ def _atom_steps(scope: Scope, form: LinearForm, atom: Expr, coeff: int) -> Itera
         divisor, numerator = atom.b.value, value_form(scope, atom.a)
         step = divisor // gcd(coeff, divisor)  # divisor * quotient lies in [numerator - divisor + 1, numerator]
         bound = numerator.shift(1 - divisor) if coeff > 0 else numerator
-        yield (form.without(atom).scaled(step).plus(bound, coeff * step // divisor),)
+        yield (form.without(atom).scale(step).plus(bound, coeff * step // divisor),)
     elif isinstance(atom, FloorMod) and coeff < 0:
         numerator, greatest = value_form(scope, atom.a), value_form(scope, atom.b).shift(-1)
         if nonnegative_terms(scope, numerator):
@@ -162,7 +162,7 @@ def _times(scope: Scope, form: LinearForm, factors: list[Expr], dtype: DType) ->
     rest = factors[0]
     for factor in factors[1:]:
         rest = product(scope, rest, factor)
-    result = value_form(scope, rest).scaled(form.const)
+    result = value_form(scope, rest).scale(form.const)
     for atom, coeff in form.coeffs.items():
         term = product(scope, convert(scope, atom, dtype), rest)
         if not is_exact(scope, term):
@@ -197,4 +197,4 @@ def _fact_steps(form: LinearForm, fact: LinearForm) -> Iterator[tuple[LinearForm
         scale, times = abs(coeff) // step, abs(mine) // step
         if (scale, times) not in tried:
             tried.add((scale, times))
-            yield (form.scaled(scale).plus(fact, -times),)
+            yield (form.scale(scale).plus(fact, -times),)

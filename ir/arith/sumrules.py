@@ -97,7 +97,7 @@ def _move_into_arms(
     ):
         return None
     kind = type(atom) if coeff > 0 else Max if isinstance(atom, Min) else Min
-    arms = [value_form(scope, arm).scaled(coeff).shift(form.const) for arm in (atom.a, atom.b)]
+    arms = [value_form(scope, arm).scale(coeff).shift(form.const) for arm in (atom.a, atom.b)]
     joined = scope.nodes.make(kind, *[build_expression(scope, arm, dtype) for arm in arms])
     joined = simplified(joined)
     return scope.nodes.form(joined) if is_exact(scope, joined) else None

@@ -93,7 +93,7 @@ def product(scope: Scope, a: Expr, b: Expr) -> Expr:
     nodes = scope.nodes
     form_a, form_b = nodes.form(a), nodes.form(b)
     if form_a.is_const or form_b.is_const:
-        form = form_b.scaled(form_a.const) if form_a.is_const else form_a.scaled(form_b.const)
+        form = form_b.scale(form_a.const) if form_a.is_const else form_a.scale(form_b.const)
         return build_expression(scope, wrapped(form, a.dtype), a.dtype)
     (factor_a, a), (factor_b, b) = _content(scope, a, form_a), _content(scope, b, form_b)
     factors = [*split_factors(a), *split_factors(b)]

@@ -120,7 +120,7 @@ class FunctionWriter(ValueWriter):
 
     def statement(self, node: Stmt) -> None:
         if self.depth > MAX_NESTING:
-            self.outlined(lambda: self.statement(node))
+            self.outline(lambda: self.statement(node))
             return
         getattr(self, type(node).__name__)(node)
 

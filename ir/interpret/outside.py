@@ -37,7 +37,7 @@ class OutsideCalls(Source, ABC):
     def value(self, node: Expr) -> Code:
         """Source of a value, which may still have to be wrapped."""
 
-    def outside(self, node: Call) -> Code:
+    def call_code(self, node: Call) -> Code:
         """A call of outside code: what it is, or else its first argument, says whose."""
         if node.name == "call_packed":
             return self._packed_call(node)

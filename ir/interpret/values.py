@@ -72,7 +72,7 @@ class ValueWriter(OutsideCalls):
         self.values[var] = Code(name)
         return name
 
-    def outlined(self, write: Callable[[], str | None]) -> str:
+    def outline(self, write: Callable[[], str | None]) -> str:
         """Write the code of `write` as a function of its own; return the source of its call. It may return a value's source."""
         name, parameters = self.name("f"), list(self.live)
         before, self.done = self.done, {}
@@ -336,7 +336,7 @@ class ValueWriter(OutsideCalls):
         for header, write in ((f"if {condition}:", chosen), ("else:", otherwise)):
             before, self.done = self.done, dict(self.done)
             with self.block(header):
-                text = self.outlined(write) if self.depth > MAX_NESTING else write()
+                text = self.outline(write) if self.depth > MAX_NESTING else write()
                 self.line(f"{result} = {text}")
             self.done = before
         return Code(result)
@@ -391,7 +391,7 @@ class ValueWriter(OutsideCalls):
         if node.name == "access_ptr":
             return self.pointer(node)
         if node.name in ("packed_array", "trace") or node.name.startswith("call_"):
-            return self.outside(node)
+            return self.call_code(node)
         operands = [self.exact(argument) for argument in node.args]
         if node.name == "reinterpret":
             source, target = node.args[0].dtype, node.dtype
@@ -402,7 +402,7 @@ class ValueWriter(OutsideCalls):
             scalars.intrinsic_function(node.name, dtype.element) if dtype.kind not in ("bool", "handle") else None
         )
         if implementation is None:
-            return self.outside(node)
+            return self.call_code(node)
         function = self.constant(implementation, (node.name, str(dtype.element)))
         texts = [code.text for code in operands]
         if dtype.lanes == 1:

@@ -163,7 +163,7 @@ class ExpressionParser:
         except LiteralOutOfRange:
             self.fail(f"a number that {like} can hold", value.token, fix=f"write its type: int64({number})")
 
-    def together(self, *values: _Value) -> list[Expr]:
+    def parse_operands(self, *values: _Value) -> list[Expr]:
         """Operands of one operator: numbers take the type of the first operand that is not constant."""
         like = next((v.dtype for v in values if not isinstance(v, (Number, IntImm, FloatImm))), None)
         return [self.resolve(value, like) for value in values]
@@ -182,7 +182,7 @@ class ExpressionParser:
             precedence, operator = row
             self.advance()
             right = self.operators(precedence + 1)
-            a, b = self.together(left, right)
+            a, b = self.parse_operands(left, right)
             left = Call(operator, (a, b), a.dtype) if isinstance(operator, str) else operator(a, b)
             if precedence == _COMPARE and _OPERATORS.get(self.token.text, (0,))[0] == _COMPARE:
                 self.fail("one comparison at a time", fix="combine comparisons with `and`")
@@ -260,7 +260,7 @@ class ExpressionParser:
         if dtype is not None:
             result = self.conversion(dtype)
         elif name in _BINARY_FUNCTIONS:
-            a, b = self.together(*self.arguments(2, name))
+            a, b = self.parse_operands(*self.arguments(2, name))
             result = _BINARY_FUNCTIONS[name](a, b)
         elif name in _SPECIAL:
             result = _SPECIAL[name](self)
@@ -297,7 +297,7 @@ class ExpressionParser:
     def intrinsic(self, token: Token) -> Expr:
         row = INTRINSICS[token.text]
         if row.result != "given":
-            args = tuple(self.together(*self.arguments(row.arity, row.name)))
+            args = tuple(self.parse_operands(*self.arguments(row.arity, row.name)))
             if not args:
                 self.fail(f"arguments of {row.name}", token)
             return Call(row.name, args, call_dtype(row.name, args) or args[0].dtype)
@@ -319,12 +319,12 @@ class ExpressionParser:
 
     def choice(self, kind: type[Select] | type[IfThenElse]) -> Expr:
         condition, *values = self.arguments(3, "select" if kind is Select else "if_then_else")
-        a, b = self.together(*values)
+        a, b = self.parse_operands(*values)
         return kind(self.resolve(condition), a, b)
 
     def ramp(self) -> Expr:
         base, stride, lanes = self.arguments(3, "ramp")
-        base, stride = self.together(base, stride)
+        base, stride = self.parse_operands(base, stride)
         return Ramp(base, stride, self.lanes(lanes))
 
     def broadcast(self) -> Expr:

@@ -155,7 +155,7 @@ class _Parser(ExpressionParser):
         self.expect(")")
         return lambda body: Attr(key, subject, value, body)
 
-    def scoped(self) -> Stmt:
+    def parse_scope(self) -> Stmt:
         return self.block()
 
     def loop(self) -> Stmt:
@@ -319,7 +319,7 @@ _COMPOUND: dict[str, Callable[[_Parser], Stmt]] = {
     "for": _Parser.loop,
     "if": _Parser.condition,
     "while": _Parser.repetition,
-    "scope": _Parser.scoped,
+    "scope": _Parser.parse_scope,
 }
 
 

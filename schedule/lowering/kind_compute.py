@@ -56,7 +56,7 @@ def _nest(nest: Nest) -> Stmt:
     offsets = nest.stage_bounds.offsets
     axes = nest.axis_values(offsets)
     stored = nest.stores([nest.value(value, axes) for value in nest.computation.values], offsets)
-    return nest.loops(nest.stage_bounds.loops, nest.guarded(nest.predicate(stored, offsets), offsets), attach=True)
+    return nest.loops(nest.stage_bounds.loops, nest.guard(nest.predicate(stored, offsets), offsets), attach=True)
 
 
 KIND = OperationKind("compute", _collect_reads, _nest, _definition)

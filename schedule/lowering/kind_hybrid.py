@@ -138,7 +138,7 @@ class _HybridNest(Rewriter):
         others = frozenset(
             axis for axis in self.nest.computation.stage.all_iter_vars if self.nest_of.get(axis) is not chain
         )
-        body = self.nest.guarded(self.visit(inner), self.stage_bounds.offsets, others)
+        body = self.nest.guard(self.visit(inner), self.stage_bounds.offsets, others)
         return self.nest.loops(loops, body, attach=True)
 
 

@@ -40,7 +40,7 @@ def _collect_reads(computation: Computation) -> None:
 def _nest(nest: Nest) -> Stmt:
     loops = nest.stage_bounds.loops
     step = nest.wrap(len(loops), seq())
-    body = nest.loops(loops, nest.guarded(step, nest.stage_bounds.offsets), attach=True)
+    body = nest.loops(loops, nest.guard(step, nest.stage_bounds.offsets), attach=True)
     return nest.wrap(-1, body)
 
 

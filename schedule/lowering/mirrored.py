@@ -67,7 +67,7 @@ def mirrored_nest(nest: Nest) -> Stmt:
             stores += [
                 store if least is None else If(nest.analyzer.simplify(apart >= least), store) for least in leasts
             ]
-        return nest.guarded(seq(*stores), offsets)
+        return nest.guard(seq(*stores), offsets)
 
     def tile(within: Sequence[Loop], near: Sequence[int | None], far: Sequence[int | None]) -> Stmt:
         """The loops of a tile, with variables of their own."""

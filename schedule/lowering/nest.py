@@ -139,7 +139,7 @@ class Nest:
                 body = self.guarded_extent(body, loops[at:])
         return body
 
-    def guarded(self, body: Stmt, offsets: dict[IterVar, Expr], skipped: frozenset[IterVar] = frozenset()) -> Stmt:
+    def guard(self, body: Stmt, offsets: dict[IterVar, Expr], skipped: frozenset[IterVar] = frozenset()) -> Stmt:
         """`body` under the guards of an iteration, the outermost condition first."""
         for condition in reversed(guards(self.stage_bounds, offsets, self.analyzer, skipped)):
             body = If(likely(self.value(condition, {})), body)

@@ -90,7 +90,7 @@ def _init(nest: Nest, reduction: Reduce, data: list[Loop], temporaries: Sequence
         place = _place(data, offsets)
         body = seq(*(BufferStore(buffer, value, place) for buffer, value in zip(temporaries, values, strict=True)))
     only_reduce = frozenset(axis for axis, mark in nest.stage_bounds.marks.items() if mark == 2)
-    init = nest.loops(data, nest.guarded(body, offsets, only_reduce), attach=False)
+    init = nest.loops(data, nest.guard(body, offsets, only_reduce), attach=False)
     nest.renamed = {}
     return init
 
@@ -114,7 +114,7 @@ def _update(
     else:
         places = [_place(data, bounds.offsets)] * len(buffers)
     body = _combine(nest, reduction, loops, buffers, places, range(len(buffers)))
-    return nest.loops(loops, nest.guarded(body, bounds.offsets), attach=True)
+    return nest.loops(loops, nest.guard(body, bounds.offsets), attach=True)
 
 
 def _update_alike(nest: Nest, reduction: Reduce, outer: Sequence[Loop], alike: Alike) -> Stmt:
@@ -131,11 +131,11 @@ def _update_alike(nest: Nest, reduction: Reduce, outer: Sequence[Loop], alike: A
     parts = [
         _combine(nest, reduction, alike.within, nest.buffers, places, each) for each in (changing, sorted(alike.values))
     ]
-    own = nest.loops(alike.within, nest.guarded(parts[0], bounds.offsets), attach=True)
+    own = nest.loops(alike.within, nest.guard(parts[0], bounds.offsets), attach=True)
     renamed: dict[Var, Expr] = {
         loop.var: Var(loop.var.name, loop.var.dtype) for loop in alike.beside if loop.var is not None
     }
-    once = substitute(nest.guarded(parts[1], offsets, alike.axes), renamed)
+    once = substitute(nest.guard(parts[1], offsets, alike.axes), renamed)
     nest.renamed = {
         loop: each for loop in alike.beside if loop.var is not None and isinstance(each := renamed[loop.var], Var)
     }
@@ -156,7 +156,7 @@ def _spread(nest: Nest, data: list[Loop], alike: Alike) -> Stmt:
         tensor, buffer = nest.computation.op.outputs[at], nest.buffers[at]
         copies.append(BufferStore(buffer, BufferLoad(buffer, nest.indices(one, tensor)), nest.indices(offsets, tensor)))
     only_reduce = frozenset(axis for axis, mark in nest.stage_bounds.marks.items() if mark == 2)
-    spread = nest.loops(data, nest.guarded(seq(*copies), offsets, only_reduce), attach=False)
+    spread = nest.loops(data, nest.guard(seq(*copies), offsets, only_reduce), attach=False)
     nest.renamed = {}
     return spread
 
@@ -223,7 +223,7 @@ def _reduce_in_temporary(
     values = [BufferLoad(buffer, place) for buffer in temporaries]
     stored = nest.predicate(nest.stores(values, offsets), offsets)
     only_reduce = frozenset(axis for axis, mark in nest.stage_bounds.marks.items() if mark == 2)
-    final = nest.loops([*data, *across], nest.guarded(stored, offsets, only_reduce), attach=False)
+    final = nest.loops([*data, *across], nest.guard(stored, offsets, only_reduce), attach=False)
     nest.renamed = {}
     body = seq(init, update, final)
     for buffer in temporaries:

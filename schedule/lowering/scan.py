@@ -31,7 +31,7 @@ def check_states(dataflow: Dataflow) -> None:
     for computation in dataflow.computations:
         for state in computation.reads:
             if state in scans and not _is_in_step(computation, scans[state]):
-                raise _outside_error(computation, scans[state], f"reads the state {state.name}")
+                raise _misplaced_error(computation, scans[state], f"reads the state {state.name}")
 
 
 def place_body(dataflow: Dataflow, scan: Computation) -> None:
@@ -224,7 +224,7 @@ def _separable(body: list[Computation], scan: Computation, op: ScanOp) -> tuple[
                         groups.join(known.get((tensor, at)), None)
                     else:
                         groups.join(known.setdefault((tensor, at), tag), tag)
-    separate = groups.whole()
+    separate = groups.uniform_groups()
     apart = {axis for group in separate for axis in group}
     for computation, own in owns.items():
         computation.parts = {axis: (scan, tag) for axis, tag in own.items() if tag in apart}
@@ -246,7 +246,7 @@ class _Groups:
             merged = self.group[a] + self.group[b]
             self.group.update((axis, merged) for axis in merged)
 
-    def whole(self) -> tuple[tuple[IterVar, ...], ...]:
+    def uniform_groups(self) -> tuple[tuple[IterVar, ...], ...]:
         """The groups without mixed members, whose members are of one extent."""
         groups: dict[int, tuple[IterVar, ...]] = {id(group): tuple(group) for group in self.group.values()}
         return tuple(
@@ -336,7 +336,7 @@ def _part(computation: Computation, scan: Computation, how: str, fix: str = "") 
     )
 
 
-def _outside_error(computation: Computation, scan: Computation, what: str) -> LoweringError:
+def _misplaced_error(computation: Computation, scan: Computation, what: str) -> LoweringError:
     return OutsideOfScan(
         f"cannot lower: {computation.name} lies outside the steps of the scan {scan.name}",
         reason=f"{computation.name} {what}, which changes with each step",

@@ -166,7 +166,7 @@ class Trial:
 
     def _takes_its_ends(self) -> bool:
         """Return whether each loop stands in the index once, under what takes its ends to ends of the index."""
-        places = list(_write_out(self.index))
+        places = list(_element_list(self.index))
         variables = [node for node in places if node in self.loops]
         if len(places) > _MOST_PLACES or len(set(variables)) < len(variables):
             return False
@@ -231,7 +231,7 @@ _MOST_PLACES = 100
 """An index of more is not looked into."""
 
 
-def _write_out(value: Expr) -> list[Expr]:
+def _element_list(value: Expr) -> list[Expr]:
     places: list[Expr] = []
     stack = [value]
     while stack and len(places) <= _MOST_PLACES:

@@ -225,17 +225,17 @@ class _Inversion:
         for at, (total, extent) in enumerate(zip(sums, shape, strict=True)):
             axis = axes(at, extent)
             self.analyzer.bind(axis, Range(ops.const(0, axis.dtype), extent))
-            self.apart(axis, total)
+            self.separate(axis, total)
         values = {**dict.fromkeys(self.map.parameters)}
         order = sorted(self.atoms.values(), key=lambda atom: -len(atom.key))  # sums before what they are sums of
         while order:
             atom = order.pop(0)
-            value = self.together(atom)
+            value = self.combine(atom)
             if isinstance(atom.of, Var):
                 values[atom.of] = value
                 continue
             before = set(self.atoms)
-            self.apart(value, atom.of)
+            self.separate(value, atom.of)
             order = sorted(
                 [*order, *(self.atoms[key] for key in self.atoms if key not in before)], key=lambda one: -len(one.key)
             )
@@ -344,7 +344,7 @@ class _Inversion:
 
     # From sums to their digits, and from digits to indices
 
-    def apart(self, value: Expr, of: _Sum) -> None:
+    def separate(self, value: Expr, of: _Sum) -> None:
         """Note what each digit of a sum is where the sum is `value`, which does not go beyond what the sum can be."""
         rest = value
         if of.offset:
@@ -384,7 +384,7 @@ class _Inversion:
             done.insert(at, (factor, digit))
         return done
 
-    def together(self, atom: _Atom) -> Expr:
+    def combine(self, atom: _Atom) -> Expr:
         """The value of what digits were taken of. Raises NoLayout where one is missing."""
         name = atom.of.name if isinstance(atom.of, Var) else "a sum of indices"
         reached, step, total = 1, 1, None

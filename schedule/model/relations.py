@@ -100,7 +100,7 @@ class Relation(ABC):
     def sentence(self, axis: IterVar) -> str:
         """Return what became of `axis`, a parent, in words: "i was split into i.outer, i.inner"."""
 
-    def renamed(self, axes: Mapping[IterVar, IterVar]) -> Relation:
+    def rename(self, axes: Mapping[IterVar, IterVar]) -> Relation:
         """The same of other root axes, which are nobody's children."""
         assert is_dataclass(self)
         changed = {

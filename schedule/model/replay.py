@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from ...arguments import as_items, is_a
+from ...arguments import is_a, to_items
 from ...errors import user_source
 from ...ir.dtype import DType
 from ...ir.expr import Expr, IterVar, Var
@@ -200,7 +200,7 @@ def replay_records(
     """See Schedule.replay."""
     schedule = create_schedule(ops)
     replay = Replay(schedule, intrinsics)
-    for record in as_items(records):
+    for record in to_items(records):
         if not is_a(record, Record):
             raise BadRecords(
                 f"cannot replay {record!r}"[:300],

@@ -244,7 +244,7 @@ class Stage(StagePrimitives):
         self.schedule.keep(self)
         self.all_iter_vars = [renamed.get(axis, axis) for axis in self.all_iter_vars]
         self.leaf_iter_vars = [renamed.get(axis, axis) for axis in self.leaf_iter_vars]
-        self.relations = [relation.renamed(renamed) for relation in self.relations]
+        self.relations = [relation.rename(renamed) for relation in self.relations]
         self.iter_var_attrs = {renamed.get(axis, axis): attr for axis, attr in self.iter_var_attrs.items()}
         if self.store_predicate is not None:
             values: dict[Var, Expr] = {**renamed}

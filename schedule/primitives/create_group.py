@@ -82,7 +82,9 @@ def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: 
     Raises BadGroup (TW0250), UnknownStage (TW0201).
     """
     ends, begins = (_stages(schedule, given, what) for given, what in ((outputs, "outputs"), (inputs, "inputs")))
-    members = [stage for stage in _find_between(schedule, ends, begins, bool(include_inputs)) if not stage.op.is_given]
+    members = [
+        stage for stage in _intermediate_stages(schedule, ends, begins, bool(include_inputs)) if not stage.op.is_given
+    ]
     if not members:
         raise _bad(
             "no stage lies between them",
@@ -136,7 +138,9 @@ def _stages(schedule: Schedule, given: Any, what: str) -> list[Stage]:
     return list(dict.fromkeys(schedule[member] for member in listed))
 
 
-def _find_between(schedule: Schedule, ends: list[Stage], begins: list[Stage], include_inputs: bool) -> list[Stage]:
+def _intermediate_stages(
+    schedule: Schedule, ends: list[Stage], begins: list[Stage], include_inputs: bool
+) -> list[Stage]:
     """The stages on the ways from `begins` to `ends`, as TVM's GetSubGraph: nothing behind the begins is looked at."""
     edge = set(begins)
     seen: set[Stage] = set()

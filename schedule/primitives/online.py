@@ -96,7 +96,7 @@ def online(schedule: Schedule, tensor: Tensor, factor: int, into: Tensor | None 
     with schedule.compound("online", tensor=tensor, factor=factor, into=into):
         chunks = _Chunks(found, total, factor)
         made = chunks.operations()
-        before = _find_between(stage, found, total)
+        before = _intermediate_stages(stage, found, total)
         for each in made:
             schedule.insert_stage(schedule.find_place(stage), each, stage)
         whole = stage.op.output(0)
@@ -183,7 +183,9 @@ def _total(stage: Stage, found: WeightedSum) -> tuple[Operation, dict[IterVar, I
     raise _bad(stage, "nothing adds its weights up", "let another stage have total[i] = sum over j of weight[i, j]")
 
 
-def _find_between(stage: Stage, found: WeightedSum, total: tuple[Operation, Mapping[IterVar, IterVar]]) -> list[Stage]:
+def _intermediate_stages(
+    stage: Stage, found: WeightedSum, total: tuple[Operation, Mapping[IterVar, IterVar]]
+) -> list[Stage]:
     """The stages from the maximum on that the weighted sum is computed from, and the total, the last first."""
     peak = stage.schedule[find_tensor(found.weights.peak)]
     stages, waiting = {peak, stage.schedule[total[0]]}, [stage]

@@ -114,7 +114,7 @@ def transform_layout(
     pads = _pads(stage, pad_value)
     with stage.schedule.compound("transform_layout", stage, mapping_function=layout, pad_value=pad_value):
         compute = op.as_compute
-        laid_out = op.with_shape(inverse.shape) if compute is None else _rebuild(compute, axes, inverse, pads)
+        laid_out = op.reshape(inverse.shape) if compute is None else _rebuild(compute, axes, inverse, pads)
         retire(stage.schedule, op.axis, f"was an axis of {stage.name} until transform_layout gave it others{{at}}")
         _read_there(stage, laid_out, layout)
     return list(stage.op.axis) if op.values else None

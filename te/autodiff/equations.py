@@ -166,7 +166,7 @@ class System:
                 self.equate(a, b)
         self.opaque += (ops.equal(a, b) for a, b in self._left)
         for equation in self._equations:
-            form = self.reduced(equation)
+            form = self.reduce(equation)
             if any(abs(form.coeffs[var]) != 1 for var in self._find_nested(form)):
                 self.opaque.append(ops.equal(expression(form), 0))
                 continue
@@ -186,7 +186,7 @@ class System:
                 form = self._smaller(form)
             else:
                 self.guards.append(ops.equal(form.const, 0))
-        self.bounds = [Bound(self.reduced(bound.form), bound.width) for bound in self.bounds]
+        self.bounds = [Bound(self.reduce(bound.form), bound.width) for bound in self.bounds]
 
     def _pivot(self, form: LinearForm) -> Var | None:
         """Return what to eliminate: of the unknowns with coefficient 1 one whose domain depends on others, or that was made
@@ -221,7 +221,7 @@ class System:
         self.solved = {other: form.replaced(var, value) for other, form in self.solved.items()}
         self.solved[var] = value
 
-    def reduced(self, form: LinearForm) -> LinearForm:
+    def reduce(self, form: LinearForm) -> LinearForm:
         """A form over the free unknowns alone."""
         for var in list(form.coeffs):
             value = self.solved.get(var)

@@ -30,7 +30,7 @@ from ..wraparound import wrapping
 from .backward import Condition, Contribution, adjoints_of_reads
 from .errors import BadHead, GradientOfIntegers, NotDifferentiable, NotTensors
 from .imperative import propagate_gradients
-from .reductions import Piece, derive_pieces
+from .reductions import Piece, derive_parts
 from .scatter import derive_scatter, pays, scatter_reads
 from .transpose import Term, transpose
 
@@ -234,7 +234,7 @@ class _Backward:
                 "te.compute",
             )
         seed = adjoint.at((*self.heads, *op.axis))
-        for piece in derive_pieces(compute, tensor.value_index, seed):
+        for piece in derive_parts(compute, tensor.value_index, seed):
             self._contribute(op, piece)
 
     def _contribute(self, op: Operation, piece: Piece) -> None:

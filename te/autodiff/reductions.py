@@ -42,7 +42,7 @@ from .combiners import combined_with_rest, is_smooth
 from .derivatives import times
 from .errors import NotDifferentiable
 
-__all__ = ["Piece", "derive_pieces"]
+__all__ = ["Piece", "derive_parts"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,7 @@ class Piece:
     seed: Contribution
 
 
-def derive_pieces(op: ComputeOp, output: int, seed: Contribution) -> list[Piece]:
+def derive_parts(op: ComputeOp, output: int, seed: Contribution) -> list[Piece]:
     """Return what the element of output number `output` is made of. `seed`: its adjoint, over the op's axes. Raises
     NotDifferentiable (TW0170) for a combiner that mixes values in ways of its own."""
     reduction = op.reduction

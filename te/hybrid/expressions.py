@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any, cast
 
-from ...arguments import as_tuple, is_a
+from ...arguments import is_a, to_tuple
 from ...ir import ops
 from ...ir.accesses import reads_memory
 from ...ir.dtype import DType
@@ -404,7 +404,7 @@ class ExpressionReader:
             )
         values = [self.value(index) for index in nodes]
         if len(values) == 1 and is_a(values[0], tuple):
-            return as_tuple(values[0])
+            return to_tuple(values[0])
         return tuple(
             self.integer(index, f"index {at} of `{ast.unparse(node.value)}`") for at, index in enumerate(nodes)
         )

@@ -1,6 +1,6 @@
 """Two scripts for one operation: which of them runs is decided by what the target has.
 
-order = where_target_has("cuda", sorted_in_blocks(keys), sorted_places(keys))      # if target_has("cuda"): ... else: ...
+order = where_target_has("cuda", sorted_in_blocks(keys), radix_sort_positions(keys))      # if target_has("cuda"): ... else: ...
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from ...arguments import as_list, is_sequence
+from ...arguments import is_sequence, to_list
 from ...errors import InternalError
 from ...ir.buffer import SCOPES
 from ...ir.expr import Expr, IterVar
@@ -157,7 +157,7 @@ class LoopReader(ExpressionReader):
 
     def _shape(self, node: ast.expr, name: str) -> tuple[Expr, ...]:
         value = self.value(node)
-        parts = as_list(value)
+        parts = to_list(value)
         for part in parts:
             if not is_number(part) and not isinstance(part, Expr) and not hasattr(part, "__index__"):
                 raise self.source.error(

@@ -138,7 +138,7 @@ class HybridOp(Operation):
             known = [not any(node in others for node in post_order(index)) for index in indices]
             return [need if sure else None for need, sure in zip(sizes.reach(indices, evaluate), known, strict=True)]
 
-        needs = {buffer: sizes.wanted(output) for buffer, output in zip(self.buffers, self.outputs, strict=True)}
+        needs = {buffer: sizes.requirements(output) for buffer, output in zip(self.buffers, self.outputs, strict=True)}
         for node in post_order(self.body):
             if isinstance(node, ProducerLoad):
                 sizes.need(node.producer, reach(node.indices))

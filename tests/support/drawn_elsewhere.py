@@ -13,7 +13,7 @@ from tilewright import te
 from tilewright.driver.lower import lower
 from tilewright.ir.interpret.interpreter import Interpreter
 from tilewright.tools.fuzz.case import draw_case
-from tilewright.tools.fuzz.oracle import Failure, interpreted, roughened
+from tilewright.tools.fuzz.oracle import Failure, interpret_step, roughen
 from tilewright.tools.fuzz.program import Program
 from tilewright.tools.fuzz.programs import draw_program
 from tilewright.tools.fuzz.schedules import draw_schedule
@@ -54,9 +54,9 @@ def compare_case(seed: int, case: int, machine: str, folder: Path) -> str:
 def _values(program: Program) -> Iterator[list[Any]]:
     """Its own values, and floats whose sums are rounded, unless those are indices that lead elsewhere."""
     yield program.values
-    rough = roughened(program)
+    rough = roughen(program)
     try:
-        interpreted("rough floats", rough, Interpreter(lower(te.create_schedule(program.outputs), program.args)))
+        interpret_step("rough floats", rough, Interpreter(lower(te.create_schedule(program.outputs), program.args)))
     except Failure:
         return
     yield rough.values

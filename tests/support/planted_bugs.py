@@ -47,7 +47,7 @@ BUGS = (
     Bug(
         "union keeps the first begin",
         "ir/analysis/regions.py",
-        "low = (\n                span.low\n                if distances.at_most(span.low, result.low)",
+        "low = (\n                span.low\n                if distances.is_at_most(span.low, result.low)",
         "low = (\n                result.low\n                if True",
     ),
     Bug(

@@ -21,7 +21,9 @@ def matmul(n: int = 64) -> te.Schedule:
 
 def loops(s: te.Schedule, args: list[te.Tensor]) -> dict[str, Work]:
     """The cost of the last loop of each name, and of all under ""."""
-    return {"" if cost.loop is None else cost.loop.var.name: cost for cost in measure_work(tw.lower(s, args)).nested()}
+    return {
+        "" if cost.loop is None else cost.loop.var.name: cost for cost in measure_work(tw.lower(s, args)).all_loops()
+    }
 
 
 # Costs
@@ -82,7 +84,7 @@ def test_triangular_loops_and_data_indices_are_bounded() -> None:
         "def f(A: float32[10, 10], B: out float32[10, 10]):\n    for i in 10:\n        for j in i + 1:\n"
         "            B[i, j] = A[i, j] + 1.0"
     )
-    inner = measure_work(triangle).nested()[-1]
+    inner = measure_work(triangle).all_loops()[-1]
     assert (str(inner.trips), str(inner.operations), str(inner.bytes)) == ("≤ 10", "≤ 100", "≤ 80")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import te, topi
 
-from .cases import Arrays, Builder, Case, Inputs, Runner, aligned, empty, floats, kernel, whole_numbers
+from .cases import Arrays, Builder, Case, Inputs, Runner, align, draw_integers, empty, floats, kernel
 from .peers import ort_peer, torch_peer
 from .peers.onnx_model import Node
 
@@ -57,7 +57,7 @@ def _many_heads(heads: int, causal: bool) -> Builder:
     """onnxruntime's fused operator, on arrays in the layout that it prefers: (1, length, heads * depth)."""
 
     def builder(inputs: Arrays, _: Arrays) -> Runner:
-        joined = [aligned(x.transpose(1, 0, 2).reshape(1, x.shape[1], -1)) for x in inputs]
+        joined = [align(x.transpose(1, 0, 2).reshape(1, x.shape[1], -1)) for x in inputs]
         out = empty(joined[0].shape, "float32")
         node = Node(
             "MultiHeadAttention",
@@ -83,7 +83,7 @@ def _many_heads(heads: int, causal: bool) -> Builder:
 def weight_only(batch: int, n: int, k: int, bits: int) -> Case:
     def inputs(rng: np.random.Generator) -> Arrays:
         weights = rng.standard_normal((n, k), np.float32)
-        return [*floats((batch, k))(rng), *map(aligned, topi.nn.quantize_groups(weights, bits))]
+        return [*floats((batch, k))(rng), *map(align, topi.nn.quantize_groups(weights, bits))]
 
     size = n * k * bits / 8 + n * k / GROUP * 2
     return Case(
@@ -91,8 +91,8 @@ def weight_only(batch: int, n: int, k: int, bits: int) -> Case:
         name=f"int{bits} {batch}x{n}x{k}",
         inputs=inputs,
         outputs=[((batch, n), "float32")],
-        ours=_in_turn(_weight_only(n, bits), size),
-        peers={"onnxruntime": _in_turn(_n_bits(n, k, bits), size)},
+        ours=_rotate_copies(_weight_only(n, bits), size),
+        peers={"onnxruntime": _rotate_copies(_n_bits(n, k, bits), size)},
         flops=2 * batch * n * k,
         bytes=size + 4 * batch * (n + k),
         ceiling="read",
@@ -132,14 +132,14 @@ def _n_bits(n: int, k: int, bits: int) -> Builder:
     return builder
 
 
-def _in_turn(one: Builder, size: float) -> Builder:
+def _rotate_copies(one: Builder, size: float) -> Builder:
     """Copies of a builder's work, as many as no cache holds, a different one each time."""
 
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         first = one(inputs, outputs)
         copies = [
             first,
-            *(one([inputs[0], *map(aligned, inputs[1:])], outputs) for _ in range(int(LAST_CACHE // size))),
+            *(one([inputs[0], *map(align, inputs[1:])], outputs) for _ in range(int(LAST_CACHE // size))),
         ]
         turns = cycle(copies)
         return lambda: next(turns)()
@@ -160,7 +160,7 @@ def dense_int8(m: int, n: int, k: int) -> Case:
         return lambda: built(inputs[0], packed, sums, *outputs)
 
     def inputs(rng: np.random.Generator) -> Arrays:
-        return [*whole_numbers(0, 256, np.uint8, (m, k))(rng), *whole_numbers(-128, 128, np.int8, (n, k))(rng)]
+        return [*draw_integers(0, 256, np.uint8, (m, k))(rng), *draw_integers(-128, 128, np.int8, (n, k))(rng)]
 
     turned = Node("Transpose", ["x1"], ["w"], {"perm": [1, 0]})  # of a constant: done when the model is loaded
     peer = ort_peer.call([turned, Node("MatMulInteger", ["x0", "w"])], constants=[1])

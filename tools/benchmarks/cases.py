@@ -44,7 +44,7 @@ __all__ = [
     "Inputs",
     "Runner",
     "Unsupported",
-    "aligned",
+    "align",
     "draw",
     "empty",
     "floats",
@@ -52,7 +52,7 @@ __all__ = [
     "kernel",
     "load_cases",
     "threads",
-    "whole_numbers",
+    "draw_integers",
 ]
 
 Arrays = Sequence[np.ndarray]
@@ -115,7 +115,7 @@ def kernel(build: Callable[[], Any]) -> Builder:
 
 def draw(make: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray], *shapes: tuple[int, ...]) -> Inputs:
     """Inputs of these shapes, each made by `make(generator, shape)`, aligned to 64 bytes as allocators of peers do."""
-    return lambda rng: [aligned(make(rng, shape)) for shape in shapes]
+    return lambda rng: [align(make(rng, shape)) for shape in shapes]
 
 
 def floats(*shapes: tuple[int, ...], dtype: Any = np.float32) -> Inputs:
@@ -123,12 +123,12 @@ def floats(*shapes: tuple[int, ...], dtype: Any = np.float32) -> Inputs:
     return draw(lambda rng, shape: rng.standard_normal(shape, np.float32).astype(dtype), *shapes)
 
 
-def whole_numbers(low: int, high: int, dtype: Any, *shapes: tuple[int, ...]) -> Inputs:
+def draw_integers(low: int, high: int, dtype: Any, *shapes: tuple[int, ...]) -> Inputs:
     """Integers in [low, high)."""
     return draw(lambda rng, shape: rng.integers(low, high, shape).astype(dtype), *shapes)
 
 
-def aligned(array: np.ndarray) -> np.ndarray:
+def align(array: np.ndarray) -> np.ndarray:
     """A copy that begins at a multiple of 64 bytes."""
     copy = empty(array.shape, array.dtype)
     copy[...] = array

@@ -43,17 +43,17 @@ class Ceilings:
     def fma(self, seconds: float = 0.004) -> float:
         """float32 operations a second, a multiply-add being two: nothing but those, on full vectors."""
         rounds = max(1000, int(seconds * 4e9 / CHAINS * 2))
-        return self._together(lambda _: self._burn(rounds, 0.5), 2.0 * self._lanes * CHAINS * rounds)
+        return self._parallel_rate(lambda _: self._burn(rounds, 0.5), 2.0 * self._lanes * CHAINS * rounds)
 
     def read(self) -> float:
         """Bytes a second of a loop that only reads."""
         sides = self._sides()
-        return self._together(lambda i: self._read(sides[i][0], STREAM_BYTES // 64), STREAM_BYTES)
+        return self._parallel_rate(lambda i: self._read(sides[i][0], STREAM_BYTES // 64), STREAM_BYTES)
 
     def copy(self) -> float:
         """Bytes a second, read and written ones together, of a loop that copies by stores past the caches."""
         sides = self._sides()
-        return self._together(lambda i: self._copy(*sides[i], STREAM_BYTES // 128), STREAM_BYTES)
+        return self._parallel_rate(lambda i: self._copy(*sides[i], STREAM_BYTES // 128), STREAM_BYTES)
 
     def _sides(self) -> list[tuple[int, int]]:
         """For each thread the addresses of the two halves of its memory."""
@@ -62,7 +62,7 @@ class Ceilings:
         starts = [-(-memory.ctypes.data // 64) * 64 for memory in self._memory]
         return [(start, start + STREAM_BYTES // 2) for start in starts]
 
-    def _together(self, work: Callable[[int], object], amount: float) -> float:
+    def _parallel_rate(self, work: Callable[[int], object], amount: float) -> float:
         """The sum of the rates at which the threads, which begin together, do `amount` each."""
         begin = threading.Barrier(self.threads)
 

@@ -13,7 +13,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import te, topi
 
-from .cases import Arrays, Builder, Case, Runner, aligned, floats
+from .cases import Arrays, Builder, Case, Runner, align, floats
 from .peers import onnx_peers, torch_peer
 from .peers.onnx_model import Node
 
@@ -75,7 +75,7 @@ def ours(layer: Layer, how: str) -> Builder:
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         x, w = inputs
         tile = int(how[-1]) if how != "direct" else 0
-        packed = aligned(topi.nn.conv2d_winograd_prepack(w, tile) if tile else topi.nn.conv2d_prepack(w))
+        packed = align(topi.nn.conv2d_winograd_prepack(w, tile) if tile else topi.nn.conv2d_prepack(w))
         a, b = te.placeholder(x.shape, name="x"), te.placeholder(packed.shape, name="w")
         if tile:
             y = topi.nn.conv2d_winograd_prepacked(a, b, layer.outputs, layer.padding)

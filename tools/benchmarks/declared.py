@@ -13,7 +13,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import te
 
-from .cases import Builder, Case, Inputs, aligned, kernel
+from .cases import Builder, Case, Inputs, align, kernel
 from .peers import jax_peer, numpy_peer, torch_peer
 
 __all__ = ["Draw", "everywhere", "program"]
@@ -75,7 +75,7 @@ def program(
     return Case(
         group="declared",
         name=name,
-        inputs=inputs or _drawn(shapes, kinds),
+        inputs=inputs or _draw_normal(shapes, kinds),
         outputs=results,
         ours=build(False),
         exact=build(True),
@@ -110,10 +110,10 @@ def everywhere(function: Callable[..., Any], without: Sequence[str] = ()) -> dic
     return {name: peer for name, peer in peers.items() if name not in without}
 
 
-def _drawn(shapes: Sequence[tuple[int, ...]], kinds: Sequence[str]) -> Inputs:
+def _draw_normal(shapes: Sequence[tuple[int, ...]], kinds: Sequence[str]) -> Inputs:
     def draw(rng: np.random.Generator) -> Sequence[np.ndarray]:
         return [
-            aligned(
+            align(
                 rng.standard_normal(shape, np.float32).astype(kind)
                 if np.dtype(kind).kind == "f"
                 else rng.integers(-100 if kind.startswith("i") else 0, 100, shape).astype(kind)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tilewright import te
 
-from .cases import Arrays, Case, aligned
+from .cases import Arrays, Case, align
 from .declared import Draw, everywhere, program
 from .peers import jax_peer, numba_peer, numpy_peer, onnx_peers, torch_peer
 from .peers.onnx_model import Node
@@ -307,7 +307,7 @@ def resize(draw: Draw) -> Case:
     )
 
 
-def permuted(draw: Draw, order: Sequence[int]) -> Case:
+def permutation_case(draw: Draw, order: Sequence[int]) -> Case:
     size = 1_500_000 ** (1 / len(order))
     shape = tuple(draw.near(int(size * draw.uniform(0.7, 1.4))) for _ in order)
 
@@ -326,7 +326,7 @@ def permuted(draw: Draw, order: Sequence[int]) -> Case:
     return program(f"permute {''.join(map(str, order))} {'x'.join(map(str, shape))}", declare, [shape], peers)
 
 
-def joined(draw: Draw, axis: int) -> Case:
+def concatenation_case(draw: Draw, axis: int) -> Case:
     shapes = [[draw.near(120), draw.near(100), draw.near(60)] for _ in range(3)]
     for shape in shapes[1:]:
         shape[:] = [extent if at == axis else shapes[0][at] for at, extent in enumerate(shape)]
@@ -346,7 +346,7 @@ def joined(draw: Draw, axis: int) -> Case:
     peers = {
         "numpy": numpy_peer.call(lambda *x: np.concatenate(x, axis)),
         "torch": torch_peer.call(lambda *x: _cat(x, axis)),
-        "jax": jax_peer.call(lambda *x: _concatenated(x, axis)),
+        "jax": jax_peer.call(lambda *x: _concatenate_jax(x, axis)),
     }
     return program(
         f"concatenate along {axis} {'x'.join(map(str, whole))}", declare, [tuple(shape) for shape in shapes], peers
@@ -359,13 +359,13 @@ def _cat(tensors: Any, axis: int) -> Any:
     return torch.cat(tensors, axis)
 
 
-def _concatenated(arrays: Any, axis: int) -> Any:
+def _concatenate_jax(arrays: Any, axis: int) -> Any:
     import jax
 
     return jax.numpy.concatenate(arrays, axis)
 
 
-def gathered(draw: Draw) -> Case:
+def gather_case(draw: Draw) -> Case:
     table, wide, count = draw.near(3000), draw.near(250), draw.near(4000)
 
     def declare(x: te.Tensor, at: te.Tensor) -> te.Tensor:
@@ -373,8 +373,8 @@ def gathered(draw: Draw) -> Case:
 
     def inputs(rng: np.random.Generator) -> Arrays:
         return [
-            aligned(rng.standard_normal((table, wide), np.float32)),
-            aligned(rng.integers(0, table, count).astype(np.int32)),
+            align(rng.standard_normal((table, wide), np.float32)),
+            align(rng.integers(0, table, count).astype(np.int32)),
         ]
 
     return program(
@@ -387,7 +387,7 @@ def gathered(draw: Draw) -> Case:
     )
 
 
-def shuffled(draw: Draw) -> Case:
+def pixel_shuffle_case(draw: Draw) -> Case:
     """Channels in blocks of 2 x 2 become pixels."""
     c, high, wide = draw.near(16), draw.near(120), draw.near(130)
 
@@ -449,14 +449,14 @@ def draw_cases(seed: int) -> Sequence[Case]:
         (pool, "max"),
         (pool, "mean"),
         (resize,),
-        (permuted, (1, 0)),
-        (permuted, (2, 0, 1)),
-        (permuted, (0, 2, 1, 3)),
-        (permuted, (3, 2, 1, 0)),
-        (joined, 1),
-        (joined, 2),
-        (gathered,),
-        (shuffled,),
+        (permutation_case, (1, 0)),
+        (permutation_case, (2, 0, 1)),
+        (permutation_case, (0, 2, 1, 3)),
+        (permutation_case, (3, 2, 1, 0)),
+        (concatenation_case, 1),
+        (concatenation_case, 2),
+        (gather_case,),
+        (pixel_shuffle_case,),
         (broadcast,),
     ]
     return [maker(Draw(seed, f"{maker.__name__} {further}"), *further) for maker, *further in makers]

@@ -125,7 +125,7 @@ def gram(draw: Draw, transposed: bool) -> Case:
     )
 
 
-def batched(draw: Draw) -> Case:
+def batched_case(draw: Draw) -> Case:
     b, m, n, k = draw.near(500), draw.near(17), draw.near(31), draw.near(23)
 
     def declare(x: te.Tensor, y: te.Tensor) -> te.Tensor:
@@ -340,7 +340,7 @@ def matmul(draw: Draw, kind: str) -> Case:
     )
 
 
-def with_tail(draw: Draw) -> Case:
+def epilogue_case(draw: Draw) -> Case:
     m, n, k = draw.near(130), draw.near(700), draw.near(500)
 
     def declare(a: te.Tensor, w: te.Tensor, bias: te.Tensor) -> te.Tensor:
@@ -437,7 +437,7 @@ def draw_cases(seed: int) -> Sequence[Case]:
         (mttkrp,),
         (gram, True),
         (gram, False),
-        (batched,),
+        (batched_case,),
         (batch_last,),
         (diagonal,),
         (bilinear_form,),
@@ -448,7 +448,7 @@ def draw_cases(seed: int) -> Sequence[Case]:
         (int8,),
         (matmul, "float64"),
         (matmul, "float32"),
-        (with_tail,),
+        (epilogue_case,),
         (vector, False),
         (vector, True),
         (cost_volume,),

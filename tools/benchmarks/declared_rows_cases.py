@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from tilewright import te
 
-from .cases import Arrays, Case, aligned
+from .cases import Arrays, Case, align
 from .declared import Draw, everywhere, program
 from .peers import jax_peer, numba_peer, numpy_peer, torch_peer
 
@@ -29,7 +29,9 @@ def _shape(draw: Draw, place: str) -> tuple[int, ...]:
     return (draw.near(12), draw.near(250), draw.near(330)) if place == "middle" else (draw.near(900), draw.near(1100))
 
 
-def _reduced(shape: Sequence[int], axis: int, tensor: te.Tensor, how: Callable[..., te.Expr], name: str) -> te.Tensor:
+def _reduce_rows(
+    shape: Sequence[int], axis: int, tensor: te.Tensor, how: Callable[..., te.Expr], name: str
+) -> te.Tensor:
     k = te.reduce_axis((0, shape[axis]), "k")
     rest = tuple(extent for at, extent in enumerate(shape) if at != axis)
     return te.compute(rest, lambda *others: how(tensor(*others[:axis], k, *others[axis:]), k), name=name)
@@ -45,33 +47,33 @@ def row(draw: Draw, kind: str, place: str) -> Case:
         return [index for place, index in enumerate(at) if place != axis]
 
     def softmax(x: te.Tensor) -> te.Tensor:
-        most = _reduced(shape, axis, x, te.max, "most")
+        most = _reduce_rows(shape, axis, x, te.max, "most")
         raised = te.compute(shape, lambda *at: te.exp(x(*at) - most(*without(at))), name="raised")
-        total = _reduced(shape, axis, raised, te.sum, "total")
+        total = _reduce_rows(shape, axis, raised, te.sum, "total")
         return te.compute(shape, lambda *at: raised(*at) / total(*without(at)), name="softmax")
 
     def log_sum_exp(x: te.Tensor) -> te.Tensor:
-        most = _reduced(shape, axis, x, te.max, "most")
+        most = _reduce_rows(shape, axis, x, te.max, "most")
         raised = te.compute(shape, lambda *at: te.exp(x(*at) - most(*without(at))), name="raised")
-        total = _reduced(shape, axis, raised, te.sum, "total")
+        total = _reduce_rows(shape, axis, raised, te.sum, "total")
         return te.compute(total.shape, lambda *at: te.log(total(*at)) + most(*at), name="lse")
 
     def variance(x: te.Tensor) -> te.Tensor:
-        total = _reduced(shape, axis, x, te.sum, "total")
+        total = _reduce_rows(shape, axis, x, te.sum, "total")
         mean = te.compute(total.shape, lambda *at: total(*at) * (1 / count), name="mean")
         apart = te.compute(
             shape, lambda *at: (x(*at) - mean(*without(at))) * (x(*at) - mean(*without(at))), name="apart"
         )
-        squares = _reduced(shape, axis, apart, te.sum, "squares")
+        squares = _reduce_rows(shape, axis, apart, te.sum, "squares")
         return te.compute(squares.shape, lambda *at: squares(*at) * (1 / count), name="variance")
 
     def layer_norm(x: te.Tensor) -> te.Tensor:
-        total = _reduced(shape, axis, x, te.sum, "total")
+        total = _reduce_rows(shape, axis, x, te.sum, "total")
         mean = te.compute(total.shape, lambda *at: total(*at) * (1 / count), name="mean")
         apart = te.compute(
             shape, lambda *at: (x(*at) - mean(*without(at))) * (x(*at) - mean(*without(at))), name="apart"
         )
-        squares = _reduced(shape, axis, apart, te.sum, "squares")
+        squares = _reduce_rows(shape, axis, apart, te.sum, "squares")
         return te.compute(
             shape,
             lambda *at: (x(*at) - mean(*without(at))) * te.rsqrt(squares(*without(at)) * (1 / count) + 1e-5),
@@ -79,7 +81,9 @@ def row(draw: Draw, kind: str, place: str) -> Case:
         )
 
     def l2_norm(x: te.Tensor) -> te.Tensor:
-        total = _reduced(shape, axis, te.compute(shape, lambda *at: x(*at) * x(*at), name="square"), te.sum, "total")
+        total = _reduce_rows(
+            shape, axis, te.compute(shape, lambda *at: x(*at) * x(*at), name="square"), te.sum, "total"
+        )
         return te.compute(shape, lambda *at: x(*at) * te.rsqrt(total(*without(at)) + 1e-6), name="unit")
 
     def place_of(x: te.Tensor, lowest: bool) -> te.Tensor:
@@ -112,18 +116,18 @@ def row(draw: Draw, kind: str, place: str) -> Case:
         "argmax": lambda x: place_of(x, False),
         "argmin": lambda x: place_of(x, True),
         "cumsum": cumsum,
-        "sum": lambda x: _reduced(shape, axis, x, te.sum, "sum"),
-        "max": lambda x: _reduced(shape, axis, x, te.max, "max"),
+        "sum": lambda x: _reduce_rows(shape, axis, x, te.sum, "sum"),
+        "max": lambda x: _reduce_rows(shape, axis, x, te.max, "max"),
     }
 
-    libraries = ((numpy_peer, _in_numpy), (torch_peer, _in_torch), (jax_peer, _in_jax))
+    libraries = ((numpy_peer, _numpy_rows), (torch_peer, _torch_rows), (jax_peer, _jax_rows))
     peers = {
         name: peer.call(partial(function, kind, axis)) for name, (peer, function) in zip(PEERS, libraries, strict=True)
     }
     return program(f"{kind} {place} {'x'.join(map(str, shape))}", declared[kind], [shape], peers, flops=prod(shape))
 
 
-def _in_numpy(kind: str, axis: int, x: Any) -> Any:
+def _numpy_rows(kind: str, axis: int, x: Any) -> Any:
     apart = x - x.mean(axis, keepdims=True) if "norm" in kind or kind == "variance" else x
     raised = np.exp(x - x.max(axis, keepdims=True)) if "exp" in kind or kind == "softmax" else x
     return {
@@ -140,7 +144,7 @@ def _in_numpy(kind: str, axis: int, x: Any) -> Any:
     }[kind]()
 
 
-def _in_torch(kind: str, axis: int, x: Any) -> Any:
+def _torch_rows(kind: str, axis: int, x: Any) -> Any:
     import torch
 
     def layer_norm() -> Any:
@@ -163,7 +167,7 @@ def _in_torch(kind: str, axis: int, x: Any) -> Any:
     }[kind]()
 
 
-def _in_jax(kind: str, axis: int, x: Any) -> Any:
+def _jax_rows(kind: str, axis: int, x: Any) -> Any:
     import jax
 
     np_like: Any = jax.numpy
@@ -214,7 +218,7 @@ def recurrence(draw: Draw) -> Case:
         return out
 
     def inputs(rng: np.random.Generator) -> Arrays:
-        return [aligned(rng.random((steps, wide), np.float32)) for _ in range(2)]
+        return [align(rng.random((steps, wide), np.float32)) for _ in range(2)]
 
     return program(
         f"recurrence {steps}x{wide}",
@@ -240,7 +244,7 @@ def histogram(draw: Draw) -> Case:
             out[x[i]] += 1
 
     def inputs(rng: np.random.Generator) -> Arrays:
-        return [aligned(rng.integers(0, bins, count).astype(np.int32))]
+        return [align(rng.integers(0, bins, count).astype(np.int32))]
 
     return program(
         f"histogram {count} in {bins}",

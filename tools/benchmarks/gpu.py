@@ -46,7 +46,7 @@ SAMPLE_90A = ("wgmma_by_boxes", "wgmma_by_roles", "wgmma_by_pairs")
 EMULATED = "cuda -emulate -arch=sm_80"
 
 
-def inputs_of(tensors: Sequence[Any]) -> tuple[Program, list[np.ndarray]]:
+def draw_inputs(tensors: Sequence[Any]) -> tuple[Program, list[np.ndarray]]:
     """Drawn inputs of a declared program, and the means to hold its output."""
     program = Program(None, list(tensors), lambda *_: np.empty(0))
     return program, program.inputs()
@@ -70,7 +70,7 @@ def check(name: str, target: str, peer: Peer) -> dict[str, Any]:
 def check_work(work: Work, target: str, peer: Peer) -> dict[str, Any]:
     """Check the kernels of the rules for a piece of work at a small, odd size, against the processor's own kernel."""
     tensors = work.declare(work.small)
-    program, inputs = inputs_of(tensors)
+    program, inputs = draw_inputs(tensors)
     output, expected, error = peer.put(program.output()), program.output(), ""
     try:
         tw.build(tensors, target=target)(*map(peer.put, inputs), output)
@@ -86,7 +86,7 @@ def check_work(work: Work, target: str, peer: Peer) -> dict[str, Any]:
 def measure(work: Work, size: int, target: str, peer: Peer, others: dict[str, Callable[..., Any]]) -> dict[str, Any]:
     """Times what the rules make of a piece of work, and the peers on the same inputs; all must agree. others: Triton's, by name."""
     tensors = work.declare(size)
-    program, drawn = inputs_of(tensors)
+    program, drawn = draw_inputs(tensors)
     kernel = tw.build(tensors, target=target)
     inputs, output = [peer.put(values) for values in drawn], peer.put(program.output())
     kernel(*inputs, output)
@@ -118,7 +118,7 @@ def measure(work: Work, size: int, target: str, peer: Peer, others: dict[str, Ca
     return row
 
 
-def judged(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def judge_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """By group, how fast ours is, the peer being 1: the geometric mean; and of what memory binds, beside a copy and Triton."""
     found: list[dict[str, Any]] = []
     for group in dict.fromkeys(row["group"] for row in rows):
@@ -126,7 +126,7 @@ def judged(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         for what, ratios in (
             ("the peer", [row["peer_ms"] / row["ms"] for row in own if row["peer_ms"]]),
             ("Triton", [row["triton_ms"] / row["ms"] for row in own if row["triton_ms"]]),
-            ("a copy's bandwidth", _beside_copy(rows, own)),
+            ("a copy's bandwidth", _copy_ratios(rows, own)),
         ):
             if ratios:
                 asked = 0.9 if what.startswith("a copy") else own[0]["asked"]
@@ -135,7 +135,7 @@ def judged(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _beside_copy(rows: Sequence[dict[str, Any]], own: Sequence[dict[str, Any]]) -> list[float]:
+def _copy_ratios(rows: Sequence[dict[str, Any]], own: Sequence[dict[str, Any]]) -> list[float]:
     copy = next((row["peer_ms"] for row in rows if row["work"] == COPY.name and row["peer_ms"]), None)
     size = next((row["size"] for row in rows if row["work"] == COPY.name), 0)
     if copy is None:
@@ -143,7 +143,7 @@ def _beside_copy(rows: Sequence[dict[str, Any]], own: Sequence[dict[str, Any]]) 
     return [row["rate"] * copy * 1e-3 / (COPY.amount(size) / 1e9) for row in own if row["group"] == COPY.group]
 
 
-def sanitized(dry: bool) -> dict[str, Any]:
+def run_sanitizer(dry: bool) -> dict[str, Any]:
     """A sample of kernels under NVIDIA's compute-sanitizer, by each of its tools."""
     tool = shutil.which("compute-sanitizer")
     if tool is None or dry:
@@ -256,7 +256,7 @@ def run(target: str, peer: Peer, dry: bool) -> dict[str, Any]:
     names += tuple(HOPPER) if "sm_90a" in target else ()
     checks = [check(name, target, peer) for name in names] + [check_work(work, target, peer) for work in works]
     report: dict[str, Any] = {"ran": True, "dry": dry, "target": target, "checks": checks, "rows": [], "left_out": []}
-    report["sanitizer"] = sanitized(dry)
+    report["sanitizer"] = run_sanitizer(dry)
     with tempfile.TemporaryDirectory() as folder:
         sys.path.append(folder)
         others = triton_peers(folder) if isinstance(peer, Torch) and not dry else {}
@@ -274,7 +274,7 @@ def run(target: str, peer: Peer, dry: bool) -> dict[str, Any]:
         except tw.TilewrightError as fault:
             report["tuning"] = {"error": str(fault)}
         sys.path.remove(folder)
-    report["judged"] = [] if dry else judged(report["rows"])
+    report["judged"] = [] if dry else judge_rows(report["rows"])
     report["seconds"] = time.monotonic() - start
     return report
 

@@ -26,7 +26,7 @@ from tilewright.runtime.array import numpy_dtype
 
 from .gpu_operators import CASES, NOT_COUNTED, Case
 
-__all__ = ["MACHINES", "counts", "inputs_of", "page"]
+__all__ = ["MACHINES", "counts", "find_placeholders", "page"]
 
 OUT = Path("out/gpu_counts.json")
 MACHINES = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100")
@@ -43,19 +43,19 @@ def counts(name: str, case: Case) -> dict[str, Any]:
     for arch in MACHINES:
         try:
             s = tw.autoschedule.schedule(outputs, target=f"cuda -arch={arch}")
-            args = [*inputs_of(outputs), *outputs]
+            args = [*find_placeholders(outputs), *outputs]
             rng = np.random.default_rng(0)
             arrays = arrays or [_values(tensor, rng) for tensor in args]
             chosen = "; ".join(decision.description for decision in s.plan)
             if chosen not in moved:
-                moved[chosen] = _moved(s, args, arrays, arch)
-            machines[arch] = {**_compiled(s, args, arch), **moved[chosen], "chosen": chosen}
+                moved[chosen] = _measure_traffic(s, args, arrays, arch)
+            machines[arch] = {**_count_instructions(s, args, arch), **moved[chosen], "chosen": chosen}
         except tw.TilewrightError as error:
             machines[arch] = {"error": str(error).splitlines()[0]}
     return {"operator": name, "machines": machines}
 
 
-def _moved(s: Any, args: Sequence[Any], arrays: Sequence[np.ndarray], arch: str) -> dict[str, Any]:
+def _measure_traffic(s: Any, args: Sequence[Any], arrays: Sequence[np.ndarray], arch: str) -> dict[str, Any]:
     """Return the traffic of a run on the emulator."""
     kernel = tw.build(s, args, target=f"cuda -arch={arch} -emulate")
     kernel(*arrays)
@@ -70,10 +70,10 @@ def _moved(s: Any, args: Sequence[Any], arrays: Sequence[np.ndarray], arch: str)
     }
 
 
-def _compiled(s: Any, args: Sequence[Any], arch: str) -> dict[str, Any]:
+def _count_instructions(s: Any, args: Sequence[Any], arch: str) -> dict[str, Any]:
     """Return the instructions of an architecture's code, and its estimated time."""
     kernels = tw.build(s, args, target=f"cuda -arch={arch}").kernels
-    seconds = seconds_of(s)
+    seconds = estimate_seconds(s)
     loop = Counter[str]()
     for kernel in kernels[-1:] if arch == MACHINES[0] else ():  # the disassembler takes longer than all the rest
         loop.update(
@@ -97,13 +97,13 @@ def _compiled(s: Any, args: Sequence[Any], arch: str) -> dict[str, Any]:
     }
 
 
-def seconds_of(s: Any) -> float | None:
+def estimate_seconds(s: Any) -> float | None:
     """The estimate of all that the rules chose for a schedule; None where one of them made none."""
     estimates: list[Any] = [decision.candidates[decision.chosen][1] for decision in s.plan]
     return sum(each.seconds for each in estimates) if estimates and None not in estimates else None
 
 
-def inputs_of(outputs: Sequence[Any]) -> list[Any]:
+def find_placeholders(outputs: Sequence[Any]) -> list[Any]:
     """The placeholders that tensors are computed from, in the order in which they are met."""
     met: dict[Any, None] = {}
     stack = list(outputs)
@@ -341,7 +341,7 @@ def published_table() -> str:
     for row in PUBLISHED:
         key = row.arch, row.program
         if key not in known:
-            known[key] = seconds_of(tw.autoschedule.schedule([row.declare()], target=f"cuda -arch={row.arch}"))
+            known[key] = estimate_seconds(tw.autoschedule.schedule([row.declare()], target=f"cuda -arch={row.arch}"))
         seconds = known[key]
         ours = f"{row.operations / seconds / 1e12:.1f}" if seconds else "none"
         share = f"{row.operations / seconds / 1e12 / row.rate:.2f}" if seconds else ""

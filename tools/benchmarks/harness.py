@@ -64,7 +64,7 @@ def main(
             soft_wrap=True,
         )
     console.print(*(table(name, [row for row in rows if row["group"] == name]) for name in groups(cases)))
-    for path in _written(
+    for path in _write_figures(
         rows, out, "bench" if everything else "bench-" + "-".join(dict.fromkeys(c.group for c in cases))
     ):
         console.print(f"written to {path.absolute()}", highlight=False, markup=False, soft_wrap=True)
@@ -187,8 +187,8 @@ def _time(row: Row, peer: str) -> str:
     return f"{timing['ms']:.4g}{cheats}"
 
 
-def _written(rows: Sequence[Row], out: Path, stem: str) -> Iterator[Path]:
-    about = described()
+def _write_figures(rows: Sequence[Row], out: Path, stem: str) -> Iterator[Path]:
+    about = describe_machine()
     out.mkdir(parents=True, exist_ok=True)
     figures, page = out / f"{stem}.json", out / f"{stem}.html"
     figures.write_text(json.dumps({"about": about, "rows": rows}, indent=1))
@@ -198,7 +198,7 @@ def _written(rows: Sequence[Row], out: Path, stem: str) -> Iterator[Path]:
     yield page
 
 
-def described() -> Mapping[str, str]:
+def describe_machine() -> Mapping[str, str]:
     """The machine and the versions of everyone."""
     from importlib.metadata import PackageNotFoundError, version
 

@@ -53,7 +53,7 @@ class Side:
 def measure(case: Case, ceilings: Ceilings, rounds: int = ROUNDS) -> dict[str, Any]:
     """The row of one case."""
     inputs = list(case.inputs(np.random.default_rng(0)))
-    sides, results, missing = _built(case, inputs)
+    sides, results, missing = _build_sides(case, inputs)
     missing |= check(case, results)
     for name in missing:
         sides.pop(name, None)
@@ -78,14 +78,14 @@ def _about(case: Case) -> dict[str, Any]:
     }
 
 
-def _built(case: Case, inputs: Arrays) -> tuple[dict[str, Side], dict[str, list[np.ndarray]], dict[str, str]]:
+def _build_sides(case: Case, inputs: Arrays) -> tuple[dict[str, Side], dict[str, list[np.ndarray]], dict[str, str]]:
     """The sides that can be run, the results of each, and why others cannot."""
     sides: dict[str, Side] = {}
     results: dict[str, list[np.ndarray]] = {}
     missing: dict[str, str] = {}
     exact = {"exact": case.exact} if case.exact else {}
     for name, builder in {"ours": case.ours, **exact, **case.peers}.items():
-        outputs = [_poisoned(shape, dtype) for shape, dtype in case.outputs]
+        outputs = [_poison(shape, dtype) for shape, dtype in case.outputs]
         try:
             run, results[name] = _first(builder, inputs, outputs)
         except ImportError as error:
@@ -101,7 +101,7 @@ def _built(case: Case, inputs: Arrays) -> tuple[dict[str, Side], dict[str, list[
     return sides, results, missing
 
 
-def _poisoned(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+def _poison(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     array = empty(shape, dtype)
     array.view(np.uint8).fill(0x7F) if array.ndim else array.fill(0)
     return array
@@ -212,7 +212,7 @@ def _figures(case: Case, sides: dict[str, Side], limits: dict[str, list[float]])
     peers = {
         name: {
             "ms": 1e3 * statistics.median(side.spent),
-            "ratio": _paired(side.spent, ours.spent),
+            "ratio": _paired_ratio(side.spent, ours.spent),
             "busy": round(statistics.median(side.busy), 2),
         }
         for name, side in sides.items()
@@ -228,7 +228,7 @@ def _figures(case: Case, sides: dict[str, Side], limits: dict[str, list[float]])
         "best": best,
         "ratio": peers[best]["ratio"] if best else None,
         "spread": _spread(sides[best].spent, ours.spent) if best else None,
-        "exact": _paired(exact.spent, ours.spent) if exact else None,
+        "exact": _paired_ratio(exact.spent, ours.spent) if exact else None,
         "share": _share(case, ours.spent, best_rates),
         "best_share": _share(case, sides[best].spent, best_rates) if best else None,
         "limits": {kind: rate / 1e9 for kind, rate in best_rates.items()},
@@ -236,7 +236,7 @@ def _figures(case: Case, sides: dict[str, Side], limits: dict[str, list[float]])
     }
 
 
-def _paired(theirs: Sequence[float], ours: Sequence[float]) -> float:
+def _paired_ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
     return statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
 
 

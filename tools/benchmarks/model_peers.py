@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PEERS", "Model", "Run", "listed", "optimised_nodes"]
+__all__ = ["PEERS", "Model", "Run", "list_results", "optimised_nodes"]
 
 Run = Callable[[], "list[NDArray[Any]]"]
 
@@ -29,7 +29,7 @@ class Model:
     threads: int = 1
 
 
-def listed(results: Any) -> list[NDArray[Any]]:
+def list_results(results: Any) -> list[NDArray[Any]]:
     """The results of a call, one or several, as a list."""
     return [np.asarray(one) for one in (results if isinstance(results, (list, tuple)) else [results])]
 
@@ -43,7 +43,7 @@ def torch_run(model: Model) -> Run:
 
     def run() -> list[NDArray[Any]]:
         with torch.inference_mode():
-            return listed(model.module(*model.tensors))
+            return list_results(model.module(*model.tensors))
 
     return run
 
@@ -64,7 +64,7 @@ def onnxruntime_run(model: Model) -> Run:
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(model.file), options, providers=["CPUExecutionProvider"])
     given = dict(model.inputs)
-    return lambda: listed(session.run(None, given))
+    return lambda: list_results(session.run(None, given))
 
 
 def openvino_run(model: Model) -> Run:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .model_peers import PEERS, Model
-from .zoo import module_of
+from .zoo import load_module
 
 TURNS = 3
 
@@ -79,7 +79,7 @@ def theirs(runtime: str, file: str, inputs: dict[str, NDArray[Any]]) -> dict[str
     """The most memory of another runtime."""
     facts: dict[str, Any] = {}
     with measured(facts, "build"):
-        module, tensors = module_of(file) if runtime.startswith("torch") else (None, ())
+        module, tensors = load_module(file) if runtime.startswith("torch") else (None, ())
         run = PEERS[runtime](Model(file, Path(file), inputs, module, tensors))
         run()
     for _ in range(TURNS - 1):

@@ -36,8 +36,8 @@ import tilewright as tw
 from numpy.typing import NDArray
 from tilewright.runtime.threads import set_num_threads
 
-from .model_peers import PEERS, Model, Run, listed, optimised_nodes
-from .zoo import FILES, MODULES, file_of, module_of
+from .model_peers import PEERS, Model, Run, list_results, optimised_nodes
+from .zoo import FILES, MODULES, load_file, load_module
 
 TOLERANCE = 1e-3
 """Of the largest magnitude of an output; other orders of sums, a hundred layers deep."""
@@ -45,14 +45,14 @@ TOLERANCE = 1e-3
 PACKED = {"_int8": "weights_int8", "_int4": "weights_int4"}
 
 
-def model_of(name: str, folder: Path, threads: int = 1) -> Model:
+def export_model(name: str, folder: Path, threads: int = 1) -> Model:
     """A model of the zoo, its module written as a file of ONNX."""
     if name in FILES:
-        file, inputs = file_of(name)
+        file, inputs = load_file(name)
         return Model(name, file, inputs, threads=threads)
     import torch
 
-    module, tensors = module_of(name)
+    module, tensors = load_module(name)
     names = [f"x{at}" for at in range(len(tensors))]
     file = folder / f"{name}.onnx"
     torch.onnx.export(module, tensors, str(file), dynamo=False, opset_version=17, input_names=names)
@@ -82,7 +82,7 @@ def ours(model: Model, pack: str | None) -> tuple[tw.Model, Run]:
         f"arena {m.arena_bytes / 1e6:.1f} MB"
     )
     arrays = [model.inputs[name] for name in m.inputs] if model.module is None else list(model.inputs.values())
-    return m, lambda: listed(m(*arrays))
+    return m, lambda: list_results(m(*arrays))
 
 
 def measured(runs: dict[str, Run], seconds: float, clock: Callable[[], float]) -> dict[str, float]:
@@ -155,7 +155,7 @@ class Whole:
         )
 
 
-def whole(model: Model, peers: Sequence[str], folder: Path) -> Whole:
+def report_model(model: Model, peers: Sequence[str], folder: Path) -> Whole:
     """Report a model's file by processes of their own."""
     inputs = folder / f"{model.name}.npz"
     np.savez(inputs, **dict(model.inputs))
@@ -185,10 +185,10 @@ def rows(options: argparse.Namespace, peers: Sequence[str]) -> Iterator[tuple[st
             print(name, flush=True)
             pack = next((ending for ending in PACKED if name.endswith(ending)), None)
             try:
-                model = model_of(name.removesuffix(pack or ""), Path(folder), options.threads)
+                model = export_model(name.removesuffix(pack or ""), Path(folder), options.threads)
                 if options.whole and pack is None:
                     os.environ["TILEWRIGHT_CACHE_DIR"] = str(Path(folder) / f"{name}.cache")
-                    print(whole(model, peers, Path(folder)), flush=True)
+                    print(report_model(model, peers, Path(folder)), flush=True)
                 yield name, times(model, PACKED.get(pack or ""), peers, options.seconds, options.profile)
             except Exception as problem:  # noqa: BLE001  exporters raise what they like; the row is left out
                 print(f"  {type(problem).__name__}: {str(problem)[:400]}", flush=True)

@@ -8,7 +8,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import te, topi
 
-from .cases import Case, floats, kernel, whole_numbers
+from .cases import Case, draw_integers, floats, kernel
 from .peers import onnx_peers, opencv_peer, torch_peer
 from .peers.onnx_model import Node
 
@@ -38,7 +38,7 @@ def photograph(high: int, wide: int, out: tuple[int, int]) -> Case:
     return Case(
         group="resize",
         name=f"bilinear {wide}x{high} RGB to {out[1]}x{out[0]}",
-        inputs=whole_numbers(0, 256, np.uint8, shape),
+        inputs=draw_integers(0, 256, np.uint8, shape),
         outputs=[(result_shape, "uint8")],
         ours=kernel(build),
         ceiling="copy",

@@ -77,7 +77,7 @@ def weights(seed: int = 0) -> dict[str, np.ndarray]:
     return {name: value.astype(np.float32) for name, value in arrays.items()}
 
 
-def folded(given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def fold_batch_norms(given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The weights with each batch norm, gamma * (x - mean) / sqrt(var + EPSILON) + beta, in its convolution's kernel and
     bias."""
     arrays = {"dense.weight": given["dense.weight"], "dense.bias": given["dense.bias"]}
@@ -138,7 +138,7 @@ class Network:
     def __init__(self, image: np.ndarray, given: Mapping[str, np.ndarray], logits: np.ndarray) -> None:
         self.activations: dict[str, np.ndarray] = {"image": image}
         self.steps: list[tuple[Callable[..., None], tuple[np.ndarray, ...]]] = []
-        ready = folded(given)
+        ready = fold_batch_norms(given)
         for layer in layers():
             self._add_layer(layer, ready)
             if layer.name == "conv1":
@@ -188,7 +188,7 @@ def torch_forward(image: Any, given: Mapping[str, np.ndarray], fold: bool = True
 
     ready = {
         name: torch.from_numpy(np.ascontiguousarray(value))
-        for name, value in (folded(given) if fold else given).items()
+        for name, value in (fold_batch_norms(given) if fold else given).items()
     }
     if image.is_contiguous(memory_format=torch.channels_last) and not image.is_contiguous():
         ready = {
@@ -238,7 +238,7 @@ def ort_nodes() -> tuple[list[Node], dict[str, np.ndarray]]:
         Node("Flatten", ["mean"], ["flat"]),
         Node("Gemm", ["flat", "dense.weight", "dense.bias"], ["y0"], {"transB": 1}),
     ]
-    return nodes, folded(weights())
+    return nodes, fold_batch_norms(weights())
 
 
 def flops() -> float:

@@ -10,7 +10,7 @@ from tilewright import te, topi
 from tilewright.topi.image.blur import gaussian_taps
 
 from . import stencil_peers as peers
-from .cases import Arrays, Case, Runner, draw, floats, kernel, whole_numbers
+from .cases import Arrays, Case, Runner, draw, draw_integers, floats, kernel
 from .peers import halide_peer, numba_peer, onnx_peers, opencv_peer, torch_peer
 from .peers.onnx_model import Node
 
@@ -73,7 +73,7 @@ def box_blur(high: int, wide: int) -> Case:
     return Case(
         group="box blur",
         name=f"{wide}x{high} uint16",
-        inputs=whole_numbers(0, 20000, np.uint16, (high + 2, wide + 2)),
+        inputs=draw_integers(0, 20000, np.uint16, (high + 2, wide + 2)),
         outputs=[((high, wide), "uint16")],
         ours=kernel(build),
         ceiling="copy",
@@ -99,7 +99,7 @@ def unsharp(high: int, wide: int) -> Case:
     return Case(
         group="unsharp",
         name=f"{wide}x{high} RGB",
-        inputs=whole_numbers(0, 256, np.uint8, (high, wide, 3)),
+        inputs=draw_integers(0, 256, np.uint8, (high, wide, 3)),
         outputs=[((high, wide, 3), "uint8")],
         ours=kernel(build),
         ceiling="copy",

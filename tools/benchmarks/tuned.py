@@ -155,7 +155,7 @@ MET = 8
 """So many of them, the first ones, MetaSchedule tunes too."""
 
 
-def arrays_of(declared: Declared) -> list[np.ndarray]:
+def draw_arrays(declared: Declared) -> list[np.ndarray]:
     """Drawn inputs, and an array for the result."""
     rng = np.random.default_rng(0)
     return [
@@ -193,7 +193,7 @@ def ours(name: str, trials: int) -> dict[str, Any]:
         result = autotune.tune(list(TASKS[name](te)), trials=trials, database=database, progress=False)
         wall, spent = time.perf_counter() - began, _processor_seconds() - busy
         tuned, usual = tw.build(list(TASKS[name](te)), tuned=database), tw.build(list(TASKS[name](te)))
-    arrays = arrays_of(TASKS[name](te))
+    arrays = draw_arrays(TASKS[name](te))
     ms = [seconds * 1e3 for seconds in least_times(lambda: usual(*arrays), lambda: tuned(*arrays))]
     return {
         "task": name,
@@ -257,7 +257,7 @@ def theirs(name: str, trials: int) -> dict[str, Any]:
     if found is None:
         return {"task": name, "side": "MetaSchedule", "wall_s": wall, "failed": "nothing was measured"}
     kernel = tvm.compile(found.mod, target=target)["main"]
-    arrays = [tvm.runtime.tensor(array) for array in arrays_of(declared)]
+    arrays = [tvm.runtime.tensor(array) for array in draw_arrays(declared)]
     ms = least_times(lambda: kernel(*arrays))[0] * 1e3
     return {
         "task": name,
@@ -282,7 +282,7 @@ def _processor() -> str:
     return binding.get_host_cpu_name()
 
 
-def _measured(interpreter: str, side: str, name: str, trials: int) -> dict[str, Any]:
+def _measure_side(interpreter: str, side: str, name: str, trials: int) -> dict[str, Any]:
     """The row of one side, from a process of its own."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "TVM_NUM_THREADS", "TILEWRIGHT_NUM_THREADS"), "1")
     command = [interpreter, "-m", "tilewright.tools.benchmarks.tuned", "--side", side, "--trials", str(trials), name]
@@ -335,7 +335,7 @@ def main() -> None:
         if given.tvm and name in list(TASKS)[:MET]:
             sides.append(("theirs", given.tvm))
         for side, interpreter in sides:
-            rows.append(_measured(interpreter, side, name, given.trials))
+            rows.append(_measure_side(interpreter, side, name, given.trials))
             print(json.dumps(rows[-1]), flush=True)
     OUT.mkdir(exist_ok=True)
     (OUT / "tuned.json").write_text(json.dumps({"rows": rows, "summary": summary(rows)}, indent=1))

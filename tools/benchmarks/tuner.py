@@ -53,12 +53,12 @@ def softmax(rows: int = 1024, columns: int = 4096) -> list[te.Tensor]:
     return [a, te.compute((rows, columns), lambda i, j: powers[i, j] / total[i], name="softmax")]
 
 
-def arrays_of(tensors: list[te.Tensor]) -> list[np.ndarray]:
+def draw_arrays(tensors: list[te.Tensor]) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     return [rng.random(tuple(map(int, tensor.shape)), dtype=np.float32) - 0.5 for tensor in tensors]
 
 
-def peer_of(name: str, arrays: list[np.ndarray]) -> tuple[str, Callable[[], object]] | None:
+def find_peer(name: str, arrays: list[np.ndarray]) -> tuple[str, Callable[[], object]] | None:
     """Return the peer that the workload is measured against, besides the unscheduled program."""
     if name == "matmul":
         step = hand.parallel(512)
@@ -83,7 +83,7 @@ def bench(name: str, declare: Callable[[], list[te.Tensor]], trials: int) -> dic
     result = autotune.tune(declare(), trials=trials, database=database)
     spent = time.perf_counter() - start
     tensors = declare()
-    arrays = arrays_of(tensors)
+    arrays = draw_arrays(tensors)
     tuned, plain = tw.build(tensors, tuned=database), tw.build(declare())
     slow, fast = interleaved(lambda: plain(*arrays), lambda: tuned(*arrays), rounds=5)
     row: dict[str, object] = {
@@ -97,7 +97,7 @@ def bench(name: str, declare: Callable[[], list[te.Tensor]], trials: int) -> dic
         "unscheduled_ms": slow * 1e3,
         "times_unscheduled": slow / fast,
     }
-    peer = peer_of(name, arrays)
+    peer = find_peer(name, arrays)
     if peer is not None:
         ours, theirs = interleaved(lambda: tuned(*arrays), peer[1], rounds=51)
         row |= {

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FILES", "MODULES", "File", "file_of", "module_of"]
+__all__ = ["FILES", "MODULES", "File", "load_file", "load_module"]
 
 Case = tuple[Any, tuple[Any, ...]]
 
@@ -246,7 +246,7 @@ MODULES: dict[str, Callable[[], Case]] = {
 """Modules and their inputs by name."""
 
 
-def module_of(name: str) -> Case:
+def load_module(name: str) -> Case:
     """A model as it is run, with weights of a fixed seed; one of torchvision where the zoo has no other of this name."""
     import torch
 
@@ -311,7 +311,7 @@ FILES: dict[str, File] = {
 """Files by name."""
 
 
-def file_of(name: str) -> tuple[Path, dict[str, NDArray[Any]]]:
+def load_file(name: str) -> tuple[Path, dict[str, NDArray[Any]]]:
     """Return the path of a file, and inputs for it. Raises ModuleNotFoundError where its package is not installed."""
     file = FILES[name]
     spec = find_spec(file.package)

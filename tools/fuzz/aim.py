@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import te
-from .case import draw_case, label_of, run_case
+from .case import draw_case, operation_label, run_case
 from .coverage import Coverage
 from .epilogue import WINDOW
 from .programs import draw_program
@@ -53,7 +53,7 @@ def _labels(seed: int, case: int) -> dict[str, set[tuple[str, str]]]:
     for stage in stages:
         uses.update({tensor.op for tensor in stage.op.input_tensors})
     return {
-        "": {label_of(program, op) for op in computed},
-        "rolling_buffer": {label_of(program, op) for op in computed if op in rolling},
-        "clone_in": {label_of(program, op) for op in computed if uses[op] > 1},
+        "": {operation_label(program, op) for op in computed},
+        "rolling_buffer": {operation_label(program, op) for op in computed if op in rolling},
+        "clone_in": {operation_label(program, op) for op in computed if uses[op] > 1},
     }

@@ -26,10 +26,10 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
     return np.where(total == 0, 0, powers / np.where(total == 0, 1, total))
 
 
-def _given(draw: Draw, shape: tuple[int, ...], dtype: str, name: str) -> tuple[Any, np.ndarray]:
+def _draw_normal(draw: Draw, shape: tuple[int, ...], dtype: str, name: str) -> tuple[Any, np.ndarray]:
     """A tensor of standard normal values; and these, as float64."""
     values = draw.choices.contents().standard_normal(shape).astype(numpy_type(dtype))
-    return draw.program.given(te.placeholder(shape, dtype, name), values), values.astype("float64")
+    return draw.program.add_argument(te.placeholder(shape, dtype, name), values), values.astype("float64")
 
 
 def draw_attention(choices: Choices) -> Program:
@@ -40,9 +40,9 @@ def draw_attention(choices: Choices) -> Program:
     heads = draw.number(1, 2) * shared
     batch = (draw.number(1, 2),) if draw.chance(0.3) else ()
     dtype = draw.pick(["float32", "float32", "float16", "bfloat16"])
-    q, a = _given(draw, (*batch, heads, queries, depth), dtype, "Q")
-    k, b = _given(draw, (*batch, heads // shared, keys, depth), dtype, "K")
-    v, c = _given(draw, (*batch, heads // shared, keys, width), dtype, "V")
+    q, a = _draw_normal(draw, (*batch, heads, queries, depth), dtype, "Q")
+    k, b = _draw_normal(draw, (*batch, heads // shared, keys, depth), dtype, "K")
+    v, c = _draw_normal(draw, (*batch, heads // shared, keys, width), dtype, "V")
     b, c = (np.repeat(each, shared, axis=-3) for each in (b, c))
     scores = a @ b.swapaxes(-1, -2) / np.sqrt(depth)
     causal, offset = draw.chance(0.4), draw.pick([0, 0, 3])
@@ -53,10 +53,10 @@ def draw_attention(choices: Choices) -> Program:
         shape = (queries, keys) if draw.chance(0.6) else (*batch, heads, queries, keys)
         if draw.chance(0.5):
             seen = draw.choices.contents().integers(0, 3, shape) > 0
-            options["mask"] = draw.program.given(te.placeholder(shape, "bool", "mask"), seen)
+            options["mask"] = draw.program.add_argument(te.placeholder(shape, "bool", "mask"), seen)
             scores = np.where(seen, scores, -np.inf)
         else:
-            options["mask"], added = _given(draw, shape, dtype, "mask")
+            options["mask"], added = _draw_normal(draw, shape, dtype, "mask")
             scores = scores + added
     draw.program.result(topi.nn.attention(q, k, v, **options), (_softmax(scores) @ c).astype(numpy_type(dtype)))
     return draw.finish(TOLERANCE[dtype])
@@ -66,9 +66,9 @@ def draw_weighted_rows(choices: Choices) -> Program:
     """As users write it: scores, a softmax of topi's or of their own, a product with what it weighs; divided before or behind."""
     draw = Draw(choices, "weighted rows")
     rows, terms, depth, width = draw.pick(LENGTHS), draw.pick(LENGTHS), draw.pick(WIDTHS), draw.pick(WIDTHS)
-    a, x = _given(draw, (rows, depth), "float32", "A")
-    b, y = _given(draw, (terms, depth), "float32", "B")
-    c, z = _given(draw, (terms, width), "float32", "C")
+    a, x = _draw_normal(draw, (rows, depth), "float32", "A")
+    b, y = _draw_normal(draw, (terms, depth), "float32", "B")
+    c, z = _draw_normal(draw, (terms, width), "float32", "C")
     d, j, k, m = (
         te.reduce_axis((0, extent), name) for extent, name in ((depth, "d"), (terms, "j"), (terms, "k"), (terms, "m"))
     )

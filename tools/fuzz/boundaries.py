@@ -9,7 +9,7 @@ import numpy as np
 
 from ...te import either as te
 from .choices import Choices
-from .program import Draw, Program, exactly
+from .program import Draw, Program, exact_sum
 from .terms import INTEGERS, Size, numpy_type
 
 __all__ = ["BOUNDARY_TYPES", "draw_boundaries"]
@@ -34,14 +34,14 @@ def draw_boundaries(choices: Choices) -> Program:
     )
     dtype = draw.pick(BOUNDARY_TYPES)
     a = draw.source(shape, dtype)
-    tensor, expected = a.tensor, exactly(a.array, dtype)
+    tensor, expected = a.tensor, exact_sum(a.array, dtype)
     extents = tuple(size.te for size in shape)
     for number in range(draw.number(2, 4)):
         name = draw.pick([*_PAD, "clamped"])
         reach = draw.pick([1, 1, 1, 2, 6])
         offsets = [tuple(draw.number(-reach, reach) for _ in shape) for _ in range(draw.number(1, 3))]
         factors = [draw.number(1, 2) for _ in offsets]
-        read, wide = _continued(draw, name, tensor, extents), np.pad(expected, reach, **_PAD[name])
+        read, wide = _read_extended(draw, name, tensor, extents), np.pad(expected, reach, **_PAD[name])
         tensor = te.compute(extents, _stencil(read, offsets, factors, dtype), f"T{number}")
         parts = (
             wide[tuple(slice(reach + o, reach + o + size.value) for o, size in zip(offset, shape, strict=True))]
@@ -66,7 +66,7 @@ def _stencil(
     return element
 
 
-def _continued(draw: Draw, name: str, tensor: te.Tensor, extents: tuple[Any, ...]) -> Callable[..., Any]:
+def _read_extended(draw: Draw, name: str, tensor: te.Tensor, extents: tuple[Any, ...]) -> Callable[..., Any]:
     """Read an element at any indices."""
     if name == "padded":
         return te.padded(tensor, 2)

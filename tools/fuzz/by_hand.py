@@ -34,7 +34,7 @@ def _tests() -> tuple[Any, Any]:
     return import_module("gpu_programs"), import_module("warpgroups")
 
 
-def _tiled(choices: Choices) -> Any:
+def _draw_tiled(choices: Choices) -> Any:
     n, m, k = (choices.pick(SIZES) for _ in range(3))
     programs, _ = _tests()
     if choices.chance(0.4):
@@ -102,7 +102,7 @@ def _warpgroups(choices: Choices) -> Any:
     )
 
 
-def _together(choices: Choices) -> Any:
+def _draw_fused(choices: Choices) -> Any:
     programs, _ = _tests()
     rows, columns = choices.pick([1, 3, 7, 20]), choices.pick([1, 17, 77, 133, 300])
     kind = choices.pick(["softmax", "reduce", "argmax", "columns", "norm", "transpose", "conv"])
@@ -132,10 +132,10 @@ def _together(choices: Choices) -> Any:
 
 
 BY_HAND: dict[str, Callable[[Choices], Any]] = {
-    "tiles by hand": _tiled,
+    "tiles by hand": _draw_tiled,
     "tensor cores by hand": _tensor_cores,
     "warpgroups by hand": _warpgroups,
-    "threads together": _together,
+    "threads together": _draw_fused,
 }
 
 
@@ -152,7 +152,7 @@ def draw_by_hand(choices: Choices, kind: str) -> tuple[Program, Any]:
         together, dtype = kind == "threads together", str(tensor.dtype)
         whole = rng.permutation(int(np.prod(shape))).reshape(shape) if together else rng.integers(low, high, shape)
         spread = 1 / max(whole.size, 1) if together and "int" not in dtype else 1
-        program.given(tensor, (whole * spread).astype(numpy_type(dtype)))
+        program.add_argument(tensor, (whole * spread).astype(numpy_type(dtype)))
     result = made.args[-1]
     shape = [int(extent) for extent in result.shape]
     expected = np.asarray(made.reference(*program.values)).reshape(shape)

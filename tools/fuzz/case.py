@@ -14,7 +14,7 @@ from .programs import draw_program
 from .reproduction import explain
 from .schedules import Drawn, draw_schedule
 
-__all__ = ["TARGETS", "draw_case", "empty_report", "label_of", "run_case"]
+__all__ = ["TARGETS", "draw_case", "empty_report", "operation_label", "run_case"]
 
 TARGETS = {"llvm": ("llvm",), "c": ("c",), "cuda": ("cuda -emulate",), "all": (*["llvm"] * 24, "cuda -emulate")}
 """What each choice of a target runs: a GPU's kernels take ten times as long, by way of the C++ compiler."""
@@ -39,7 +39,7 @@ def draw_case(seed: int, case: int, target: str, nth: int = 0) -> tuple[Choices,
     return case_choices(seed, case, _PROGRAM), choices, options
 
 
-def label_of(program: Program, op: Any) -> tuple[str, str]:
+def operation_label(program: Program, op: Any) -> tuple[str, str]:
     """Return the label of an operation, and its dtype: in chains, and over large tensors, by what it does, otherwise as the whole
     program; what stands around a script, or is in a dtype that the program itself has not, by what it does too. An argmax is of
     its values."""
@@ -82,7 +82,7 @@ def run_case(
         report["lowering"] = check(program, s, options)
         report["exact"] = bool(s.is_exact)
         if not report["lowering"]:
-            cells = [(*label_of(program, op), primitive) for op, primitive in drawn.taken]
+            cells = [(*operation_label(program, op), primitive) for op, primitive in drawn.taken]
             report["cells"] = [cell for cell in cells if cell[0] in OPERATIONS]
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
         report.update(explain(seed, case, program, s, options, numbers.made, error, shrink_seconds))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...te import either as te
 from .choices import Choices
-from .program import Draw, Program, exactly, small
+from .program import Draw, Program, exact_sum, small
 from .terms import INTEGERS, numpy_type
 
 __all__ = ["draw_cells"]
@@ -24,10 +24,10 @@ def draw_cells(choices: Choices) -> Program:
     dtype, form = draw.pick([*INTEGERS, "float32", "float32", "float64"]), draw.pick(FORMS)
     kind = draw.pick(["int32", "int64", "uint8", "int8"])
     beyond: Any = np.array(choices.contents().integers(0 if kind == "uint8" else -2, cells + 2, count), kind)
-    place = draw.program.given(te.placeholder((count,), kind, "P"), beyond)
+    place = draw.program.add_argument(te.placeholder((count,), kind, "P"), beyond)
     shape = (count, *inside)
-    given = draw.program.given(te.placeholder(shape, dtype, "X"), small(draw, shape, dtype))
-    values = exactly(draw.program.values[1], dtype)
+    given = draw.program.add_argument(te.placeholder(shape, dtype, "X"), small(draw, shape, dtype))
+    values = exact_sum(draw.program.values[1], dtype)
     i = te.reduce_axis((0, count), "i")
     first, choose = draw.chance(0.7), te.select if form == "select" else te.if_then_else
 

@@ -11,7 +11,7 @@ from ... import te
 from .choices import Choices
 from .expressions import Context, cast, const, draw_read, draw_term
 from .program import Draw, Program, grids, spread, terms, values
-from .terms import DTYPES, EPSILON, EXACT, FLOATS, INTEGERS, Size, Source, Term, as_arrays, as_tensors
+from .terms import DTYPES, EPSILON, EXACT, FLOATS, INTEGERS, Size, Source, Term, evaluate_arrays, express_tensors
 
 __all__ = ["IDENTITY", "REDUCERS", "draw_chain", "draw_siblings", "fold"]
 
@@ -28,9 +28,9 @@ def elementwise_stage(draw: Draw, sources: list[Source], shape: tuple[Size, ...]
             term = Term(
                 "max", dtype, (term, latest), bound=max(term.bound, latest.bound), steps=max(term.steps, latest.steps)
             )
-    tensor = te.compute(terms(*shape), lambda *axes: as_tensors(term, axes), draw.name("T"))
+    tensor = te.compute(terms(*shape), lambda *axes: express_tensors(term, axes), draw.name("T"))
     extents = values(*shape)
-    array = spread(as_arrays(term, grids(*extents)), extents)
+    array = spread(evaluate_arrays(term, grids(*extents)), extents)
     return Source(tensor, array, shape, dtype, term.bound, term.steps)
 
 
@@ -78,20 +78,20 @@ def reduction_stage(
 
     def compute(*data: Any) -> Any:
         at = [*data, *(axis - begin if begin else axis for axis, begin in zip(axes, begins, strict=True))]
-        condition = None if where is None else as_tensors(where, at)
-        init = None if first is None else as_tensors(first, data)
+        condition = None if where is None else express_tensors(where, at)
+        init = None if first is None else express_tensors(first, data)
         return REDUCERS[kind](
-            as_tensors(term, at), axis=axes[0] if len(axes) == 1 else axes, where=condition, init=init
+            express_tensors(term, at), axis=axes[0] if len(axes) == 1 else axes, where=condition, init=init
         )
 
     tensor = te.compute(terms(*shape), compute, draw.name("R"))
     extents, whole = values(*shape), values(*shape, *reduced)
     grid = grids(*whole)
-    array = spread(as_arrays(term, grid), whole)
+    array = spread(evaluate_arrays(term, grid), whole)
     identity = np.asarray(IDENTITY[kind](dtype)).astype(array.dtype)
     if where is not None:
-        array = np.where(as_arrays(where, grid), array, identity)
-    start = identity if first is None else spread(as_arrays(first, grids(*extents)), extents)
+        array = np.where(evaluate_arrays(where, grid), array, identity)
+    start = identity if first is None else spread(evaluate_arrays(first, grids(*extents)), extents)
     bound = {"sum": term.bound * max(length, 1) + 3, "prod": 64.0}.get(kind, term.bound + 3)
     return Source(tensor, fold(kind, array, len(reduced), start), shape, dtype, bound, term.steps)
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-__all__ = ["Choices", "case_choices", "forced"]
+__all__ = ["Choices", "case_choices", "replay_choices"]
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class Choices:
     def pick(self, items: Sequence[T]) -> T:
         return items[self.below(len(items))]
 
-    def weighted(self, items: Sequence[tuple[float, T]]) -> T:
+    def pick_weighted(self, items: Sequence[tuple[float, T]]) -> T:
         """An item by its weight."""
         left = self.share() * sum(weight for weight, _ in items)
         for weight, item in items:
@@ -82,6 +82,6 @@ def case_choices(seed: int, case: int, name: int = 0) -> Choices:
     return Choices(np.random.default_rng([seed, name, case]))
 
 
-def forced(numbers: Sequence[int]) -> Choices:
+def replay_choices(numbers: Sequence[int]) -> Choices:
     """The choices that were made before."""
     return Choices(None, numbers)

@@ -31,9 +31,9 @@ def main(options: argparse.Namespace) -> int:
     seed = options.seed if options.seed is not None else int(time.time())
     os.environ.setdefault("TILEWRIGHT_VERIFY", "1")
     seconds = options.seconds if options.seconds is not None else (60.0 if options.cases is None else None)
-    known = _logged(options.log)
+    known = _read_log(options.log)
     asked = itertools.count() if options.cases is None else options.cases
-    cases = _within((case for case in asked if case not in known), seconds)
+    cases = _limit_cases((case for case in asked if case not in known), seconds)
     target = options.target if options.mode == "schedules" else f"{options.mode}:{options.target}"
     run_case = runner(target)
     reports = (
@@ -49,10 +49,12 @@ def main(options: argparse.Namespace) -> int:
     )
     if options.aim and options.mode == "schedules":
         reports = _then_aimed(reports, tally)
-    for report in itertools.chain(known.values(), _noted(reports, options.log)):
+    for report in itertools.chain(known.values(), _log_reports(reports, options.log)):
         tally.add(report)
         if report["failure"]:
-            console.print(f"FAILED {_written(folder, seed, report)}\n{report['failure'][:3000]}\n", markup=False)
+            console.print(
+                f"FAILED {_write_reproduction(folder, seed, report)}\n{report['failure'][:3000]}\n", markup=False
+            )
             if len(tally.failures) >= _ENOUGH:
                 break
     console.print(str(tally), markup=False)
@@ -66,14 +68,14 @@ def main(options: argparse.Namespace) -> int:
     return int(bool(tally.failures))
 
 
-def _logged(log: str | None) -> dict[int, dict[str, Any]]:
+def _read_log(log: str | None) -> dict[int, dict[str, Any]]:
     """The reports that a log has, by case."""
     lines = Path(log).read_text().splitlines() if log is not None and Path(log).exists() else []
     reports = (json.loads(line) for line in lines if line.endswith("}"))  # the last may have been cut off
     return {report["case"]: report for report in reports}
 
 
-def _noted(reports: Iterable[dict[str, Any]], log: str | None) -> Iterator[dict[str, Any]]:
+def _log_reports(reports: Iterable[dict[str, Any]], log: str | None) -> Iterator[dict[str, Any]]:
     """The reports, each of which is in the log before it is looked at."""
     for report in reports:
         if log is not None:
@@ -93,12 +95,12 @@ def _then_aimed(reports: Iterable[dict[str, Any]], tally: Tally) -> Iterator[dic
     yield from aimed_cases(tally.seed, tally.coverage, begin)
 
 
-def _within(cases: Iterable[int], seconds: float | None) -> Iterator[int]:
+def _limit_cases(cases: Iterable[int], seconds: float | None) -> Iterator[int]:
     until = None if seconds is None else time.monotonic() + seconds
     return itertools.takewhile(lambda _: until is None or time.monotonic() < until, cases)
 
 
-def _written(folder: Path, seed: int, report: dict[str, Any]) -> str:
+def _write_reproduction(folder: Path, seed: int, report: dict[str, Any]) -> str:
     """Write the program that repeats a failure; return its path, or what tells why there is none."""
     if not report.get("python"):
         return f"case {report['case']}"

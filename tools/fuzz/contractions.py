@@ -9,7 +9,7 @@ import numpy as np
 
 from ...te import either as te
 from .choices import Choices
-from .program import Draw, Program, exactly, product_types, small
+from .program import Draw, Program, exact_sum, product_types, small
 from .terms import FLOATS, INTEGERS, numpy_type
 
 __all__ = ["draw_contraction", "draw_factors", "draw_itself"]
@@ -44,7 +44,7 @@ def draw_contraction(choices: Choices) -> Program:
     before = [*rows, *columns[:-1], *shared]
     result = [*(before[at] for at in order(len(before))), columns[-1]]
     dtype, wide = product_types(draw)
-    a = draw.program.given(
+    a = draw.program.add_argument(
         te.placeholder([extents[axis] for axis in left], dtype, "A"),
         small(draw, tuple(extents[axis] for axis in left), dtype),
     )
@@ -52,8 +52,8 @@ def draw_contraction(choices: Choices) -> Program:
         (extents[axis] - 1) * steps[axis] + extents[windows[axis]] if axis in windows else extents[axis]
         for axis in right
     )
-    b = source = draw.program.given(te.placeholder(shape, dtype, "B"), small(draw, shape, dtype))
-    x, y = (exactly(value, wide) for value in draw.program.values)
+    b = source = draw.program.add_argument(te.placeholder(shape, dtype, "B"), small(draw, shape, dtype))
+    x, y = (exact_sum(value, wide) for value in draw.program.values)
     if draw.chance(0.3):
         b = te.compute(shape, lambda *at: te.if_then_else(at[0] > 0, source[at], te.const(1, dtype)), "P")
         y[0] = 1
@@ -92,8 +92,8 @@ def draw_itself(choices: Choices) -> Program:
     dtype, wide = product_types(draw)
     turned, distance = draw.chance(0.5), draw.chance(0.4) and wide in FLOATS
     shape = (depth, size) if turned else (size, depth)
-    a = draw.program.given(te.placeholder(shape, dtype, "A"), small(draw, shape, dtype))
-    x = exactly(draw.program.values[0], wide)
+    a = draw.program.add_argument(te.placeholder(shape, dtype, "A"), small(draw, shape, dtype))
+    x = exact_sum(draw.program.values[0], wide)
     x = x.T if turned else x
     k = te.reduce_axis((0, depth), "k")
 
@@ -128,12 +128,12 @@ def draw_factors(choices: Choices) -> Program:
     for at in range(draw.number(2, 4)):
         own = "".join(letters[place] for place in choices.permutation(len(letters))[: draw.number(0, 3)])
         shape = tuple(extents[axis] for axis in own)
-        tensor = draw.program.given(te.placeholder(shape, dtype, f"A{at}"), small(draw, shape, dtype))
+        tensor = draw.program.add_argument(te.placeholder(shape, dtype, f"A{at}"), small(draw, shape, dtype))
         factors.append((own, tensor))
     met = sorted({axis for own, _ in factors for axis in own}) or [letters[0]]
     result = "".join(met[place] for place in choices.permutation(len(met))[: draw.number(0, min(3, len(met)))])
     reduced = {axis: te.reduce_axis((0, extents[axis]), axis) for axis in letters if axis not in result}
-    arrays = [exactly(value, dtype) for value in draw.program.values]
+    arrays = [exact_sum(value, dtype) for value in draw.program.values]
     scaled = draw.chance(0.3)
     if scaled:  # a product of its own, read once
         own, first = factors[0]

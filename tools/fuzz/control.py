@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...arguments import as_list
+from ...arguments import to_list
 from ...te import either as te
 from .choices import Choices
-from .program import Draw, Program, exactly, small
+from .program import Draw, Program, exact_sum, small
 from .scripts import SCRIPTS
 from .terms import DTYPES, NUMBERS, Size, Source, numpy_type, where
 
@@ -61,7 +61,7 @@ def draw_scan(choices: Choices) -> Program:
             expected[0][t] = join(before[::-1] if backwards else before, x.array[t])
         if len(states) > 1:
             expected[1][t] = join(expected[1][t - 1], before)
-    results = as_list(states_after)
+    results = to_list(states_after)
     if draw.chance(0.4):
         whole = results[-1]
         results[-1] = te.compute((time.te, width.te), lambda t, i: joined(whole[t, i], x.tensor[t, i]), "R")
@@ -108,7 +108,9 @@ def draw_product(choices: Choices) -> Program:
     result = te.compute(
         (rows, columns, 4, 4), lambda io, jo, ii, ji: te.sum(p.tensor[io, r, ii] * q.tensor[jo, r, ji], axis=r), "T"
     )
-    expected = np.einsum("irx,jry->ijxy", exactly(p.array, dtype), exactly(q.array, dtype)).astype(numpy_type(dtype))
+    expected = np.einsum("irx,jry->ijxy", exact_sum(p.array, dtype), exact_sum(q.array, dtype)).astype(
+        numpy_type(dtype)
+    )
     if draw.chance(0.5):
         tile = result
         result = te.compute((rows * 4, columns * 4), lambda i, j: tile[i // 4, j // 4, i % 4, j % 4], "C")

@@ -113,7 +113,7 @@ def _greatest(draw: Draw, dtype: str) -> Form:
     return y, a.max(1), [x], backward
 
 
-def _gathered(draw: Draw, dtype: str) -> Form:
+def _draw_gather(draw: Draw, dtype: str) -> Form:
     """y[i] = x[at[i]] * w[i]: the derivative by x is scattered."""
     m, n = draw.number(1, 9), draw.pick([5, 17, 24])
     w, x = _input(draw, dtype, Size(m, m)), _input(draw, dtype, Size(n, n))
@@ -130,4 +130,4 @@ def _gathered(draw: Draw, dtype: str) -> Form:
     return y, b[at] * a, [w, x], backward
 
 
-_FORMS: tuple[Callable[[Draw, str], Form], ...] = (_product, _convolution, _square, _greatest, _gathered)
+_FORMS: tuple[Callable[[Draw, str], Form], ...] = (_product, _convolution, _square, _greatest, _draw_gather)

@@ -11,10 +11,10 @@ import numpy as np
 from ... import topi
 from ...te import either as te
 from .choices import Choices
-from .program import Draw, Program, exactly, small
+from .program import Draw, Program, exact_sum, small
 from .terms import numpy_type
 
-__all__ = ["draw_device_product", "draw_layer", "draw_long_rows", "draw_ordered", "draw_stencils", "draw_turned"]
+__all__ = ["draw_device_product", "draw_layer", "draw_long_rows", "draw_ordered", "draw_stencils", "draw_rearranged"]
 
 SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32", "uint8": "int32", "float32": "float32"}
 WHOLE = (8, 16, 64, 72, 128, 136)
@@ -24,7 +24,7 @@ ODD = (1, 3, 7, 17, 31, 33, 65, 100, 129)
 def _few(draw: Draw, shape: tuple[int, ...], dtype: str, name: str) -> tuple[Any, np.ndarray]:
     """A tensor of small whole numbers, whose sums are exact in any order."""
     values = small(draw, shape, dtype)
-    return draw.program.given(te.placeholder(shape, dtype, name), values), exactly(
+    return draw.program.add_argument(te.placeholder(shape, dtype, name), values), exact_sum(
         values, "int64" if "int" in dtype else dtype
     )
 
@@ -90,7 +90,7 @@ def draw_ordered(choices: Choices) -> Program:
     draw = Draw(choices, "ordered")
     rows, count = draw.pick([1, 2, 5, 19]), draw.pick([1, 2, 7, 16, 33, 100, 257])
     values = draw.choices.contents().permutation(rows * count).reshape(rows, count).astype("float32")
-    a = draw.program.given(te.placeholder((rows, count), "float32", "A"), values)
+    a = draw.program.add_argument(te.placeholder((rows, count), "float32", "A"), values)
     axis = draw.pick([1, 1, 0])
     kind = draw.pick(["sort", "argsort", "topk", "cumsum", "cumsum"])
     if kind == "sort":
@@ -116,7 +116,7 @@ def draw_long_rows(choices: Choices) -> Program:
     shape = draw.pick([1, 2, 7, 40]), draw.pick([1, 33, 128, 257, 1000, 3001])
     dtype = draw.pick(["float32", "float32", "float16", "bfloat16"])
     values = draw.choices.contents().standard_normal(shape).astype(numpy_type(dtype))
-    a: te.Tensor = draw.program.given(te.placeholder(shape, dtype, "A"), values)
+    a: te.Tensor = draw.program.add_argument(te.placeholder(shape, dtype, "A"), values)
     x, axis = values.astype("float64"), draw.pick([1, 1, 0])
     powers = np.exp(x - x.max(axis, keepdims=True))
     apart = x - x.mean(axis, keepdims=True)
@@ -138,7 +138,7 @@ def draw_long_rows(choices: Choices) -> Program:
     return draw.finish({"float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}[dtype])
 
 
-def draw_turned(choices: Choices) -> Program:
+def draw_rearranged(choices: Choices) -> Program:
     """Axes in another order, parts put one after the other, elements taken by index; and arithmetic on the way."""
     draw = Draw(choices, "turned")
     shape = tuple(draw.pick([1, 3, 8, 17, 33, 64]) for _ in range(draw.number(2, 3)))
@@ -153,7 +153,7 @@ def draw_turned(choices: Choices) -> Program:
     else:
         count: int = draw.pick([1, 5, 40])
         places = draw.choices.contents().integers(0, shape[0], count, "int32")
-        b = topi.take(a, draw.program.given(te.placeholder(places.shape, "int32", "I"), places), 0)
+        b = topi.take(a, draw.program.add_argument(te.placeholder(places.shape, "int32", "I"), places), 0)
         y = x[places]
     if draw.chance(0.4):
         b, y = topi.add(b, topi.cast(b, dtype)), y + y

@@ -11,13 +11,13 @@ from ...te import either as te
 from .choices import Choices
 from .program import Program
 
-__all__ = ["WINDOW", "windowed"]
+__all__ = ["WINDOW", "add_window_sums"]
 
 WINDOW = "window"
 """The tag of the stage that reads neighbours."""
 
 
-def windowed(program: Program, choices: Choices) -> None:
+def add_window_sums(program: Program, choices: Choices) -> None:
     """Put sums of neighbours along one dimension in the place of the program's last result, or beside it: what rolling
     buffers are for.
     Leaves programs as they are whose result has no two elements in a row, or whose results' shapes tell what a symbol is."""

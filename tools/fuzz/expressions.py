@@ -92,7 +92,7 @@ def draw_index(context: Context, extent: Size) -> tuple[Term, Term | None]:
     if not len(axes):
         index = number(context.below(3))
         if extent.known and extent.value:
-            return _within(context, index, extent.value), None
+            return _clamp_index(context, index, extent.value), None
         return index, Term("lt", "bool", (index, Term("size", "int32", data=extent)))
     axis = Term("axis", "int32", data=context.pick(axes))
     scale, shift = context.pick([1, 1, 1, 2, 3, -1]), context.pick([0, 1, -1, 2, -2])
@@ -101,7 +101,7 @@ def draw_index(context: Context, extent: Size) -> tuple[Term, Term | None]:
     if context.chance(0.15) and len(axes) > 1:
         index = Term("add", "int32", (index, Term("axis", "int32", data=context.pick(axes))))
     if extent.known and extent.value and how < 0.95:
-        return _within(context, index, extent.value), None
+        return _clamp_index(context, index, extent.value), None
     inside = Term(
         "all",
         "bool",
@@ -110,7 +110,7 @@ def draw_index(context: Context, extent: Size) -> tuple[Term, Term | None]:
     return index, inside
 
 
-def _within(context: Context, index: Term, extent: int) -> Term:
+def _clamp_index(context: Context, index: Term, extent: int) -> Term:
     """An index made to lie in [0, extent)."""
     last = number(extent - 1)
     how = context.choices.share()

@@ -14,7 +14,7 @@ __all__ = ["begin", "finish"]
 
 def begin(choices: Choices, s: Any) -> None:
     """Before other primitives: outputs are cut into blocks of threads, and some of what they read is placed in these."""
-    for stage in reversed(_computed(s)):
+    for stage in reversed(_computed_stages(s)):
         readers = [other for other in s.stages if any(tensor.op is stage.op for tensor in other.op.input_tensors)]
         if stage.is_output or choices.chance(0.3):
             _cut(choices, stage)
@@ -26,7 +26,7 @@ def begin(choices: Choices, s: Any) -> None:
 
 def finish(choices: Choices, s: Any) -> None:
     """After them: what still stands at the root without threads gets some."""
-    for stage in reversed(_computed(s)):
+    for stage in reversed(_computed_stages(s)):
         if stage.attach_type in ("inline", "inlined", "at", "with"):
             continue
         if stage.scope in ("shared", "local"):
@@ -39,7 +39,7 @@ def finish(choices: Choices, s: Any) -> None:
             _cut(choices, stage)
 
 
-def _computed(s: Any) -> list[Any]:
+def _computed_stages(s: Any) -> list[Any]:
     return [stage for stage in s.stages if stage.op.input_tensors or not stage.op.is_given]
 
 

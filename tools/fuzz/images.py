@@ -9,7 +9,7 @@ import numpy as np
 from ...te import either as te
 from .chains import fold
 from .choices import Choices
-from .program import Draw, Program, exactly, product_types
+from .program import Draw, Program, exact_sum, product_types
 from .terms import DTYPES, INTEGERS, Size, numpy_type
 
 __all__ = ["draw_blur", "draw_gather", "draw_layout"]
@@ -25,7 +25,7 @@ def draw_blur(choices: Choices) -> Program:
     dtype, wide = ("uint8", "uint16") if draw.chance(0.2) else product_types(draw)
     radius = 1 if "bfloat16" in (dtype, wide) else radius
     a = draw.source((h, w), dtype)
-    x = exactly(a.array, wide)
+    x = exact_sum(a.array, wide)
     clamped, choose = draw.chance(0.5), te.select if draw.chance(0.5) else te.if_then_else
     weights = [1 if wide == "bfloat16" else draw.number(1, 3) for _ in range(2 * radius + 1)]
 

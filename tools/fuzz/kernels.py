@@ -27,10 +27,17 @@ from .attentions import draw_attention, draw_weighted_rows
 from .by_hand import BY_HAND, draw_by_hand
 from .case import empty_report
 from .chains import draw_chain
-from .choices import Choices, case_choices, forced
+from .choices import Choices, case_choices, replay_choices
 from .contractions import draw_contraction, draw_itself
 from .control import draw_hybrid, draw_scan
-from .device_programs import draw_device_product, draw_layer, draw_long_rows, draw_ordered, draw_stencils, draw_turned
+from .device_programs import (
+    draw_device_product,
+    draw_layer,
+    draw_long_rows,
+    draw_ordered,
+    draw_rearranged,
+    draw_stencils,
+)
 from .images import draw_blur, draw_gather
 from .norms import draw_norm, draw_running
 from .oracle import Failure, Options, compare, run_kernel, signature
@@ -55,7 +62,7 @@ PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
     (6, draw_stencils),
     (5, draw_ordered),
     (6, draw_long_rows),
-    (4, draw_turned),
+    (4, draw_rearranged),
     (8, draw_layer),
     (3, draw_contraction),
     (3, draw_chain),
@@ -86,14 +93,14 @@ class Case:
     """A program, for what it is built, and how its schedules come about. kind: of a schedule by hand; empty where rules choose."""
 
     def __init__(self, numbers: Choices, taken: Choices) -> None:
-        self.kind = numbers.weighted(SCHEDULED) if numbers.chance(BY_PEOPLE) else ""
+        self.kind = numbers.pick_weighted(SCHEDULED) if numbers.chance(BY_PEOPLE) else ""
         self.schedule: Any = None
         self.taken, self.exact, self.texts = taken, taken.chance(0.25), taken.pick(TEXTS)
         with np.errstate(all="ignore"):
             if self.kind in (*BY_HAND, "stencils by hand"):
                 self.program, self.schedule = draw_by_hand(numbers, self.kind)
             else:
-                self.program = draw_program(numbers) if self.kind else numbers.weighted(PROGRAMS)(numbers)
+                self.program = draw_program(numbers) if self.kind else numbers.pick_weighted(PROGRAMS)(numbers)
         self.architecture = "sm_90a" if self.kind == "warpgroups by hand" else taken.pick(ARCHITECTURES)
         self.options = Options(f"cuda -emulate -arch={self.architecture}", False, [taken.chance(0.15)] * 16, False)
 
@@ -187,20 +194,20 @@ def run_kernels(seed: int, case: int, _target: str = "cuda", shrink_seconds: flo
         else:
             report["lowering"] = "refused"
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
-        report.update(_explained(seed, case, numbers.made, taken.made, error, shrink_seconds))
+        report.update(_explain_failure(seed, case, numbers.made, taken.made, error, shrink_seconds))
     report["seconds"] = time.perf_counter() - began
     return report
 
 
-def _fails_with(numbers: Sequence[int], taken: Sequence[int], wanted: str) -> bool:
+def _has_failure(numbers: Sequence[int], taken: Sequence[int], wanted: str) -> bool:
     try:
-        check_kernels(draw_case(forced(numbers), forced(taken)))
+        check_kernels(draw_case(replay_choices(numbers), replay_choices(taken)))
     except Exception as error:  # noqa: BLE001 - the kind of failure is compared
         return type(error).__name__ == wanted
     return False
 
 
-def _explained(
+def _explain_failure(
     seed: int, case: int, numbers: list[int], taken: list[int], error: BaseException, seconds: float
 ) -> dict[str, Any]:
     what = str(error) if isinstance(error, Failure) else "".join(traceback.format_exception(error, limit=-8))
@@ -208,7 +215,7 @@ def _explained(
         f"case {case} of seed {seed}: tilewright fuzz --mode kernels --seed {seed} --cases {case}:{case + 1}\n{what}"
     )
     if seconds:
-        smaller = shrink(numbers, [], lambda one: _fails_with(one[0], taken, type(error).__name__), seconds)
+        smaller = shrink(numbers, [], lambda one: _has_failure(one[0], taken, type(error).__name__), seconds)
         numbers = smaller[0] if smaller is not None else numbers
     python = "\n".join(
         [
@@ -229,5 +236,5 @@ def explain_kernels_death(seed: int, case: int) -> str:
     """The program of a case that ends its process."""
     numbers, taken = case_choices(seed, case, _PROGRAM), case_choices(seed, case, _TAKEN)
     draw_case(numbers, taken)
-    report = _explained(seed, case, numbers.made, taken.made, Failure("run", "ends the process"), 0)
+    report = _explain_failure(seed, case, numbers.made, taken.made, Failure("run", "ends the process"), 0)
     return str(report["python"])

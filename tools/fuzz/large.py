@@ -39,7 +39,7 @@ def draw_large(choices: Choices) -> Program:
     sides = tuple(draw.number(1, 9) for _ in range(2))
     staged = draw.chance(0.3)
     count = 2 if draw.chance(0.4) and not staged else 1
-    reads = [_places(draw, extents, sides, (_flat_end,) if staged else _FLAT) for _ in range(count)]
+    reads = [_draw_positions(draw, extents, sides, (_flat_end,) if staged else _FLAT) for _ in range(count)]
     summed = draw.chance(0.3)
     grid = [axis.astype("int64") for axis in grids(*sides)]
     shape = tuple(size.value for size in extents.shape)
@@ -48,7 +48,7 @@ def draw_large(choices: Choices) -> Program:
     contents = draw_data(choices.contents(), chosen.shape, dtype)[0]
     held = {int(place): value for place, value in zip(chosen, contents, strict=True)}
     array = sparse(shape, numpy_type(dtype), held)
-    tensor = draw.program.given(te.placeholder(tuple(size.te for size in extents.shape), dtype, "A"), array)
+    tensor = draw.program.add_argument(te.placeholder(tuple(size.te for size in extents.shape), dtype, "A"), array)
     values = [array.reshape(-1)[spot].view(np.ndarray) for spot in spots]
     if staged:
         whole = tensor
@@ -93,14 +93,14 @@ def _symbol(draw: Draw, bits: int) -> Size:
     return Size(draw.symbol(value), value)
 
 
-def _places(
+def _draw_positions(
     draw: Draw, extents: _Extents, sides: tuple[int, ...], flat: Sequence[Callable[..., _Place]]
 ) -> tuple[_Place, ...]:
     """For each dimension, where an element of the result reads. flat: how, where there is one."""
     if len(extents.shape) == 1:
         return (draw.pick(flat)(draw, extents, sides),)
     return tuple(
-        _end(size, draw.number(0, 2), at, draw.chance(0.5)) if size.value > 20 else _within(size, at)
+        _end(size, draw.number(0, 2), at, draw.chance(0.5)) if size.value > 20 else _wrapped_position(size, at)
         for at, size in enumerate(extents.shape)
     )
 
@@ -113,7 +113,7 @@ def _end(size: Size, away: int, axis: int, last: bool) -> _Place:
     return place
 
 
-def _within(size: Size, axis: int) -> _Place:
+def _wrapped_position(size: Size, axis: int) -> _Place:
     def place(i: Any, j: Any, _symbolic: bool) -> Any:
         return (i, j)[axis] % size.value
 
@@ -155,7 +155,7 @@ def _steps(_draw: Draw, extents: _Extents, sides: tuple[int, ...]) -> _Place:
     return place
 
 
-def _around(draw: Draw, extents: _Extents, _sides: tuple[int, ...]) -> _Place:
+def _draw_wrapping(draw: Draw, extents: _Extents, _sides: tuple[int, ...]) -> _Place:
     """Elements beyond the end, which wrap around."""
     size, first = extents.shape[0], draw.number(0, 5)
 
@@ -166,7 +166,7 @@ def _around(draw: Draw, extents: _Extents, _sides: tuple[int, ...]) -> _Place:
     return place
 
 
-def _clamped(draw: Draw, extents: _Extents, _sides: tuple[int, ...]) -> _Place:
+def _draw_clamping(draw: Draw, extents: _Extents, _sides: tuple[int, ...]) -> _Place:
     """Elements about the end, what lies beyond it being the last."""
     size, first = extents.shape[0], draw.number(0, 5)
 
@@ -178,4 +178,4 @@ def _clamped(draw: Draw, extents: _Extents, _sides: tuple[int, ...]) -> _Place:
     return place
 
 
-_FLAT = (_flat_end, _rows, _steps, _around, _clamped)
+_FLAT = (_flat_end, _rows, _steps, _draw_wrapping, _draw_clamping)

@@ -10,7 +10,7 @@ import numpy as np
 from ...te import either as te
 from .chains import IDENTITY, REDUCERS, fold
 from .choices import Choices
-from .program import Draw, Program, exactly, product_types, small, terms, values
+from .program import Draw, Program, exact_sum, product_types, small, terms, values
 from .terms import DTYPES, Size, numpy_type
 
 __all__ = ["draw_conv2d", "draw_matmul", "draw_pool"]
@@ -40,7 +40,7 @@ def draw_matmul(choices: Choices) -> Program:
     c = te.compute(terms(*batch, m, n), product, "C")
     x = np.swapaxes(a.array, -1, -2) if ta else a.array
     y = np.swapaxes(b.array, -1, -2) if tb else b.array
-    expected = np.matmul(exactly(x, wide), exactly(y, wide)).astype(numpy_type(wide))
+    expected = np.matmul(exact_sum(x, wide), exact_sum(y, wide)).astype(numpy_type(wide))
     if draw.chance(0.5):
         bias = draw.source((n,), wide, small(draw, (n.value,), wide))
         d = te.compute(
@@ -68,8 +68,8 @@ def draw_conv2d(choices: Choices) -> Program:
     kernel = te.placeholder((groups * per_out, per_in, kh, kw), dtype, "kernel")
     x = small(draw, (batch, groups * per_in, height, width), dtype)
     w = small(draw, (groups * per_out, per_in, kh, kw), dtype)
-    draw.program.given(data, x)
-    draw.program.given(kernel, w)
+    draw.program.add_argument(data, x)
+    draw.program.add_argument(kernel, w)
     choose = te.select if draw.chance(0.4) else te.if_then_else
 
     def padded(n: Any, c: Any, y: Any, z: Any) -> Any:
@@ -92,7 +92,7 @@ def draw_conv2d(choices: Choices) -> Program:
         ),
         "O",
     )
-    xp = exactly(np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad))), wide)
+    xp = exact_sum(np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad))), wide)
     expected = np.zeros((batch, groups * per_out, oh, ow), xp.dtype)
     for f in range(groups * per_out):
         for c in range(per_in):
@@ -105,7 +105,7 @@ def draw_conv2d(choices: Choices) -> Program:
                         rows : rows + (oh - 1) * stride + 1 : stride,
                         columns : columns + (ow - 1) * stride + 1 : stride,
                     ]
-                    expected[:, f] += part * exactly(w[f, c, u, v], wide)
+                    expected[:, f] += part * exact_sum(w[f, c, u, v], wide)
     expected = expected.astype(numpy_type(wide))
     if draw.chance(0.4):
         relu = te.compute((batch, groups * per_out, oh, ow), lambda *at: te.max(out[at], te.const(0, wide)), "relu")

@@ -10,13 +10,13 @@ import numpy as np
 from ...te import either as te
 from .chains import UFUNC
 from .choices import Choices
-from .program import Draw, Program, exactly, small
+from .program import Draw, Program, exact_sum, small
 from .terms import EPSILON, NUMBERS, Size, numpy_type
 
 __all__ = ["draw_norm", "draw_running"]
 
 
-def _along(draw: Draw, rank: int, most: int) -> tuple[list[int], list[int]]:
+def _draw_axes(draw: Draw, rank: int, most: int) -> tuple[list[int], list[int]]:
     """A shape, and one or two of its axes."""
     shape = [draw.length(17) or 1 for _ in range(rank)]
     axes = sorted(draw.choices.some(range(rank), most))
@@ -42,7 +42,7 @@ class _Axes:
     def without(self, at: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(at[place] for place in self.rest)
 
-    def reduced(self, how: Callable[..., Any], element: Callable[..., Any]) -> Any:
+    def reduce(self, how: Callable[..., Any], element: Callable[..., Any]) -> Any:
         inner = [te.reduce_axis((0, self.y.shape[axis]), self.draw.name("k")) for axis in self.over]
 
         def value(*outer: Any) -> Any:
@@ -55,9 +55,9 @@ class _Axes:
 def _softmax(of: _Axes) -> tuple[Any, np.ndarray]:
     """Softmax, or the logarithm of what it divides by."""
     x, y = of.x, of.y
-    most = of.reduced(te.max, lambda *at: x[at])
+    most = of.reduce(te.max, lambda *at: x[at])
     raised = te.compute(y.shape, lambda *at: te.exp(x[at] - most[of.without(at)]), "E")
-    total = of.reduced(te.sum, lambda *at: raised[at])
+    total = of.reduce(te.sum, lambda *at: raised[at])
     powers = np.exp(y - y.max(of.over, keepdims=True))
     if of.draw.chance(0.7):
         result = te.compute(y.shape, lambda *at: raised[at] / total[of.without(at)], "O")
@@ -70,7 +70,7 @@ def _softmax(of: _Axes) -> tuple[Any, np.ndarray]:
 def _unit(of: _Axes) -> tuple[Any, np.ndarray]:
     """Vectors divided by their lengths."""
     x, y = of.x, of.y
-    total = of.reduced(te.sum, lambda *at: x[at] * x[at])
+    total = of.reduce(te.sum, lambda *at: x[at] * x[at])
     result = te.compute(y.shape, lambda *at: x[at] * te.rsqrt(total[of.without(at)] + of.one(1.0)), "O")
     return result, y / np.sqrt((y * y).sum(of.over, keepdims=True) + 1)
 
@@ -78,9 +78,9 @@ def _unit(of: _Axes) -> tuple[Any, np.ndarray]:
 def _standard(of: _Axes) -> tuple[Any, np.ndarray]:
     """Layer norm, or the variance that it divides by."""
     x, y, share = of.x, of.y, of.one(1 / of.count)
-    total = of.reduced(te.sum, lambda *at: x[at])
+    total = of.reduce(te.sum, lambda *at: x[at])
     mean = te.compute(total.shape, lambda *at: total[at] * share, "M")
-    squares = of.reduced(te.sum, lambda *at: (x[at] - mean[of.without(at)]) * (x[at] - mean[of.without(at)]))
+    squares = of.reduce(te.sum, lambda *at: (x[at] - mean[of.without(at)]) * (x[at] - mean[of.without(at)]))
     apart = y - y.mean(of.over, keepdims=True)
     if of.draw.chance(0.4):
         return te.compute(squares.shape, lambda *at: squares[at] * share, "V"), (apart * apart).mean(of.over)
@@ -97,7 +97,7 @@ def draw_norm(choices: Choices) -> Program:
     then, and with a stage behind."""
     draw = Draw(choices, "norm")
     rank = draw.number(1, 4)
-    shape, axes = _along(draw, rank, 1 if rank == 1 or draw.chance(0.7) else 2)
+    shape, axes = _draw_axes(draw, rank, 1 if rank == 1 or draw.chance(0.7) else 2)
     dtype = draw.pick(["float32", "float32", "float32", "float64", "float16", "bfloat16"])
     array = choices.contents().standard_normal(shape).astype(numpy_type(dtype))
     sizes = tuple(Size(extent, extent) for extent in shape)
@@ -123,7 +123,7 @@ def draw_running(choices: Choices) -> Program:
     """Sums, products, greatest and least elements so far, along any axis from either end, and with a factor for what was before."""
     draw = Draw(choices, "running")
     rank = draw.number(1, 3)
-    shape, (axis,) = _along(draw, rank, 1)
+    shape, (axis,) = _draw_axes(draw, rank, 1)
     dtype = draw.pick([*NUMBERS, "float32", "int32"])
     kind = draw.pick(["sum", "sum", "max", "min", "prod", "decayed"])
     if kind in ("sum", "decayed") and dtype in ("bfloat16", "float16"):
@@ -153,7 +153,7 @@ def draw_running(choices: Choices) -> Program:
     first = te.compute((1, *others), lambda *at: element(0, *at[1:]), "first")
     step = te.compute((count, *others), following, "step")
     found: Any = te.scan(first, step, state, [x], name="S")
-    values = np.moveaxis(exactly(array, dtype), axis, 0)
+    values = np.moveaxis(exact_sum(array, dtype), axis, 0)
     values = values[::-1] if backwards else values
     if kind == "decayed":
         expected = np.array(values)

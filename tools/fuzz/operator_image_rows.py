@@ -61,7 +61,7 @@ def box_blur(draw: Operands, x: Value) -> Value | None:
     )
 
 
-def _blurred(draw: Operands, x: Value) -> tuple[Value, tuple[Any, ...], Any, Any] | None:
+def _draw_blur(draw: Operands, x: Value) -> tuple[Value, tuple[Any, ...], Any, Any] | None:
     """An image, how it is blurred, its blur, and the pixels whose windows it was of."""
     picked, size = _image(draw, x), draw.pick([3, 5, 1, 7])
     border = _border(draw, *picked, size) if picked is not None else None
@@ -76,7 +76,7 @@ def _blurred(draw: Operands, x: Value) -> tuple[Value, tuple[Any, ...], Any, Any
 
 def gaussian_blur(draw: Operands, x: Value) -> Value | None:
     """Windows weighted by a Gaussian."""
-    drawn = _blurred(draw, x)
+    drawn = _draw_blur(draw, x)
     if drawn is None:
         return None
     image, (size, *rest), expected, _ = drawn
@@ -89,7 +89,7 @@ def gaussian_blur(draw: Operands, x: Value) -> Value | None:
 
 def unsharp_mask(draw: Operands, x: Value) -> Value | None:
     """Images with more of what a blur takes from them."""
-    drawn = _blurred(draw, x)
+    drawn = _draw_blur(draw, x)
     if drawn is None:
         return None
     image, (size, sigma, border, layout), blur, pixels = drawn

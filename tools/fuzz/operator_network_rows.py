@@ -23,7 +23,7 @@ def _unit(dtype: str) -> float:
     return EPSILON["float64"] if dtype == "float64" else EPSILON["float32"]
 
 
-def _bounded(draw: Operands, tensor: Any, expected: Any, bound: Any, more: float, dtype: str) -> Value:
+def _bound_result(draw: Operands, tensor: Any, expected: Any, bound: Any, more: float, dtype: str) -> Value:
     """A result within a bound that is stated for float32, and off by `more` because of its operands."""
     most = float(np.max(bound, initial=0.0)) * 1.02 * _unit(dtype) / _FLOAT32
     return draw.rounded(tensor, expected, dtype, most + more)
@@ -73,10 +73,10 @@ def _sum_error(x: Value, w: Any) -> float:
     return x.error * float(np.abs(w.astype("float64")).reshape(len(w), -1).sum(1).max(initial=0.0)) if w.size else 0.0
 
 
-def _convolved(draw: Operands, result: Any, expected: Any, bound: Any, x: Value, w: Any, dtype: str) -> Value:
+def _convolution_result(draw: Operands, result: Any, expected: Any, bound: Any, x: Value, w: Any, dtype: str) -> Value:
     if dtype not in FLOATS:
         return Value(result, np.rint(expected).astype(dtype), dtype)
-    return _bounded(draw, result, expected, bound, _sum_error(x, w), dtype)
+    return _bound_result(draw, result, expected, bound, _sum_error(x, w), dtype)
 
 
 SUMS = {
@@ -123,7 +123,7 @@ def conv2d(draw: Operands, x: Value) -> Value | None:
         last = topi.transpose(image.tensor, (0, 2, 3, 1))
         result = topi.nn.conv2d(last, draw.holding(w.transpose(2, 3, 1, 0), image.dtype).tensor, *rest, "NHWC", sums)
         expected, bound = expected.transpose(0, 2, 3, 1), bound.transpose(0, 2, 3, 1)
-    return _convolved(draw, result, expected, bound, image, w, sums)
+    return _convolution_result(draw, result, expected, bound, image, w, sums)
 
 
 def conv2d_blocked(draw: Operands, x: Value) -> Value | None:
@@ -154,7 +154,7 @@ def conv2d_blocked(draw: Operands, x: Value) -> Value | None:
     def place(y: Any) -> Any:
         return y.reshape(n, outs // out_block, out_block, high, wide).transpose(0, 1, 3, 4, 2)
 
-    return _convolved(draw, result, place(expected), place(bound), image, w, image.dtype)
+    return _convolution_result(draw, result, place(expected), place(bound), image, w, image.dtype)
 
 
 def conv2d_transposed(draw: Operands, x: Value) -> Value | None:
@@ -171,7 +171,7 @@ def conv2d_transposed(draw: Operands, x: Value) -> Value | None:
     w = _weights(draw, (image.shape[1], draw.pick([1, 4, 17, 16]), *reach), image.dtype)
     expected, bound = references.transposed_convolution(image.array, w, stride, pads, more)
     result = topi.nn.conv2d_transpose(image.tensor, draw.holding(w, image.dtype).tensor, stride, pads, more)
-    return _convolved(draw, result, expected, bound, image, w.swapaxes(0, 1), image.dtype)
+    return _convolution_result(draw, result, expected, bound, image, w.swapaxes(0, 1), image.dtype)
 
 
 def conv2d_winograd(draw: Operands, x: Value) -> Value | None:
@@ -194,7 +194,9 @@ def conv2d_winograd(draw: Operands, x: Value) -> Value | None:
     else:
         packed = draw.holding(topi.nn.conv2d_winograd_prepack(w.astype("float32"), tile))
         result = topi.nn.conv2d_winograd_prepacked(image.tensor, packed.tensor, outs, pads)
-    return _convolved(draw, result, expected, sums * references.UNIT * {2: 16, 4: 128}[tile], image, w, image.dtype)
+    return _convolution_result(
+        draw, result, expected, sums * references.UNIT * {2: 16, 4: 128}[tile], image, w, image.dtype
+    )
 
 
 def depthwise(draw: Operands, x: Value) -> Value | None:
@@ -216,13 +218,13 @@ def depthwise(draw: Operands, x: Value) -> Value | None:
             topi.transpose(image.tensor, (0, 2, 3, 1)), kernel.tensor, *rest, "NHWC", sums
         )
         expected, bound = expected.transpose(0, 2, 3, 1), bound.transpose(0, 2, 3, 1)
-    return _convolved(draw, result, expected, bound, image, w.reshape(channels * many, -1), sums)
+    return _convolution_result(draw, result, expected, bound, image, w.reshape(channels * many, -1), sums)
 
 
 # Pools
 
 
-def pooled(draw: Operands, x: Value) -> Value | None:
+def draw_pool(draw: Operands, x: Value) -> Value | None:
     """The greatest or the mean of windows: strides, dilations, paddings, ceil mode, with the padding counted or not."""
     image = _image(draw, x, (*FLOATS, *FLOATS, "uint8", "int8", "int32"), 5000)
     how = _window(draw, image, 4) if image is not None else None
@@ -308,11 +310,11 @@ def softmax(draw: Operands, x: Value) -> Value | None:
     allowed = (n / 64 if at in (-1, x.array.ndim - 1) else n) - (y - y.max(at, keepdims=True)) + 16
     if draw.chance(0.5):
         expected = find_reference("softmax")(y, axis=at)
-        return _bounded(
+        return _bound_result(
             draw, topi.nn.softmax(x.tensor, at), expected, allowed * expected * _FLOAT32, 2 * x.error, dtype
         )
     expected, allowed = find_reference("log_softmax")(y, axis=at), (allowed + math.log(n)) * _FLOAT32
-    return _bounded(draw, topi.nn.log_softmax(x.tensor, at), expected, allowed, 2 * x.error, dtype)
+    return _bound_result(draw, topi.nn.log_softmax(x.tensor, at), expected, allowed, 2 * x.error, dtype)
 
 
 def _axes(draw: Operands, x: Value) -> tuple[int, ...]:
@@ -332,7 +334,7 @@ def _row_weights(draw: Operands, x: Value, axes: tuple[int, ...]) -> tuple[Value
     return w, w.array.reshape([x.shape[at] if at in axes else 1 for at in range(x.array.ndim)])
 
 
-def _standardised(
+def _norm_result(
     draw: Operands, x: Value, result: Any, axes: tuple[int, ...], epsilon: float, gamma: Any, beta: Any
 ) -> Value | None:
     if 0 in x.shape:
@@ -345,7 +347,7 @@ def _standardised(
     dtype = x.dtype if x.is_float else "float32"
     bound = np.abs(gamma) * allowed + 4 * _FLOAT32 * (np.abs(exact * gamma) + np.abs(beta))
     more = growth * x.error * (2 + float(np.abs(exact).max())) * float(np.max(np.abs(gamma)))
-    return _bounded(draw, result, expected, bound, more, dtype)
+    return _bound_result(draw, result, expected, bound, more, dtype)
 
 
 def layer_norm(draw: Operands, x: Value) -> Value | None:
@@ -355,7 +357,7 @@ def layer_norm(draw: Operands, x: Value) -> Value | None:
     axes, epsilon = _axes(draw, x), draw.pick([1e-5, 0.25])
     (gamma, g), (beta, b) = _row_weights(draw, x, axes), _row_weights(draw, x, axes)
     result = topi.nn.layer_norm(x.tensor, gamma and gamma.tensor, beta and beta.tensor, axes, epsilon)
-    return _standardised(draw, x, result, axes, epsilon, g, b if beta is not None else 0.0)
+    return _norm_result(draw, x, result, axes, epsilon, g, b if beta is not None else 0.0)
 
 
 def instance_norm(draw: Operands, x: Value) -> Value | None:
@@ -366,7 +368,7 @@ def instance_norm(draw: Operands, x: Value) -> Value | None:
     axes, epsilon = tuple(range(2, x.array.ndim)), draw.pick([1e-5, 0.25])
     (gamma, g), (beta, b) = _row_weights(draw, x, (channel,)), _row_weights(draw, x, (channel,))
     result = topi.nn.instance_norm(x.tensor, gamma and gamma.tensor, beta and beta.tensor, channel, axes, epsilon)
-    return _standardised(draw, x, result, axes, epsilon, g, b if beta is not None else 0.0)
+    return _norm_result(draw, x, result, axes, epsilon, g, b if beta is not None else 0.0)
 
 
 def rms_norm(draw: Operands, x: Value) -> Value | None:
@@ -377,7 +379,7 @@ def rms_norm(draw: Operands, x: Value) -> Value | None:
     weight, w = _row_weights(draw, x, axes)
     root = np.sqrt((x.array**2).mean(axes, keepdims=True) + epsilon)
     result = topi.nn.rms_norm(x.tensor, weight and weight.tensor, axes, epsilon)
-    return _scaled(draw, x, result, root, w, axes)
+    return _rms_norm_result(draw, x, result, root, w, axes)
 
 
 def l2_normalize(draw: Operands, x: Value) -> Value | None:
@@ -388,16 +390,20 @@ def l2_normalize(draw: Operands, x: Value) -> Value | None:
     whole = draw.chance(0.2)
     axes = tuple(range(x.array.ndim)) if whole else axes
     root = np.sqrt(np.maximum((x.array**2).sum(axes, keepdims=True), eps))
-    return _scaled(draw, x, topi.nn.l2_normalize(x.tensor, eps, None if whole else axes), root, 1.0, axes)
+    return _rms_norm_result(draw, x, topi.nn.l2_normalize(x.tensor, eps, None if whole else axes), root, 1.0, axes)
 
 
-def _scaled(draw: Operands, x: Value, result: Any, root: Any, weight: Any, axes: tuple[int, ...]) -> Value | None:
+def _rms_norm_result(
+    draw: Operands, x: Value, result: Any, root: Any, weight: Any, axes: tuple[int, ...]
+) -> Value | None:
     growth, expected = _steep(x, root), x.array / root
     if growth is None:
         return None
     n = math.prod(x.shape[at] for at in axes)
     more = growth * x.error * (1 + math.sqrt(n)) * float(np.max(np.abs(weight)))
-    return _bounded(draw, result, expected * weight, (n / 32 + 8) * _FLOAT32 * np.abs(expected * weight), more, x.dtype)
+    return _bound_result(
+        draw, result, expected * weight, (n / 32 + 8) * _FLOAT32 * np.abs(expected * weight), more, x.dtype
+    )
 
 
 def lrn(draw: Operands, x: Value) -> Value | None:
@@ -408,13 +414,13 @@ def lrn(draw: Operands, x: Value) -> Value | None:
     alpha, beta, bias = draw.pick([0.1, 1e-4]), draw.pick([0.75, 0.5, 1.0]), draw.pick([2.0, 1.0])
     expected, bound = references.local_response(x.array, size, at, alpha, beta, bias)
     more = x.error * (1 + 2 * beta * alpha * x.scale**2)
-    return _bounded(draw, topi.nn.lrn(x.tensor, size, at, alpha, beta, bias), expected, bound, more, x.dtype)
+    return _bound_result(draw, topi.nn.lrn(x.tensor, size, at, alpha, beta, bias), expected, bound, more, x.dtype)
 
 
 # Attention
 
 
-def attended(draw: Operands, x: Value) -> Value | None:
+def draw_attention(draw: Operands, x: Value) -> Value | None:
     """Attention of x, as queries, to new keys and values, of as many or of others; causal or not."""
     if x.dtype not in FLOATS or x.array.ndim not in (3, 4) or 0 in x.shape or x.scale > 30 or draw.symbols:
         if draw.chance(0.5):
@@ -430,7 +436,7 @@ def attended(draw: Operands, x: Value) -> Value | None:
     expected, bound = references.attention(x.array, k.array, v.array, depth**-0.5 if scale is None else scale, causal)
     off = product_error(x, k, depth, x.dtype) * (depth**-0.5 if scale is None else scale) if x.error else 0.0
     result = topi.nn.attention(x.tensor, k.tensor, v.tensor, scale=scale, causal=causal)
-    return _bounded(draw, result, expected, bound, 2.2 * off * v.scale, x.dtype)
+    return _bound_result(draw, result, expected, bound, 2.2 * off * v.scale, x.dtype)
 
 
 ROWS: Rows = (
@@ -439,7 +445,7 @@ ROWS: Rows = (
     (0.5, conv2d_transposed),
     (0.7, conv2d_winograd),
     (0.8, depthwise),
-    (1, pooled),
+    (1, draw_pool),
     (0.5, adaptive),
     (1.2, softmax),
     (1, layer_norm),
@@ -447,6 +453,6 @@ ROWS: Rows = (
     (0.6, rms_norm),
     (0.5, l2_normalize),
     (0.5, lrn),
-    (1.2, attended),
+    (1.2, draw_attention),
 )
 """By weight."""

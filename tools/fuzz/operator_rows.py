@@ -96,14 +96,14 @@ class Operands(Draw):
         else:
             array = rng.integers(0 if dtype.startswith("u") else -9, 10, known).astype(dtype)
         tensor = te.placeholder(tuple(shape), dtype, self.name("A"))
-        self.program.given(tensor, np.asarray(array).astype(numpy_type(dtype)))
+        self.program.add_argument(tensor, np.asarray(array).astype(numpy_type(dtype)))
         return Value(tensor, np.asarray(array), dtype)
 
     def holding(self, array: Any, dtype: str | None = None) -> Value:
         """A new argument with these contents."""
         kind = dtype or str(array.dtype)
         tensor = te.placeholder(array.shape, kind, self.name("A"))
-        self.program.given(tensor, array.astype(numpy_type(kind)))
+        self.program.add_argument(tensor, array.astype(numpy_type(kind)))
         return Value(tensor, array, kind)
 
     def axis(self, x: Value) -> int:
@@ -214,7 +214,7 @@ def compared(draw: Operands, x: Value) -> Value | None:
     return draw.exact(topi.where(condition, x.tensor, y.tensor), np.where(holds, x.array, y.array), x)
 
 
-def converted(draw: Operands, x: Value) -> Value | None:
+def draw_cast(draw: Operands, x: Value) -> Value | None:
     """A cast that no rounding makes uncertain."""
     if x.is_float:
         to = draw.pick(FLOATS)
@@ -230,7 +230,7 @@ def converted(draw: Operands, x: Value) -> Value | None:
 # Moving elements
 
 
-def shaped(draw: Operands, x: Value) -> Value | None:
+def draw_reshape(draw: Operands, x: Value) -> Value | None:
     """Another shape, another order of dimensions, dimensions of extent 1."""
     kind = draw.number(0, 3)
     if kind == 0:
@@ -280,7 +280,7 @@ def parts(draw: Operands, x: Value) -> Value | None:
     return draw.exact(topi.strided_slice(x.tensor, [begin], [end], [by], axes=[at]), taken, x)
 
 
-def joined(draw: Operands, x: Value) -> Value | None:
+def draw_concatenation(draw: Operands, x: Value) -> Value | None:
     """Several along one dimension, old or new, repetitions, borders."""
     kind = draw.number(0, 4)
     if kind == 0 and x.array.ndim < 5:
@@ -324,7 +324,7 @@ def looked_up(draw: Operands, x: Value) -> Value | None:
     )
 
 
-def gathered(draw: Operands, x: Value) -> Value | None:
+def draw_gather(draw: Operands, x: Value) -> Value | None:
     """Elements at indices, or coordinates, that are data and inside."""
     if not x.array.ndim or 0 in x.shape or not known(x):
         return None
@@ -391,7 +391,7 @@ def layouts(draw: Operands, x: Value) -> Value | None:
 # Reductions
 
 
-def placed(draw: Operands, x: Value) -> Value | None:
+def draw_argmax(draw: Operands, x: Value) -> Value | None:
     """argmax and argmin over any axes, the first or the last of equal ones."""
     if not x.is_exact or x.dtype == "bool" or 0 in x.shape:
         return None
@@ -411,7 +411,7 @@ def placed(draw: Operands, x: Value) -> Value | None:
     return Value(result, np.asarray(expected, str(result.dtype)), str(result.dtype))
 
 
-def reduced(draw: Operands, x: Value) -> Value | None:
+def draw_reduction(draw: Operands, x: Value) -> Value | None:
     """Over some axes or all."""
     axes = tuple(draw.choices.some(list(range(x.array.ndim)), draw.number(1, x.array.ndim))) if x.array.ndim else None
     keepdims = draw.chance(0.4)
@@ -424,10 +424,12 @@ def reduced(draw: Operands, x: Value) -> Value | None:
         return Value(getattr(topi, kind)(x.tensor, axes, keepdims), holds, "bool")
     if kind in ("max", "min", "mean") and not count:
         return None
-    return _folded(draw, x, kind, axes, keepdims, count)
+    return _reduction_result(draw, x, kind, axes, keepdims, count)
 
 
-def _folded(draw: Operands, x: Value, kind: str, axes: tuple[int, ...] | None, keepdims: bool, count: int) -> Value:
+def _reduction_result(
+    draw: Operands, x: Value, kind: str, axes: tuple[int, ...] | None, keepdims: bool, count: int
+) -> Value:
     tensor = getattr(topi, kind)(x.tensor, axes, keepdims)
     if kind in ("max", "min"):
         return draw.exact(tensor, getattr(np, kind)(x.array, axis=axes, keepdims=keepdims), x)
@@ -526,16 +528,16 @@ ROWS: Rows = (
     (4, smooth),
     (1, steps),
     (1, compared),
-    (1, converted),
-    (3, shaped),
+    (1, draw_cast),
+    (3, draw_reshape),
     (2, parts),
-    (2, joined),
+    (2, draw_concatenation),
     (1, looked_up),
-    (0.6, gathered),
+    (0.6, draw_gather),
     (0.4, one_hot),
     (0.8, layouts),
-    (3, reduced),
-    (0.8, placed),
+    (3, draw_reduction),
+    (0.8, draw_argmax),
     (0.7, running),
     (2.5, matmul),
 )

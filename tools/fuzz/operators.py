@@ -20,7 +20,7 @@ from ...driver.build import build
 from ...errors import TensorExpressionError, TilewrightError
 from . import operator_image_rows, operator_network_rows, operator_quantised_rows, operator_rows
 from .case import empty_report
-from .choices import Choices, case_choices, forced
+from .choices import Choices, case_choices, replay_choices
 from .operator_rows import Operands, Rows, Value
 from .oracle import Failure, compare, run_kernel, signature
 from .program import Program
@@ -48,7 +48,7 @@ def draw_operators(choices: Choices) -> Program:
     names: list[str] = []
     with np.errstate(all="ignore"):
         for _ in range(1 + choices.below(6)):
-            row = choices.weighted(OPERATORS)
+            row = choices.pick_weighted(OPERATORS)
             source = values[-1] if len(values) == 1 or not draw.chance(0.15) else draw.pick(values)
             try:
                 value = row(draw, source)
@@ -81,7 +81,7 @@ def _is_fair(value: Value) -> bool:
 
 def drawn_operators(numbers: Sequence[int]) -> Program:
     """The composition that these choices make."""
-    return draw_operators(forced(numbers))
+    return draw_operators(replay_choices(numbers))
 
 
 def check_operators(program: Program, target: str = "llvm", at_end: Sequence[bool] = ()) -> None:
@@ -112,7 +112,7 @@ def run_operators(seed: int, case: int, target: str = "llvm", shrink_seconds: fl
         report.update(name=program.name, target=chosen)
         check_operators(program, chosen, ends)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
-        report.update(_explained(seed, case, chosen, choices.made, error, shrink_seconds))
+        report.update(_explain_failure(seed, case, chosen, choices.made, error, shrink_seconds))
     report["seconds"] = time.perf_counter() - began
     return report
 
@@ -121,10 +121,12 @@ def explain_operators_death(seed: int, case: int, target: str) -> str:
     """The program of a case that ends its process."""
     choices = case_choices(seed, case, _PROGRAM)
     draw_operators(choices)
-    return _written(choices.made, _options(seed, case, target)[0], f"case {case} of seed {seed} ends the process")
+    return _write_reproduction(
+        choices.made, _options(seed, case, target)[0], f"case {case} of seed {seed} ends the process"
+    )
 
 
-def _fails_with(numbers: Sequence[int], target: str, wanted: str) -> bool:
+def _has_failure(numbers: Sequence[int], target: str, wanted: str) -> bool:
     try:
         check_operators(drawn_operators(numbers), target)
     except Exception as error:  # noqa: BLE001 - the kind of failure is compared
@@ -132,7 +134,7 @@ def _fails_with(numbers: Sequence[int], target: str, wanted: str) -> bool:
     return False
 
 
-def _explained(
+def _explain_failure(
     seed: int, case: int, target: str, numbers: list[int], error: BaseException, seconds: float
 ) -> dict[str, Any]:
     kind = target.split()[0]
@@ -140,12 +142,16 @@ def _explained(
     what = str(error) if isinstance(error, Failure) else "".join(traceback.format_exception(error, limit=-8))
     headline = f"case {case} of seed {seed}: {again}\n{what}"
     if seconds:
-        smaller = shrink(numbers, [], lambda one: _fails_with(one[0], target, signature(error)), seconds)
+        smaller = shrink(numbers, [], lambda one: _has_failure(one[0], target, signature(error)), seconds)
         numbers = smaller[0] if smaller is not None else numbers
-    return {"failure": headline, "signature": signature(error), "python": _written(numbers, target, headline)}
+    return {
+        "failure": headline,
+        "signature": signature(error),
+        "python": _write_reproduction(numbers, target, headline),
+    }
 
 
-def _written(numbers: Sequence[int], target: str, headline: str) -> str:
+def _write_reproduction(numbers: Sequence[int], target: str, headline: str) -> str:
     """A Python file that repeats a failure; what is declared, and its schedule, as comments."""
     shown = headline.splitlines()
     try:

@@ -34,8 +34,8 @@ __all__ = [
     "check_bits",
     "compare",
     "expected_bits",
-    "interpreted",
-    "roughened",
+    "interpret_step",
+    "roughen",
     "run_kernel",
     "signature",
 ]
@@ -131,7 +131,7 @@ def compare_bits(step: str, program: Program, found: Sequence[Any], expected: Se
             )
 
 
-def roughened(program: Program) -> Program:
+def roughen(program: Program) -> Program:
     """The program on floats whose sums and products are rounded; zeros of either sign."""
     rng = np.random.default_rng(len(program.args))
     values: list[Any] = []
@@ -161,7 +161,7 @@ def _approximates(function: Any) -> bool:
 def expected_bits(program: Program, unscheduled: Interpreter, options: Options) -> tuple[Program, list[Any]] | None:
     """The program on floats that show every bit, and what it holds there without a schedule: as it is interpreted, or, where it
     calls mathematics, as its kernel for the same target has it. None where neither says."""
-    rough, plain = roughened(program), unscheduled.function
+    rough, plain = roughen(program), unscheduled.function
     target = Target.parse(options.target)
     if _approximates(plain):
         if target.backend.rules != "cpu":
@@ -169,7 +169,7 @@ def expected_bits(program: Program, unscheduled: Interpreter, options: Options) 
         return rough, run_kernel("unscheduled program, compiled", rough, options.kernel(plain))
     rounded = plain if target.fuses else round_sums(plain, fuses=False)
     try:
-        return rough, interpreted(
+        return rough, interpret_step(
             "unscheduled program, interpreted on rough floats",
             rough,
             unscheduled if rounded is plain else Interpreter(rounded),
@@ -184,7 +184,7 @@ def check_bits(kernel: Any, options: Options, rough: Program, expected: Sequence
     compare_bits(step, rough, run_kernel(step, rough, kernel, options.at_end), expected)
 
 
-def interpreted(step: str, program: Program, function: Interpreter) -> list[Any]:
+def interpret_step(step: str, program: Program, function: Interpreter) -> list[Any]:
     """Every argument after the checking interpreter ran a function."""
     given = [
         np.full(value.shape, 77).astype(value.dtype) if is_result else (value.copy() if is_array(value) else value)
@@ -246,7 +246,7 @@ def _check_normalized(program: Program, s: Any, reference: Sequence[Any]) -> Non
         function = lower(s.normalize(), program.args)
     except TilewrightError as error:
         raise Failure(step, str(error)) from error
-    compare(step, program, interpreted(step, program, Interpreter(function)), reference)
+    compare(step, program, interpret_step(step, program, Interpreter(function)), reference)
 
 
 def run_kernel(step: str, program: Program, kernel: Any, at_end: Sequence[bool] = ()) -> list[Any]:
@@ -264,7 +264,7 @@ def run_kernel(step: str, program: Program, kernel: Any, at_end: Sequence[bool] 
     return [array.view if isinstance(array, Guarded) else array for array in guarded]
 
 
-def _lowered(program: Program, s: Any) -> Any:
+def _lower_or_code(program: Program, s: Any) -> Any:
     """The lowered program, or the code of its refusal."""
     try:
         function = lower(s, program.args)
@@ -284,9 +284,9 @@ def check(program: Program, s: Any, options: Options | None = None) -> str:
     options = Options() if options is None else options
     plain = lower(te.create_schedule(program.outputs), program.args)
     unscheduled = Interpreter(plain)
-    reference = interpreted("unscheduled program, interpreted", program, unscheduled)
+    reference = interpret_step("unscheduled program, interpreted", program, unscheduled)
     compare("unscheduled program against numpy", program, reference, program.values)
-    function = _lowered(program, s)
+    function = _lower_or_code(program, s)
     if isinstance(function, str):
         return function
     if options.text:
@@ -294,7 +294,7 @@ def check(program: Program, s: Any, options: Options | None = None) -> str:
     if _work(program, function) > MAX_WORK:
         return TOO_SLOW
     step = "scheduled program, interpreted"
-    compare(step, program, interpreted(step, program, Interpreter(function)), reference)
+    compare(step, program, interpret_step(step, program, Interpreter(function)), reference)
     if options.text:
         _check_normalized(program, s, reference)
     return _check_kernel(program, function, options, reference, unscheduled if s.is_exact else None)

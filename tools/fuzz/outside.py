@@ -29,7 +29,7 @@ def draw_extern(choices: Choices) -> Program:
     body, meant = draw.pick(_BODIES)
     several = draw.chance(0.3)
     shapes = [(n.te, m.te), (m.te,)][: 1 + several]
-    strided = [_strided(read)] if draw.chance(0.4) else None
+    strided = [_strided_buffer(read)] if draw.chance(0.4) else None
     result = te.extern(
         shapes if several else shapes[0], [read], lambda ins, outs: body(ins[0], outs, n, m), "E", dtype, strided
     )
@@ -39,24 +39,24 @@ def draw_extern(choices: Choices) -> Program:
         expected[1] = np.zeros(m.value, x.dtype)
     if draw.chance(0.5):
         whole = results[0]
-        results[0] = te.compute((m.te, n.te), lambda j, i: _joined(whole[i, j], read[i, j], dtype), "R")
+        results[0] = te.compute((m.te, n.te), lambda j, i: _combine_elements(whole[i, j], read[i, j], dtype), "R")
         expected[0] = _join(expected[0], x).T
         if several and draw.chance(0.5):
             row = results.pop()
             inner, held = results[0], expected.pop()
-            results[0] = te.compute((m.te, n.te), lambda j, i: _joined(inner[j, i], row[j], dtype), "Q")
+            results[0] = te.compute((m.te, n.te), lambda j, i: _combine_elements(inner[j, i], row[j], dtype), "Q")
             expected[0] = _join(expected[0], held[:, None])
     for tensor, values in zip(results, expected, strict=True):
         draw.program.result(tensor, np.ascontiguousarray(values))
     return draw.finish()
 
 
-def _strided(tensor: Any) -> Any:
+def _strided_buffer(tensor: Any) -> Any:
     """A buffer whose rows lie as far apart as whoever computes them says."""
     return te.decl_buffer(tensor.shape, tensor.dtype, "in", strides=[te.var("row"), 1])
 
 
-def _joined(a: Any, b: Any, dtype: str) -> Any:
+def _combine_elements(a: Any, b: Any, dtype: str) -> Any:
     return te.any(a, b) if dtype == "bool" else te.max(a, b)
 
 
@@ -85,12 +85,16 @@ def _running(given: Any, outs: Any, n: Size, m: Size) -> Any:
         with ib.if_scope(c.equal(0)):
             ib.emit(outs[0].vstore([r, c], given.vload([r, c])))
         with ib.else_scope():
-            ib.emit(outs[0].vstore([r, c], _joined(outs[0].vload([r, c - 1]), given.vload([r, c]), str(given.dtype))))
+            ib.emit(
+                outs[0].vstore(
+                    [r, c], _combine_elements(outs[0].vload([r, c - 1]), given.vload([r, c]), str(given.dtype))
+                )
+            )
     _first_row(ib, given, outs, n, m)
     return ib.get()
 
 
-def _turned(given: Any, outs: Any, n: Size, m: Size) -> Any:
+def _reverse_rows(given: Any, outs: Any, n: Size, m: Size) -> Any:
     """Each row backwards, on threads where it is worth that."""
     ib = ir_builder()
     with ib.for_range(0, n.te, "r", kind="parallel") as r, ib.for_range(0, m.te, "c") as c:
@@ -101,5 +105,5 @@ def _turned(given: Any, outs: Any, n: Size, m: Size) -> Any:
 
 _BODIES: tuple[tuple[Callable[..., Any], Callable[[np.ndarray], np.ndarray]], ...] = (
     (_running, _accumulate),
-    (_turned, lambda x: x[:, ::-1]),
+    (_reverse_rows, lambda x: x[:, ::-1]),
 )

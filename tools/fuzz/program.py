@@ -13,7 +13,7 @@ from .choices import Choices
 from .expressions import draw_data
 from .terms import INTEGERS, NUMBERS, Size, Source, numpy_type
 
-__all__ = ["Draw", "Program", "exactly", "grids", "product_types", "small", "spread", "terms", "values"]
+__all__ = ["Draw", "Program", "exact_sum", "grids", "product_types", "small", "spread", "terms", "values"]
 
 KNOWN = 0.05
 """The share of tensors without symbols in their shape that the kernel has with it."""
@@ -34,7 +34,7 @@ class Program:
     results: list[bool] = field(default_factory=list[bool])
     tolerance: float = 0.0
 
-    def given(self, argument: Any, value: Any) -> Any:
+    def add_argument(self, argument: Any, value: Any) -> Any:
         self.args.append(argument)
         self.values.append(value)
         self.results.append(False)
@@ -125,7 +125,9 @@ class Draw:
         if all(isinstance(size.te, int) for size in shape) and self.chance(KNOWN):
             tensor = te.constant(array, self.name("K"))
         else:
-            tensor = self.program.given(te.placeholder(tuple(size.te for size in shape), dtype, self.name("A")), array)
+            tensor = self.program.add_argument(
+                te.placeholder(tuple(size.te for size in shape), dtype, self.name("A")), array
+            )
         return Source(tensor, array, shape, dtype, bound, steps)
 
     def pass_symbols(self) -> None:
@@ -138,7 +140,7 @@ class Draw:
                 for extent in argument.shape
             )
             if not told and self.chance(0.5):
-                self.program.given(symbol, value)
+                self.program.add_argument(symbol, value)
             elif not told:
                 self.source((Size(symbol, value),), "int8")
 
@@ -199,6 +201,6 @@ def product_types(draw: Draw) -> tuple[str, str]:
     return dtype, (WIDER.get(dtype, dtype) if draw.chance(0.3) else dtype)
 
 
-def exactly(value: np.ndarray, dtype: str) -> np.ndarray:
+def exact_sum(value: np.ndarray, dtype: str) -> np.ndarray:
     """Return a sum without rounding: whole numbers, wide enough."""
     return value.astype(dtype) if dtype in INTEGERS else value.astype("float64")

@@ -9,11 +9,11 @@ import numpy as np
 from .boundaries import draw_boundaries
 from .cells import draw_cells
 from .chains import draw_chain, draw_siblings
-from .choices import Choices, forced
+from .choices import Choices, replay_choices
 from .contractions import draw_factors, draw_itself
 from .control import draw_hybrid, draw_product, draw_scan
 from .derivatives import draw_gradient
-from .epilogue import windowed
+from .epilogue import add_window_sums
 from .images import draw_blur, draw_gather, draw_layout
 from .large import draw_large
 from .networks import draw_conv2d, draw_matmul, draw_pool
@@ -53,14 +53,14 @@ PROGRAMS: tuple[tuple[float, Callable[[Choices], Program]], ...] = (
 
 def draw_program(choices: Choices) -> Program:
     """A program of a drawn kind. Raises nothing that a legal program does not."""
-    draw = choices.weighted(PROGRAMS)
+    draw = choices.pick_weighted(PROGRAMS)
     with np.errstate(all="ignore"):
         program = draw(choices)
         if choices.chance(0.2):
-            windowed(program, choices)
+            add_window_sums(program, choices)
         return program
 
 
 def drawn_program(numbers: Sequence[int]) -> Program:
     """The program that these choices make."""
-    return draw_program(forced(numbers))
+    return draw_program(replay_choices(numbers))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import te
-from ...arguments import as_items, is_sequence
+from ...arguments import is_sequence, to_items
 from ...errors import TilewrightError
 from ...schedule import Record, Schedule
 from ...schedule.model.records import AxisRef, ExprRef, IndexMapRef, StageRef, SymbolRef, TensorRef
@@ -80,7 +80,7 @@ def _translate(record: Record, old: Schedule, new: Schedule, pairs: Mapping[int,
             return replace(each, variables=tuple((var, value(stands)) for var, stands in each.variables))
         if isinstance(each, IndexMapRef):
             return replace(each, indices=tuple(value(index) for index in each.indices))
-        return tuple(value(item) for item in as_items(each)) if is_sequence(each) else each
+        return tuple(value(item) for item in to_items(each)) if is_sequence(each) else each
 
     arguments = {name: value(argument) for name, argument in record.arguments.items()}
     return replace(record, stage=None if record.stage is None else place(record.stage), arguments=arguments)

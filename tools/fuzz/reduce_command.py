@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ...arguments import as_list, is_sequence
+from ...arguments import is_sequence, to_list
 from ...cli.models import SUFFIXES, read_model
 from ...cli.scripts import call_function, running
 from ...graph import Graph
@@ -60,7 +60,7 @@ def _find_subject(options: argparse.Namespace, print_line: Callable[[str], None]
         made = names[name] if name else (last[0] if last else None)
         made = call_function(made, path) if callable(made) else made
     if is_sequence(made):
-        made = next((each for each in as_list(made) if isinstance(each, (Schedule, Graph))), None)
+        made = next((each for each in to_list(made) if isinstance(each, (Schedule, Graph))), None)
     if isinstance(made, Schedule):
         return ScheduleSubject(made, options.target)
     if isinstance(made, Graph):

@@ -12,7 +12,7 @@ import numpy as np
 from ...te import either as te
 from .chains import IDENTITY, REDUCERS, UFUNC
 from .choices import Choices
-from .program import Draw, Program, exactly, product_types, small
+from .program import Draw, Program, exact_sum, product_types, small
 from .terms import EXACT, FLOATS, INTEGERS, numpy_type
 
 __all__ = ["draw_reduction"]
@@ -73,7 +73,7 @@ class Read:
         return self.tensor[tuple(place.at(axes) for place in self.places)].astype(wide)
 
     def values(self, grids: dict[str, np.ndarray], wide: str) -> np.ndarray:
-        return exactly(self.array, wide)[tuple(place.at(grids) for place in self.places)]
+        return exact_sum(self.array, wide)[tuple(place.at(grids) for place in self.places)]
 
 
 def _index(draw: Draw, axis: str, extents: dict[str, int], windows: list[str]) -> Index:
@@ -101,10 +101,10 @@ def _read(draw: Draw, extents: dict[str, int], reduced: Sequence[str], dtype: st
         places.append(Index(places[0].axis))
     shape = tuple(place.extent(extents) for place in places)
     array = small(draw, shape, dtype)
-    return Read(draw.program.given(te.placeholder(shape, dtype, draw.name("A")), array), array, tuple(places))
+    return Read(draw.program.add_argument(te.placeholder(shape, dtype, draw.name("A")), array), array, tuple(places))
 
 
-def _again(draw: Draw, read: Read, extents: dict[str, int]) -> Read:
+def _reread(draw: Draw, read: Read, extents: dict[str, int]) -> Read:
     """The same tensor, read over other axes that fit into it."""
     places: list[Index] = []
     for place, extent in zip(read.places, read.array.shape, strict=True):
@@ -122,7 +122,9 @@ def _reads(
     else:
         reads = [_read(draw, extents, reduced, dtype, reduced)]
     for _ in range(draw.pick([1, 1, 0, 2])):
-        reads.append(_again(draw, reads[0], extents) if draw.chance(0.25) else _read(draw, extents, reduced, dtype, ()))
+        reads.append(
+            _reread(draw, reads[0], extents) if draw.chance(0.25) else _read(draw, extents, reduced, dtype, ())
+        )
     return reads
 
 
@@ -260,14 +262,14 @@ def draw_reduction(choices: Choices) -> Program:
         results += _reduction(draw, extents, reduced, _Value(draw, mine, wide))
     tensor, array = results[-1]
     if draw.chance(0.4):
-        tensor, array = _after(draw, tensor, array)
+        tensor, array = _append_stage(draw, tensor, array)
         results[-1] = tensor, array
     for tensor, array in results:
         draw.program.result(tensor, array.astype(numpy_type(str(tensor.dtype))))
     return draw.finish()
 
 
-def _after(draw: Draw, tensor: Any, array: np.ndarray) -> tuple[Any, np.ndarray]:
+def _append_stage(draw: Draw, tensor: Any, array: np.ndarray) -> tuple[Any, np.ndarray]:
     """Return the stage after a result: twice as much and at least 0, or, of whole numbers, its sum along an axis."""
     dtype, held = str(tensor.dtype), array.astype(numpy_type(str(tensor.dtype)))
     if dtype in INTEGERS and array.ndim and draw.chance(0.4):

@@ -19,7 +19,7 @@ from .oracle import Failure, Options, signature
 from .program import Program
 from .programs import draw_program, drawn_program
 from .schedules import draw_schedule
-from .shrink import dies, fails_with, shrink
+from .shrink import dies, has_failure, shrink
 from .source import Unwritable, program_source, values_source
 
 __all__ = ["explain", "explain_death", "write_program"]
@@ -43,7 +43,7 @@ def explain(
     if program is None or not seconds:
         return report
     records = list(s.records) if s is not None else []
-    smaller = shrink(numbers, records, lambda one: fails_with(one, options, signature(error)), seconds)
+    smaller = shrink(numbers, records, lambda one: has_failure(one, options, signature(error)), seconds)
     if smaller is not None:
         numbers, records = smaller
         program = drawn_program(numbers)
@@ -80,7 +80,7 @@ def write_program(
         "from tilewright.tools import fuzz",
         "",
     ]
-    declared = _declared(program)
+    declared = _declaration_code(program)
     if declared is not None:
         parts += [
             declared,
@@ -102,7 +102,7 @@ def write_program(
     return "\n".join(parts)
 
 
-def _declared(program: Program) -> str | None:
+def _declaration_code(program: Program) -> str | None:
     """The code that declares the program, where it makes the same program again."""
     try:
         text = program_source(program)

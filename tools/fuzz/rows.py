@@ -9,7 +9,7 @@ import numpy as np
 from ...te import either as te
 from .chains import IDENTITY, fold
 from .choices import Choices
-from .program import Draw, Program, exactly, small
+from .program import Draw, Program, exact_sum, small
 from .terms import EPSILON, FLOATS, NUMBERS, Size, numpy_type
 
 __all__ = ["draw_argmax", "draw_softmax", "draw_triangle", "draw_tuples"]
@@ -92,7 +92,7 @@ def draw_triangle(choices: Choices) -> Program:
         return te.sum(a.tensor[i_axis["k"], j], axis=i_axis["k"])
 
     p = te.compute((n.te, m), body, "P")
-    expected = np.cumsum(exactly(a.array, a.dtype), 0, dtype=None if a.dtype in FLOATS else a.dtype).astype(
+    expected = np.cumsum(exact_sum(a.array, a.dtype), 0, dtype=None if a.dtype in FLOATS else a.dtype).astype(
         a.array.dtype
     )
     if draw.chance(0.5):
@@ -112,7 +112,7 @@ def draw_tuples(choices: Choices) -> Program:
     scale: Any = te.const(factor, dtype)
     if dtype not in ("float16", "bfloat16"):  # no C type
         scale = te.var("scale", dtype)
-        draw.program.given(scale, float(factor) if dtype in FLOATS else factor)
+        draw.program.add_argument(scale, float(factor) if dtype in FLOATS else factor)
     x = a.array
     with np.errstate(all="ignore"):
         scaled = x * np.asarray(factor).astype(x.dtype)

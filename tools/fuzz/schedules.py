@@ -190,7 +190,7 @@ class Mutator:
             self.subject = None
             return "wild", self.wild()
         for _ in range(20):
-            name = self.focus if self.focus and self.chance(0.5) else self.choices.weighted(TABLE)
+            name = self.focus if self.focus and self.chance(0.5) else self.choices.pick_weighted(TABLE)
             self.subject = None
             attempt = DRAWS[name](self)
             if attempt is not None:

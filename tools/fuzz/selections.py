@@ -23,13 +23,13 @@ from ...ir.interpret.interpreter import Interpreter
 from .case import empty_report
 from .cells import draw_cells
 from .chains import draw_chain
-from .choices import Choices, case_choices, forced
+from .choices import Choices, case_choices, replay_choices
 from .contractions import draw_contraction, draw_factors, draw_itself
 from .control import draw_product, draw_scan
 from .images import draw_blur, draw_gather, draw_layout
 from .networks import draw_conv2d, draw_matmul, draw_pool
 from .norms import draw_norm, draw_running
-from .oracle import Failure, Options, check_bits, compare, expected_bits, interpreted, run_kernel, signature
+from .oracle import Failure, Options, check_bits, compare, expected_bits, interpret_step, run_kernel, signature
 from .program import Program
 from .reductions import draw_reduction
 from .rows import draw_argmax, draw_softmax, draw_triangle, draw_tuples
@@ -71,7 +71,7 @@ _FULL = 32
 
 def draw_selected(choices: Choices) -> Program:
     """A program of a kind that has something to choose, most often."""
-    draw = choices.weighted(PROGRAMS)
+    draw = choices.pick_weighted(PROGRAMS)
     with np.errstate(all="ignore"):
         return draw(choices)
 
@@ -108,7 +108,7 @@ class _Expected:
     @cached_property
     def bits(self) -> tuple[Program, list[Any]] | None:
         unscheduled = Interpreter(lower(te.create_schedule(self.program.outputs), self.program.args))
-        reference = interpreted("unscheduled program, interpreted", self.program, unscheduled)
+        reference = interpret_step("unscheduled program, interpreted", self.program, unscheduled)
         compare("unscheduled program against numpy", self.program, reference, self.program.values)
         return expected_bits(self.program, unscheduled, self.options)
 
@@ -137,7 +137,7 @@ def check_selections(program: Program, taken: Choices, options: Options, exact: 
     return counts
 
 
-def _drawn(seed: int, case: int, target: str) -> tuple[Choices, Choices, Options, bool]:
+def _draw_case(seed: int, case: int, target: str) -> tuple[Choices, Choices, Options, bool]:
     choices = case_choices(seed, case, _TAKEN)
     options = Options(
         choices.pick(TARGETS[target]), False, [choices.chance(0.7) for _ in range(16)], False, quick=case % _FULL > 0
@@ -149,7 +149,7 @@ def run_selections(seed: int, case: int, target: str = "llvm", shrink_seconds: f
     """Draws and checks one case, as fuzz.case.run_case does for schedules that are drawn."""
     report = empty_report(case)
     began = time.perf_counter()
-    numbers, taken, options, exact = _drawn(seed, case, target)
+    numbers, taken, options, exact = _draw_case(seed, case, target)
     drawn = len(taken.made)
     try:
         program = draw_selected(numbers)
@@ -158,20 +158,20 @@ def run_selections(seed: int, case: int, target: str = "llvm", shrink_seconds: f
         report["choices"] = {mode: report["tried"][mode] for mode in ("default", "exact") if mode in report["tried"]}
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what this is here to find
         kept = numbers.made, taken.made[drawn:]
-        report.update(_explained(seed, case, options, exact, kept, error, shrink_seconds))
+        report.update(_explain_failure(seed, case, options, exact, kept, error, shrink_seconds))
     report["seconds"] = time.perf_counter() - began
     return report
 
 
-def _fails_with(numbers: Sequence[int], taken: Sequence[int], options: Options, exact: bool, wanted: str) -> bool:
+def _has_failure(numbers: Sequence[int], taken: Sequence[int], options: Options, exact: bool, wanted: str) -> bool:
     try:
-        check_selections(draw_selected(forced(numbers)), forced(taken), options, exact)
+        check_selections(draw_selected(replay_choices(numbers)), replay_choices(taken), options, exact)
     except Exception as error:  # noqa: BLE001 - the kind of failure is compared
         return type(error).__name__ == wanted
     return False
 
 
-def _explained(
+def _explain_failure(
     seed: int,
     case: int,
     options: Options,
@@ -187,7 +187,7 @@ def _explained(
     )
     if seconds:
         smaller = shrink(
-            numbers, [], lambda one: _fails_with(one[0], taken, options, exact, type(error).__name__), seconds
+            numbers, [], lambda one: _has_failure(one[0], taken, options, exact, type(error).__name__), seconds
         )
         numbers = smaller[0] if smaller is not None else numbers
     python = "\n".join(
@@ -208,7 +208,9 @@ def _explained(
 
 def explain_selections_death(seed: int, case: int, target: str) -> str:
     """The program of a case that ends its process."""
-    numbers, taken, options, exact = _drawn(seed, case, target)
+    numbers, taken, options, exact = _draw_case(seed, case, target)
     draw_selected(numbers)
-    report = _explained(seed, case, options, exact, (numbers.made, taken.made), Failure("run", "ends the process"), 0)
+    report = _explain_failure(
+        seed, case, options, exact, (numbers.made, taken.made), Failure("run", "ends the process"), 0
+    )
     return str(report["python"])

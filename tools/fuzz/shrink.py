@@ -18,7 +18,7 @@ from .oracle import Options, check, signature
 from .program import Program
 from .programs import drawn_program
 
-__all__ = ["Candidate", "dies", "fails_with", "shrink"]
+__all__ = ["Candidate", "dies", "has_failure", "shrink"]
 
 Candidate = tuple[list[int], list[Any]]
 """The choices of a program, and the records of a schedule."""
@@ -56,7 +56,7 @@ def _size(candidate: Candidate) -> tuple[int, int, int]:
     return len(numbers), sum(numbers), len(records)
 
 
-def fails_with(candidate: Candidate, options: Options, wanted: str) -> bool:
+def has_failure(candidate: Candidate, options: Options, wanted: str) -> bool:
     """Return whether the case fails with the signature `wanted`."""
     numbers, records = candidate
     try:
@@ -78,7 +78,7 @@ def dies(candidate: Candidate, options: Options) -> bool:
         faulthandler.disable()
         signal.alarm(20)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        fails_with(candidate, options, "")
+        has_failure(candidate, options, "")
         os._exit(0)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 

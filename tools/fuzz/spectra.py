@@ -26,7 +26,7 @@ def draw_spectrum(choices: Choices) -> Program:
     shape.insert(at, have)
     parts = draw.number(1, 2)
     array = choices.contents().standard_normal((*shape, parts)).astype(dtype)
-    x = draw.program.given(te.placeholder((*shape, parts), dtype, "x"), array)
+    x = draw.program.add_argument(te.placeholder((*shape, parts), dtype, "x"), array)
     y = fourier(x, at, n, inverse, onesided)
     z = array[..., 0].astype("float64") + (1j * array[..., 1] if parts == 2 else 0)
     if half:

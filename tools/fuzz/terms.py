@@ -27,8 +27,8 @@ __all__ = [
     "Size",
     "Source",
     "Term",
-    "as_arrays",
-    "as_tensors",
+    "evaluate_arrays",
+    "express_tensors",
     "cast_array",
     "common",
     "numpy_type",
@@ -88,11 +88,11 @@ class Term:
         return self.op != "read" and all(arg.of_indices for arg in self.args)
 
 
-def unsigned(a: np.ndarray) -> np.ndarray:
+def view_unsigned(a: np.ndarray) -> np.ndarray:
     return a.view(f"uint{a.dtype.itemsize * 8}") if a.dtype.kind == "i" else a
 
 
-def truncated(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def truncate_divide(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """C's quotient and remainder, of Python's integers."""
 
     def one(x: Any, y: Any) -> tuple[int, int]:
@@ -114,7 +114,7 @@ def truncated(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def leading_zeros(a: np.ndarray) -> np.ndarray:
     bits = a.dtype.itemsize * 8
-    flat = [bits - int(value).bit_length() for value in unsigned(np.array(a)).ravel()]
+    flat = [bits - int(value).bit_length() for value in view_unsigned(np.array(a)).ravel()]
     return np.array(flat, dtype="int32").reshape(a.shape)
 
 
@@ -217,8 +217,8 @@ ARRAYS: dict[str, Function] = {
     "mul": np.multiply,
     "floordiv": np.floor_divide,
     "floormod": np.mod,
-    "truncdiv": lambda a, b: truncated(a, b)[0],
-    "truncmod": lambda a, b: truncated(a, b)[1],
+    "truncdiv": lambda a, b: truncate_divide(a, b)[0],
+    "truncmod": lambda a, b: truncate_divide(a, b)[1],
     "min": np.minimum,
     "max": np.maximum,
     "and": np.bitwise_and,
@@ -227,7 +227,7 @@ ARRAYS: dict[str, Function] = {
     "not": np.invert,
     "neg": np.negative,
     "abs": np.abs,
-    "popcount": lambda a: np.bitwise_count(unsigned(np.array(a))).astype(a.dtype),
+    "popcount": lambda a: np.bitwise_count(view_unsigned(np.array(a))).astype(a.dtype),
     "clz": leading_zeros,
     "shl": np.left_shift,
     "shr": np.right_shift,
@@ -259,7 +259,7 @@ ARRAYS: dict[str, Function] = {
 }
 
 
-def as_tensors(term: Term, axes: Sequence[Any]) -> Any:
+def express_tensors(term: Term, axes: Sequence[Any]) -> Any:
     """The term as a tensor expression at these indices."""
     if term.op == "axis":
         return axes[term.data]
@@ -267,7 +267,7 @@ def as_tensors(term: Term, axes: Sequence[Any]) -> Any:
         return te.const(term.data.te) if term.data.known else term.data.te
     if term.op == "const":
         return te.const(term.data, term.dtype)
-    args = [as_tensors(arg, axes) for arg in term.args]
+    args = [express_tensors(arg, axes) for arg in term.args]
     if term.op == "read":
         return term.data.tensor[tuple(args)]
     if term.op == "cast":
@@ -275,7 +275,7 @@ def as_tensors(term: Term, axes: Sequence[Any]) -> Any:
     return TENSORS[term.op](*args)
 
 
-def as_arrays(term: Term, grids: Sequence[np.ndarray]) -> np.ndarray:
+def evaluate_arrays(term: Term, grids: Sequence[np.ndarray]) -> np.ndarray:
     """The term's values over grids of indices."""
     if term.op == "axis":
         return grids[int(term.data)]
@@ -283,7 +283,7 @@ def as_arrays(term: Term, grids: Sequence[np.ndarray]) -> np.ndarray:
         return np.array(term.data.value, "int32")
     if term.op == "const":
         return np.array(term.data, "float64" if isinstance(term.data, float) else None).astype(numpy_type(term.dtype))
-    args = [np.asarray(as_arrays(arg, grids)) for arg in term.args]
+    args = [np.asarray(evaluate_arrays(arg, grids)) for arg in term.args]
     if term.op in MIXED and args[0].dtype != args[1].dtype:
         args = [cast_array(arg, common(*(operand.dtype for operand in term.args))) for arg in args]
     if term.op == "read":

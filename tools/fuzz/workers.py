@@ -79,9 +79,9 @@ class _Worker:
         if line:
             return json.loads(line)
         status = self.process.wait()
-        return self.failed(f"the process died of {f'signal {-status}' if status < 0 else f'status {status}'}")
+        return self.report_failure(f"the process died of {f'signal {-status}' if status < 0 else f'status {status}'}")
 
-    def failed(self, what: str) -> dict[str, Any]:
+    def report_failure(self, what: str) -> dict[str, Any]:
         self.errors.seek(0)
         tail = self.errors.read()[-3000:].decode(errors="replace")
         return {
@@ -184,7 +184,7 @@ def run_all(
                     start(worker)
             for worker in list(running.values()):
                 if worker.late(seconds):
-                    yield worker.failed(f"no end after {seconds:.0f} s")
+                    yield worker.report_failure(f"no end after {seconds:.0f} s")
                     retire(worker)
                     start(None)
     finally:

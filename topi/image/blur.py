@@ -43,16 +43,16 @@ def box_blur(
     plane = Plane.of(image, layout, border)
     kind = sum_dtype or _sum_dtype(image, size)
     shift, outer = reach if border == "valid" else 0, plane.margin(reach)
-    high, wide = plane.inside(reach, reach)
+    high, wide = plane.result_size(reach, reach)
 
     def across(lead: Any, y: Any, f: Any) -> Expr:
         values = [plane.at(lead, y - outer, f, dx + shift, outer > 0).astype(kind) for dx in range(-reach, reach + 1)]
-        return _divided(_total(values), size)
+        return _divide(_total(values), size)
 
     rows = plane.rows(plane.high + 2 * outer, wide, across, "box_blur_rows")
 
     def down(lead: Any, y: Any, f: Any) -> Expr:
-        return _divided(_total([rows[(*lead, y + k, f)] for k in range(size)]), size).astype(image.dtype)
+        return _divide(_total([rows[(*lead, y + k, f)] for k in range(size)]), size).astype(image.dtype)
 
     return plane.pixels(high, wide, down, "box_blur")
 
@@ -68,7 +68,7 @@ def gaussian_blur(
     plane = Plane.of(image, layout, border)
     reach = _reach(size)
     rows = blurred_rows(plane, size, sigma)
-    high, wide = plane.inside(reach, reach)
+    high, wide = plane.result_size(reach, reach)
 
     def down(lead: Any, y: Any, f: Any) -> Expr:
         total = column_sum(rows, lead, y, f, gaussian_taps(size, sigma))
@@ -86,13 +86,13 @@ def blurred_rows(plane: Plane, size: int, sigma: float | None) -> Tensor:
     after the point, of other integers float32."""
     reach, taps = _reach(size), gaussian_taps(size, sigma)
     shift, outer = reach if plane.border == "valid" else 0, plane.margin(reach)
-    _, wide = plane.inside(reach, reach)
+    _, wide = plane.result_size(reach, reach)
     image = plane.data
 
     def across(lead: Any, y: Any, f: Any) -> Expr:
         values = [plane.at(lead, y - outer, f, dx + shift, outer > 0) for dx in range(-reach, reach + 1)]
         if image.dtype == "uint8":
-            return _weighted([value.astype("uint16") << FRACTION for value in values], taps)
+            return _weigh([value.astype("uint16") << FRACTION for value in values], taps)
         kind = image.dtype if image.dtype.is_float else "float32"
         return weighted_sum([value.astype(kind) for value in values], [te.const(weight, kind) for weight in taps])
 
@@ -104,7 +104,7 @@ def column_sum(rows: Tensor, lead: Any, y: Any, f: Any, taps: Sequence[float]) -
     values = [rows[(*lead, y + k, f)] for k in range(len(taps))]
     if rows.dtype != "uint16":
         return weighted_sum(values, [te.const(weight, rows.dtype) for weight in taps])
-    return _weighted(values, taps)
+    return _weigh(values, taps)
 
 
 def gaussian_taps(size: int, sigma: float | None = None) -> list[float]:
@@ -122,7 +122,7 @@ def gaussian_taps(size: int, sigma: float | None = None) -> list[float]:
     return [sample / sum(samples) for sample in samples]
 
 
-def _weighted(values: Sequence[Expr], taps: Sequence[float]) -> Expr:
+def _weigh(values: Sequence[Expr], taps: Sequence[float]) -> Expr:
     """The weighted sum of uint16: of each product of 16-bit numbers the upper half, one instruction on vectors."""
     if len(taps) == 1:
         return values[0]
@@ -143,7 +143,7 @@ def _total(values: Sequence[Expr]) -> Expr:
     return total
 
 
-def _divided(total: Expr, size: int) -> Expr:
+def _divide(total: Expr, size: int) -> Expr:
     if total.dtype.is_float:
         return total * te.const(1.0 / size, total.dtype)
     return te.truncdiv(total, te.const(size, total.dtype)) if total.dtype.kind == "uint" else te.floordiv(total, size)

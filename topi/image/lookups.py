@@ -12,7 +12,7 @@ from ... import topi
 from ...te.shape import same_extent
 from ..nn.spatial import spatial
 from ..row import floating, operator, positive, sample
-from .sampling import sampled
+from .sampling import sample_grid
 
 _METHODS = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}
 
@@ -90,7 +90,7 @@ def _grid_sample(
     if grid.ndim != x.ndim or int(grid.shape[-1]) != rank:
         raise ValueError(f"a grid over {rank} dimensions has {rank} coordinates for each place")
     shape = (*x.shape[:2], *grid.shape[1:-1])
-    return sampled(x, shape, coordinate, grid.dtype, _METHODS.get(mode, mode), padding, align_corners)
+    return sample_grid(x, shape, coordinate, grid.dtype, _METHODS.get(mode, mode), padding, align_corners)
 
 
 _REGIONS = np.asarray([[1, 2, 9, 12], [-3, 4.5, 2, 30], [5, 5, 4, 4]], "float32")

@@ -10,7 +10,7 @@ from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
 from ..checks import tensor
 from ..nn.convolutions import tap_count
-from ..nn.window import out_extent, pad_amounts, padded, pair
+from ..nn.window import pad_amounts, padded, pair, window_count
 from ..signatures import ElementType
 from ..transform import transpose
 from .errors import BadImage
@@ -37,7 +37,7 @@ def dilation2d_nchw(
     reach = ((taps[0] - 1) * far[0] + 1, (taps[1] - 1) * far[1] + 1)
     pads = pad_amounts(padding, reach)
     size = [
-        out_extent(image.shape[2 + dim], pads[dim], pads[dim + 2], reach[dim], steps[dim], ("height", "width")[dim])
+        window_count(image.shape[2 + dim], pads[dim], pads[dim + 2], reach[dim], steps[dim], ("height", "width")[dim])
         for dim in (0, 1)
     ]
     wide = padded(image, pads, (2, 3))

@@ -72,7 +72,7 @@ class Plane:
     def wide(self) -> Any:
         return self.data.shape[self.lead + 1]
 
-    def inside(self, before: int, after: int) -> tuple[Any, Any]:
+    def result_size(self, before: int, after: int) -> tuple[Any, Any]:
         """Height and width of what windows that reach so far from their pixel give."""
         if self.border != "valid":
             return self.high, self.wide
@@ -145,9 +145,9 @@ class Plane:
         inside = moved >= 0 if dx < 0 else moved < self.wide * self.pitch
         if self.border == "zero":
             return (place, *channel), [inside]
-        return (te.if_then_else(te.likely(inside), place, self._outside(place, self.wide, dx)), *channel), []
+        return (te.if_then_else(te.likely(inside), place, self._border_position(place, self.wide, dx)), *channel), []
 
-    def _outside(self, place: Any, extent: Any, moved: int) -> Any:
+    def _border_position(self, place: Any, extent: Any, moved: int) -> Any:
         """The place that stands for one which is outside on the side it was moved to."""
         if self.border == "edge":
             return te.const(0, "int32") if moved < 0 else extent - 1

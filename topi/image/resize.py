@@ -131,7 +131,7 @@ def interpolate(plane: Plane, taps: Mapping[int, Taps], fixed_point: bool = Fals
         result = _along(result, at, taps[at], kind, data.dtype if last else None)
     if columns is None:
         return result
-    return _in_rows(Plane(result, plane.lead, plane.pitch, plane.border), high, columns, data.dtype)
+    return _resize_rows(Plane(result, plane.lead, plane.pitch, plane.border), high, columns, data.dtype)
 
 
 def _along(data: Tensor, at: int, taps: Taps, kind: str, dtype: Any) -> Tensor:
@@ -140,7 +140,7 @@ def _along(data: Tensor, at: int, taps: Taps, kind: str, dtype: Any) -> Tensor:
 
     def element(*i: Any) -> Expr:
         value = read(i[at], lambda place: data[(*i[:at], place, *i[at + 1 :])])
-        return value if dtype is None or taps.is_nearest else _rounded(value, dtype)
+        return value if dtype is None or taps.is_nearest else _round(value, dtype)
 
     return injective((*data.shape[:at], taps.out, *data.shape[at + 1 :]), element, f"resize_{taps.how.mode}")
 
@@ -205,14 +205,14 @@ def _table(known: KnownTaps, narrow: bool) -> Any:
     return np.stack([np.minimum(65536 - second, 65535), second]).astype(np.uint16)
 
 
-def _in_rows(plane: Plane, high: Taps | None, columns: Columns, dtype: Any) -> Tensor:
+def _resize_rows(plane: Plane, high: Taps | None, columns: Columns, dtype: Any) -> Tensor:
     """Row after row: the rows of the image that one of the result lies between become one, of which its numbers are taken at
     places that are the same for all rows. high: None where rows stay."""
     kind, nearest = columns.kind, columns.taps.is_nearest
 
     def down(lead: Any, y: Any, f: Any) -> Expr:
         if kind == "uint16" and not nearest:
-            return _blended(high, y, lambda row: plane.at(lead, row, f))
+            return _blend_bytes(high, y, lambda row: plane.at(lead, row, f))
         if high is None:
             return plane.at(lead, y, f).astype(kind)
         return high.reader(kind)(y, lambda row: plane.at(lead, row, f)).astype(kind)
@@ -228,7 +228,7 @@ def _in_rows(plane: Plane, high: Taps | None, columns: Columns, dtype: Any) -> T
         if kind == "uint16":
             first, *others = map(_upper, values, weights)
             return ((sum(others, first) + te.const(128, kind)) >> 8).astype(dtype)
-        return _rounded(weighted_sum(values, weights), dtype)
+        return _round(weighted_sum(values, weights), dtype)
 
     return plane.pixels(
         out_high,
@@ -240,7 +240,7 @@ def _in_rows(plane: Plane, high: Taps | None, columns: Columns, dtype: Any) -> T
     )
 
 
-def _rounded(value: Expr, dtype: Any) -> Expr:
+def _round(value: Expr, dtype: Any) -> Expr:
     if dtype.is_float:
         return value.astype(dtype)
     least, greatest = te.const(dtype.least, value.dtype), te.const(dtype.greatest, value.dtype)
@@ -252,7 +252,7 @@ def _upper(value: Expr, weight: Expr) -> Expr:
     return ((value.astype("uint32") * weight.astype("uint32")) >> 16).astype("uint16")
 
 
-def _blended(high: Taps | None, y: Any, read: Callable[[Any], Expr]) -> Expr:
+def _blend_bytes(high: Taps | None, y: Any, read: Callable[[Any], Expr]) -> Expr:
     """Two bytes' weighted sum, with eight bits after the point; one byte where rows stay."""
     if high is None:
         return read(y).astype("uint16") << 8

@@ -16,7 +16,7 @@ from ...ir import ops
 from ...ir.expr import Expr
 from ...te import either as te
 from ...te.tensor import Tensor, tensor_text
-from ..checks import counted, tensor
+from ..checks import check_count, tensor
 from ..errors import BadOperand, BadParameter
 from ..weighted import keys_weights
 from .resize import NAMES
@@ -57,10 +57,10 @@ def grid_sample(
         return places[(n, rank - 1 - at, *i)]
 
     shape = (*source.shape[:2], *places.shape[2:])
-    return sampled(source, shape, coordinate, places.dtype, NAMES.get(method, method), padding_mode, align_corners)
+    return sample_grid(source, shape, coordinate, places.dtype, NAMES.get(method, method), padding_mode, align_corners)
 
 
-def sampled(
+def sample_grid(
     source: Tensor,
     shape: Sequence[Any],
     coordinate: Callable[..., Any],
@@ -94,13 +94,15 @@ def sampled(
     each = te.compute((shape[0], rank, *shape[2:]), place, name="sample_places")
 
     def element(n: Any, c: Any, *i: Any) -> Any:
-        value = weighed(source, (n, c), [each[(n, at, *i)] for at in range(rank)], TAPS[method], padding, align)
-        return _rounded(value, source.dtype)
+        value = weigh_neighbours(
+            source, (n, c), [each[(n, at, *i)] for at in range(rank)], TAPS[method], padding, align
+        )
+        return _round(value, source.dtype)
 
     return te.compute(tuple(shape), element, name="grid_sample")
 
 
-def weighed(
+def weigh_neighbours(
     source: Tensor, lead: tuple[Any, ...], places: Sequence[Any], taps: int, padding: str, align: bool = False
 ) -> Any:
     """The element of `source` at lead and then at these places, weighed from `taps` neighbours along each dimension."""
@@ -132,18 +134,18 @@ def _neighbours(place: Any, extent: Expr, taps: int, padding: str, align: bool) 
         index: Any = whole + (at - (1 if taps == 4 else 0))
         inside = [index >= 0, index < extent] if padding == "zeros" else []
         if padding == "reflection":
-            index = _mirrored(index, extent, align)
+            index = _mirror(index, extent, align)
         result.append((te.max(te.min(index, extent - 1), 0), weight, inside))
     return result
 
 
-def _mirrored(index: Any, extent: Expr, align: bool) -> Any:
+def _mirror(index: Any, extent: Expr, align: bool) -> Any:
     period = te.max(2 * extent - 2, 1) if align else 2 * extent
     there = index % period
     return te.min(there, period - there if align else period - 1 - there)
 
 
-def _rounded(value: Any, dtype: Any) -> Any:
+def _round(value: Any, dtype: Any) -> Any:
     return value.astype(dtype) if dtype.is_float or value.dtype == dtype else te.nearbyint(value).astype(dtype)
 
 
@@ -151,7 +153,7 @@ def affine_grid(data: Tensor, target_shape: Sequence[Any]) -> Tensor:
     """The places to which affine maps (N, 2, 3) take the points of an image of target_shape (height, width), whose coordinates run
     from -1 to 1, corners aligned: (N, 2, height, width), x before y, in the maps' dtype. Raises BadOperand (TW0181)."""
     source = tensor(data, "affine_grid", 3)
-    high, wide = counted(target_shape, "target_shape of affine_grid", 2)
+    high, wide = check_count(target_shape, "target_shape of affine_grid", 2)
     kind = source.dtype
 
     def along(index: Any, extent: Any) -> Any:

@@ -44,7 +44,7 @@ def unsharp_mask(
     plane, taps = Plane.of(image, layout, border), gaussian_taps(size, sigma)
     rows = blurred_rows(plane, size, sigma)
     reach = size // 2
-    high, wide = plane.inside(reach, reach)
+    high, wide = plane.result_size(reach, reach)
     shift = reach if border == "valid" else 0
 
     def sharp(lead: Any, y: Any, f: Any) -> Expr:

@@ -11,12 +11,12 @@ from ...te.indices import clipped_index
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor
-from ..nn.window import numbers_for, pair
+from ..nn.window import expand_numbers, pair
 from ..transform import transpose
 from .errors import BadImage
 from .planes import Plane
 from .resize import NAMES, interpolate, interpolation
-from .sampling import weighed
+from .sampling import weigh_neighbours
 from .taps import find_taps
 
 __all__ = ["crop_and_resize", "resize1d", "resize3d"]
@@ -33,7 +33,7 @@ def resize1d(
 ) -> Tensor:
     """data (N, C, W), or (N, W, C), with `size` elements along W, as image.resize has it. Raises BadImage (TW0195), BadWindow
     (TW0190)."""
-    return _resized(data, numbers_for(size, 1, "size"), layout, "W", method, coordinates, rounding, cubic_alpha)
+    return _resized(data, expand_numbers(size, 1, "size"), layout, "W", method, coordinates, rounding, cubic_alpha)
 
 
 def resize3d(
@@ -47,7 +47,7 @@ def resize3d(
 ) -> Tensor:
     """data (N, C, D, H, W), or (N, D, H, W, C), with `size` = (depth, height, width) elements, as image.resize has it. Raises
     BadImage (TW0195), BadWindow (TW0190)."""
-    sizes = numbers_for(size, 3, "size")
+    sizes = expand_numbers(size, 3, "size")
     return _resized(data, sizes, layout, "DHW", method, coordinates, rounding, cubic_alpha)
 
 
@@ -63,7 +63,9 @@ def _resized(
 ) -> Tensor:
     whole, how = _first(data, layout, letters), interpolation(method, coordinates, rounding, cubic_alpha)
     taps = {at: find_taps(whole.shape[at], out, how) for at, out in enumerate(sizes, 2)}
-    return _back(interpolate(Plane(whole, whole.ndim - 2, 1, "edge"), taps, fixed_point=True), layout, letters)
+    return _restore_layout(
+        interpolate(Plane(whole, whole.ndim - 2, 1, "edge"), taps, fixed_point=True), layout, letters
+    )
 
 
 def crop_and_resize(
@@ -106,10 +108,14 @@ def crop_and_resize(
             inside += [place >= 0, place <= last]
             places.append(te.max(te.min(place, last), 0))
         batch = clipped_index(box_indices[b], image.shape[0])
-        value = weighed(image, (batch, c), places, 1 if NAMES.get(method, method) == "nearest" else 2, "border")
+        value = weigh_neighbours(
+            image, (batch, c), places, 1 if NAMES.get(method, method) == "nearest" else 2, "border"
+        )
         return te.select(te.all(*inside), value.astype(image.dtype), te.const(extrapolation_value, image.dtype))
 
-    return _back(te.compute((boxes.shape[0], image.shape[1], *out), element, name="crop_and_resize"), layout, "HW")
+    return _restore_layout(
+        te.compute((boxes.shape[0], image.shape[1], *out), element, name="crop_and_resize"), layout, "HW"
+    )
 
 
 def _first(data: Any, layout: str, letters: str) -> Tensor:
@@ -127,5 +133,5 @@ def _first(data: Any, layout: str, letters: str) -> Tensor:
     return source if layout.startswith("NC") else transpose(source, (0, source.ndim - 1, *range(1, source.ndim - 1)))
 
 
-def _back(result: Tensor, layout: str, letters: Sequence[str]) -> Tensor:
+def _restore_layout(result: Tensor, layout: str, letters: Sequence[str]) -> Tensor:
     return result if layout.startswith("NC") else transpose(result, (0, *range(2, 2 + len(letters)), 1))

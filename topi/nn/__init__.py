@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from ..homes import HOMES
-from ..lazy import check_on_use, lazily
+from ..lazy import check_on_use, lazy_attributes
 
-__getattr__, __dir__ = lazily(__name__, HOMES["topi.nn"], decorate=check_on_use("topi.nn"))
+__getattr__, __dir__ = lazy_attributes(__name__, HOMES["topi.nn"], decorate=check_on_use("topi.nn"))

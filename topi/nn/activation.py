@@ -20,7 +20,7 @@ from ...te.elementwise import operate
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
 from .. import elementwise, mathematics, transform
-from ..checks import axis_of, tensor
+from ..checks import normalize_axis, tensor
 from ..errors import BadOperand, BadParameter
 from ..references import alike, erf, floats, wide
 from ..row import floating, integers, operator, sample
@@ -136,7 +136,7 @@ def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
     """x where it is positive, slope[c] * x elsewhere, c being the index along `axis`, in the shape of x. slope: (extent of that
     axis,). Raises BadAxis (TW0180), BadOperand (TW0181)."""
     source = tensor(x, "prelu")
-    return _broadcast_prelu(source, _along(source, slope, axis, "prelu"))
+    return _broadcast_prelu(source, _broadcast_axis(source, slope, axis, "prelu"))
 
 
 def sigmoid(x: Tensor) -> Tensor:
@@ -407,10 +407,10 @@ def hard_swish(x: Tensor) -> Tensor:
 # Along one dimension
 
 
-def _along(data: Tensor, values: Tensor, axis: int, subject: str) -> Tensor:
+def _broadcast_axis(data: Tensor, values: Tensor, axis: int, subject: str) -> Tensor:
     """A value for each index along `axis`, shaped so that it broadcasts to data."""
     vector = tensor(values, subject, 1)
-    at = axis_of(data, axis, subject)
+    at = normalize_axis(data, axis, subject)
     if not same_extent(vector.shape[0], data.shape[at]):
         raise BadOperand(
             f"{subject}: {tensor_text(vector)} does not have a value for each index along axis {at}",
@@ -430,14 +430,18 @@ def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
     """data + bias[c], c being the index along `axis`, in the shape of data. bias: (extent of that axis,). Raises BadAxis (TW0180),
     BadOperand (TW0181)."""
     source = tensor(data, "bias_add")
-    biased: Tensor = operate("bias_add", ops.add, source, _along(source, bias, axis, "bias_add"))
+    biased: Tensor = operate("bias_add", ops.add, source, _broadcast_axis(source, bias, axis, "bias_add"))
     return biased
 
 
 def _scale_shift(data: Tensor, scale: Tensor, shift: Tensor, axis: int, name: str) -> Tensor:
     source = tensor(data, name)
     affine: Tensor = operate(
-        name, scaled_and_moved, source, _along(source, scale, axis, name), _along(source, shift, axis, name)
+        name,
+        scaled_and_moved,
+        source,
+        _broadcast_axis(source, scale, axis, name),
+        _broadcast_axis(source, shift, axis, name),
     )
     return affine
 
@@ -469,9 +473,9 @@ def batch_norm_inference(
     formula's by a few roundings of the greatest of its terms. Raises BadAxis (TW0180), BadOperand (TW0181).
     """
     source = tensor(data, "batch_norm_inference")
-    at = axis_of(source, axis, "batch_norm_inference")
+    at = normalize_axis(source, axis, "batch_norm_inference")
     for parameter in (gamma, beta, moving_mean, moving_var):
-        _along(source, parameter, at, "batch_norm_inference")
+        _broadcast_axis(source, parameter, at, "batch_norm_inference")
     factor: Tensor = te.compute(
         gamma.shape, lambda c: gamma[c] / te.sqrt(moving_var[c] + epsilon), name="bn_factor", tag="elemwise"
     )

@@ -19,7 +19,7 @@ from ..half_precision import convert_elements, sum_dtype
 from ..signatures import ElementType
 from .convolutions import check_channels, check_rank, tap_count, transposed_operands
 from .errors import BadConvolution, BadWindow
-from .window import each_side, numbers_for, out_extent
+from .window import each_side, expand_numbers, window_count
 
 __all__ = [
     "conv1d",
@@ -165,7 +165,7 @@ def conv1d_transpose_ncw(
 ) -> Tensor:
     """The transposed convolution over one dimension: data (N, C, W), kernel (C, O, KW), result
     (N, O, (W - 1) * stride - left - right + KW + output_padding). Raises BadConvolution (TW0191), BadWindow (TW0190)."""
-    return _transposed(data, kernel, stride, padding, out_dtype, output_padding, "NCW", "IOW")
+    return _conv_transpose(data, kernel, stride, padding, out_dtype, output_padding, "NCW", "IOW")
 
 
 def conv3d_transpose_ncdhw(
@@ -178,10 +178,10 @@ def conv3d_transpose_ncdhw(
 ) -> Tensor:
     """The transposed convolution over three dimensions: data (N, C, D, H, W), kernel (C, O, KD, KH, KW), the result (N, O, ...)
     with the extents of conv1d_transpose_ncw in each dimension. Raises BadConvolution (TW0191), BadWindow (TW0190)."""
-    return _transposed(data, kernel, strides, padding, out_dtype, output_padding, "NCDHW", "IODHW")
+    return _conv_transpose(data, kernel, strides, padding, out_dtype, output_padding, "NCDHW", "IODHW")
 
 
-def _transposed(
+def _conv_transpose(
     data: Tensor,
     kernel: Tensor,
     stride: Any,
@@ -195,7 +195,7 @@ def _transposed(
     check_rank(kernel, len(kernel_layout), kernel_layout)
     reach = [tap_count(extent) for extent in kernel.shape[2:]]
     dims = len(reach)
-    steps, more = numbers_for(stride, dims, "stride"), numbers_for(output_padding, dims, "output_padding", 0)
+    steps, more = expand_numbers(stride, dims, "stride"), expand_numbers(output_padding, dims, "output_padding", 0)
     low, high = each_side(padding, reach)
     ends = [taps + extra - pad for taps, pad, extra in zip(reach, high, more, strict=True)]
     if any(pad >= taps for taps, pad in zip(reach, low, strict=True)) or min(ends) < 1:
@@ -234,12 +234,12 @@ def _convolution(
         dict(zip(names, tensor.shape, strict=True)) for names, tensor in ((layout, data), (kernel_layout, kernel))
     )
     check_channels(data, size["C"], kernel, taps["I"], taps["O"], groups)
-    steps, spread = numbers_for(stride, len(space), "stride"), numbers_for(dilation, len(space), "dilation")
+    steps, spread = expand_numbers(stride, len(space), "stride"), expand_numbers(dilation, len(space), "dilation")
     reach = [(tap_count(taps[name]) - 1) * by + 1 for name, by in zip(space, spread, strict=True)]
     low, high = each_side(padding, reach)
     names = {"D": "depth", "H": "height", "W": "width"}
     out = {
-        name: out_extent(size[name], before, after, wide, step, names[name])
+        name: window_count(size[name], before, after, wide, step, names[name])
         for name, before, after, wide, step in zip(space, low, high, reach, steps, strict=True)
     }
     pads = dict(zip(space, zip(low, high, strict=True), strict=True))

@@ -12,7 +12,7 @@ from .. import transform
 from ..checks import tensor
 from .errors import BadWindow
 from .pool import adaptive_pool, pool2d
-from .window import each_side, numbers_for
+from .window import each_side, expand_numbers
 
 __all__ = ["adaptive_pool1d", "adaptive_pool3d", "pool1d", "pool3d"]
 
@@ -30,12 +30,12 @@ def pool1d(
 ) -> Tensor:
     """pool2d over the one dimension W of a layout. padding: a number, or (left, right). Raises BadWindow (TW0190)."""
     at = _place(data, layout, "W")
-    return _along(
+    return _pool_axis(
         data,
         at,
-        numbers_for(kernel, 1, "kernel")[0],
-        numbers_for(stride, 1, "stride")[0],
-        numbers_for(dilation, 1, "dilation")[0],
+        expand_numbers(kernel, 1, "kernel")[0],
+        expand_numbers(stride, 1, "stride")[0],
+        expand_numbers(dilation, 1, "dilation")[0],
         each_side(padding, [1]),
         pool_type,
         ceil_mode,
@@ -60,28 +60,31 @@ def pool3d(
     """
     at = _place(data, layout, "DHW")
     taps, steps, spread = (
-        numbers_for(value, 3, what) for value, what in ((kernel, "kernel"), (stride, "stride"), (dilation, "dilation"))
+        expand_numbers(value, 3, what)
+        for value, what in ((kernel, "kernel"), (stride, "stride"), (dilation, "dilation"))
     )
     low, high = each_side(padding, taps)
     plane = layout.replace("D", "X")
     flat = pool2d(
         data, taps[1:], steps[1:], spread[1:], (*low[1:], *high[1:]), pool_type, ceil_mode, plane, count_include_pad
     )
-    return _along(flat, at, taps[0], steps[0], spread[0], (low[:1], high[:1]), pool_type, ceil_mode, count_include_pad)
+    return _pool_axis(
+        flat, at, taps[0], steps[0], spread[0], (low[:1], high[:1]), pool_type, ceil_mode, count_include_pad
+    )
 
 
 def adaptive_pool1d(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCW") -> Tensor:
     """adaptive_pool over the one dimension W of a layout. Raises BadWindow (TW0190)."""
-    return _adaptive(data, _place(data, layout, "W"), numbers_for(output_size, 1, "output_size")[0], pool_type)
+    return _adaptive(data, _place(data, layout, "W"), expand_numbers(output_size, 1, "output_size")[0], pool_type)
 
 
 def adaptive_pool3d(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCDHW") -> Tensor:
     """adaptive_pool over the dimensions D, H, W of a layout. output_size: a number, or three. Raises BadWindow (TW0190)."""
-    at, out = _place(data, layout, "DHW"), numbers_for(output_size, 3, "output_size")
+    at, out = _place(data, layout, "DHW"), expand_numbers(output_size, 3, "output_size")
     return _adaptive(adaptive_pool(data, out[1:], pool_type, layout.replace("D", "X")), at, out[0], pool_type)
 
 
-def _along(
+def _pool_axis(
     data: Tensor,
     at: int,
     taps: int,
@@ -94,7 +97,7 @@ def _along(
 ) -> Tensor:
     """Pooling along dimension `at`, as height beside a width of 1."""
     (low,), (high,) = pads
-    wide, layout = _with_width(data, at)
+    wide, layout = _add_width(data, at)
     pooled = pool2d(
         wide, (taps, 1), (step, 1), (spread, 1), (low, 0, high, 0), pool_type, ceil_mode, layout, count_include_pad
     )
@@ -102,11 +105,11 @@ def _along(
 
 
 def _adaptive(data: Tensor, at: int, out: int, pool_type: str) -> Tensor:
-    wide, layout = _with_width(data, at)
+    wide, layout = _add_width(data, at)
     return transform.squeeze(adaptive_pool(wide, (out, 1), pool_type, layout), at + 1)
 
 
-def _with_width(data: Tensor, at: int) -> tuple[Tensor, str]:
+def _add_width(data: Tensor, at: int) -> tuple[Tensor, str]:
     return transform.expand_dims(data, at + 1), "".join("HW" if dim == at else "ABCDE"[dim] for dim in range(data.ndim))
 
 

@@ -189,28 +189,28 @@ class _Attention:
         def score(at: Sequence[Any], j: Expr, i: Expr) -> Expr:
             return scores[(*at, j, i)] if lowest is None else te.max(scores[(*at, j, i)], lowest)
 
-        peak = self._over_keys(te.max, (*outer, block), score, "max")
+        peak = self._reduce_keys(te.max, (*outer, block), score, "max")
         weight = self._part(
             (*outer, length, block), lambda *at: self._power(scores[at] - peak[(*at[:-2], at[-1])]), "exp"
         )
-        total = self._over_keys(te.sum, (*outer, block), lambda at, j, i: weight[(*at, j, i)], "sum")
+        total = self._reduce_keys(te.sum, (*outer, block), lambda at, j, i: weight[(*at, j, i)], "sum")
         multiplied = weight
         if self.is_narrow:
             multiplied = self._part(
                 weight.shape, lambda *at: weight[at].astype(self.q.dtype).astype(self.kind), "rounded"
             )
-        value = self._over_keys(
+        value = self._reduce_keys(
             te.sum,
             (*outer, block, width),
             lambda at, j, i, e: multiplied[(*at, j, i)] * self._read(self.v, at, self._key(at, j), e),
             "value",
         )
         if self.chunked:
-            total, value = self._merged(peak, total, value)
+            total, value = self._merge_chunks(peak, total, value)
         shared = 0 if self.chunked else 1  # whether the numbers of a query share one sum
 
         def weighted(*at: Expr) -> Expr:
-            place = self._blocked(at)
+            place = self._block_indices(at)
             whole = total[place[: len(place) - shared]]
             share = value[place] / whole
             if self.seen.may_be_none and self.seen.unseen == "zero":
@@ -230,8 +230,8 @@ class _Attention:
             head, query = self._head_and_query(lead, row)
             value = self.q[(*lead[:-1], head, query, d)]
             if self.is_narrow:
-                return self._within(row, value, te.const(0, value.dtype)).astype(self.kind)
-            return self._within(row, value.astype(self.kind) * factor, te.const(0, self.kind))
+                return self._guard_row(row, value, te.const(0, value.dtype)).astype(self.kind)
+            return self._guard_row(row, value.astype(self.kind) * factor, te.const(0, self.kind))
 
         return self._part(
             (*self.lead, index_ceildiv(self.rows, self.block), self.q.shape[-1], self.block), element, "query"
@@ -244,7 +244,7 @@ class _Attention:
 
         def element(*at: Any) -> Expr:
             *outer, j, i = at
-            rows = (*self._block_of(outer), r, i)
+            rows = (*self._block_index(outer), r, i)
             return te.sum(self._read(self.k, outer, self._known_key(outer, j), r) * query[rows], axis=r)
 
         scores = self._part(shape, element, "scores")
@@ -253,17 +253,17 @@ class _Attention:
 
         def masked(*at: Any) -> Expr:
             *outer, j, i = at
-            *lead, b = self._block_of(outer)
+            *lead, b = self._block_index(outer)
             row = b * self.block + i
             head, query = self._head_and_query(lead, row)
             score = scores[at] * factor if self.is_narrow else scores[at]
-            score = self._masked(score, (*lead[:-1], head, query, self._known_key(outer, j)), row)
+            score = self._mask_score(score, (*lead[:-1], head, query, self._known_key(outer, j)), row)
             seen = self._key(outer, j) <= query + self.seen.offset
             return te.select(seen, score, te.const(-math.inf, self.kind)) if self.seen.causal else score
 
         return self._part(shape, masked, "masked")
 
-    def _masked(self, score: Expr, place: Sequence[Any], row: Expr) -> Expr:
+    def _mask_score(self, score: Expr, place: Sequence[Any], row: Expr) -> Expr:
         """A score with what the mask says at this place, of batch, head, query and key."""
         mask = self.seen.mask
         if mask is None:
@@ -271,17 +271,19 @@ class _Attention:
         own = zip(mask.shape, place[len(place) - mask.ndim :], strict=True)
         at = mask[tuple(0 if is_const(extent, 1) else index for extent, index in own)]
         if mask.dtype == "bool":
-            return te.select(self._within(row, at, te.const(True, "bool")), score, te.const(self.seen.fill, self.kind))
-        return score + self._within(row, at.astype(self.kind), te.const(0, self.kind))
+            return te.select(
+                self._guard_row(row, at, te.const(True, "bool")), score, te.const(self.seen.fill, self.kind)
+            )
+        return score + self._guard_row(row, at.astype(self.kind), te.const(0, self.kind))
 
-    def _within(self, row: Expr, value: Expr, otherwise: Expr) -> Expr:
+    def _guard_row(self, row: Expr, value: Expr, otherwise: Expr) -> Expr:
         """A value of a row; behind the last row, where a block may go on, another one."""
         return value if divides(self.rows, self.block) else te.if_then_else(row < self.rows, value, otherwise)
 
     def _power(self, score: Expr) -> Expr:
         return te.exp2(score * math.log2(math.e) if self.seen.is_absolute else score)
 
-    def _merged(self, peak: Tensor, total: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    def _merge_chunks(self, peak: Tensor, total: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Sums and values over all chunks: of two chunks, the one of the lower peak counts for less."""
         *outer, _, block, width = value.shape
 
@@ -299,7 +301,7 @@ class _Attention:
 
         def element(*at: Any) -> Any:
             *lead, b, i, e = at
-            c = te.reduce_axis((0, index_ceildiv(self._seen(b), CHUNK)), name="c")
+            c = te.reduce_axis((0, index_ceildiv(self._visible_keys(b), CHUNK)), name="c")
             row = (*lead, b, c, i)
             return merged((peak[row], total[row], value[(*row, e)]), axis=c)
 
@@ -310,7 +312,7 @@ class _Attention:
 
     # Indices: `outer` is batch and heads, the block of queries, and the chunk of keys where there are chunks
 
-    def _block_of(self, outer: Sequence[Any]) -> Sequence[Any]:
+    def _block_index(self, outer: Sequence[Any]) -> Sequence[Any]:
         return outer[:-1] if self.chunked else outer
 
     def _key(self, outer: Sequence[Any], j: Expr) -> Expr:
@@ -328,7 +330,7 @@ class _Attention:
         queries = self.q.shape[-2]
         return lead[-1] * self.shared + row // queries, row % queries
 
-    def _seen(self, b: Expr) -> Expr:
+    def _visible_keys(self, b: Expr) -> Expr:
         """The number of keys that a block of queries sees."""
         keys, offset = self.k.shape[-2], self.seen.offset
         if not self.seen.causal:
@@ -338,13 +340,13 @@ class _Attention:
             te.min(last, keys) if is_const(offset, 0) else te.max(te.min(last + offset, keys), te.const(0, keys.dtype))
         )
 
-    def _over_keys(self, reduce: Any, shape: Sequence[Any], element: OverKeys, name: str) -> Tensor:
+    def _reduce_keys(self, reduce: Any, shape: Sequence[Any], element: OverKeys, name: str) -> Tensor:
         """A reduction over the keys that a block sees, of its chunk where there are chunks."""
         place = len(self.lead) + (2 if self.chunked else 1)
 
         def reduced(*at: Any) -> Expr:
             outer, rest = at[:place], at[place:]
-            seen = self._seen(self._block_of(outer)[-1])
+            seen = self._visible_keys(self._block_index(outer)[-1])
             if self.chunked:
                 seen = te.min(te.const(CHUNK), seen - outer[-1] * CHUNK)
             j = te.reduce_axis((0, seen), name="j")
@@ -358,7 +360,7 @@ class _Attention:
             self.kind
         )
 
-    def _blocked(self, at: Sequence[Any]) -> tuple[Any, ...]:
+    def _block_indices(self, at: Sequence[Any]) -> tuple[Any, ...]:
         *lead, i, e = at
         if self.folded:
             return *lead[:-1], lead[-1] // self.shared, te.const(0), lead[-1] % self.shared * self.q.shape[-2] + i, e

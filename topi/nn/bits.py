@@ -14,11 +14,11 @@ from ...errors import user_source
 from ...ir.expr import IntImm
 from ...te import either as te
 from ...te.tensor import Tensor, tensor_text
-from ..checks import axis_of, tensor
+from ..checks import normalize_axis, tensor
 from ..errors import BadOperand, BadParameter
 from ..signatures import Positive
 from ..transform import pad
-from .window import out_extent, pad_amounts, pair
+from .window import pad_amounts, pair, window_count
 
 __all__ = [
     "binarize_pack",
@@ -46,7 +46,7 @@ def bitpack(
             allowed=", ".join(_WORDS),
             fix='pack_type="uint32"',
         )
-    words, planes = axis_of(source, pack_axis, "bitpack"), axis_of(source, bit_axis, "bitpack", 1)
+    words, planes = normalize_axis(source, pack_axis, "bitpack"), normalize_axis(source, bit_axis, "bitpack", 1)
     width = _width(source, words, int(pack_type[4:]))
     shape: list[Any] = [extent // width if dim == words else extent for dim, extent in enumerate(source.shape)]
     shape.insert(planes, bits)
@@ -87,7 +87,9 @@ def bitserial_dense(
     )
     return te.compute(
         (rows.shape[0], packed.shape[0]),
-        lambda i, j: te.sum(_counted(rows[i, db, k], packed[j, wb, k], db + wb, out_dtype, unipolar), axis=[db, wb, k]),
+        lambda i, j: te.sum(
+            _count_bits(rows[i, db, k], packed[j, wb, k], db + wb, out_dtype, unipolar), axis=[db, wb, k]
+        ),
         name="bitserial_dense",
     )
 
@@ -186,7 +188,7 @@ def _windows(
         before[axis], after[axis] = pads[side], pads[side + 2]
     padded = pad(image, before, after, name="pad_temp")
     size = [
-        out_extent(
+        window_count(
             image.shape[axis], pads[side], pads[side + 2], (high, wide)[side], steps[side], ("height", "width")[side]
         )
         for side, axis in enumerate(of_image[3:])
@@ -209,7 +211,7 @@ def _windows(
         there = dict(zip(of_image, (n, b1, rc, y * steps[0] + ry, x * steps[1] + rx), strict=True))
         weight = dict(zip(of_kernel, (o, b2, ry, rx, rc), strict=True))
         return te.sum(
-            _counted(
+            _count_bits(
                 padded[tuple(there[axis] for axis in range(5))],
                 packed[tuple(weight[axis] for axis in range(5))],
                 b1 + b2,
@@ -222,7 +224,7 @@ def _windows(
     return te.compute(tuple(whole[axis] for axis in order), element, name="bitserial_conv2d")
 
 
-def _counted(value: Any, weight: Any, by: Any, out_dtype: str, unipolar: bool) -> Any:
+def _count_bits(value: Any, weight: Any, by: Any, out_dtype: str, unipolar: bool) -> Any:
     """Return the summand of a word of values and one of weights:
 
     how many bits both have, less those that only the value has if unipolar.
@@ -235,7 +237,7 @@ def _counted(value: Any, weight: Any, by: Any, out_dtype: str, unipolar: bool) -
 def binarize_pack(data: Tensor, axis: int | None = None, name: str = "PackedInput") -> Tensor:
     """Return whether elements are from 0 on, 32 of `axis` (the last one) in a uint32. Raises BadOperand (TW0181), BadAxis (TW0180)."""
     source = tensor(data, "binarize_pack")
-    packed = axis_of(source, -1 if axis is None else axis, "binarize_pack")
+    packed = normalize_axis(source, -1 if axis is None else axis, "binarize_pack")
     _width(source, packed, 32)
     place = te.reduce_axis((0, 32), "place")
 

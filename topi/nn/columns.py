@@ -12,9 +12,9 @@ from ...te import either as te
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import known, tensor
-from ..transform import flat_index, indices_of, injective
+from ..transform import flat_index, injective, unravel_index
 from .errors import BadWindow
-from .window import each_side, numbers_for, out_extent
+from .window import each_side, expand_numbers, window_count
 
 __all__ = ["col2im", "im2col"]
 
@@ -32,10 +32,10 @@ def im2col(data: Tensor, kernel: Sequence[int], stride: Any = 1, padding: Any = 
     taps, steps, far, low, out = _windows(source.shape[2:], rank, kernel, stride, padding, dilation)
 
     def element(n: Any, row: Any, column: Any) -> Any:
-        channel, *tap = indices_of(row, [source.shape[1], *map(ops.convert, taps)])
+        channel, *tap = unravel_index(row, [source.shape[1], *map(ops.convert, taps)])
         place = [
             index * step + at * by - before
-            for index, step, at, by, before in zip(indices_of(column, out), steps, tap, far, low, strict=True)
+            for index, step, at, by, before in zip(unravel_index(column, out), steps, tap, far, low, strict=True)
         ]
         inside = [one for at, extent in zip(place, source.shape[2:], strict=True) for one in (at >= 0, at < extent)]
         return te.if_then_else(te.all(*inside), source[(n, channel, *place)], te.const(0, source.dtype))
@@ -93,13 +93,13 @@ def _windows(
 ) -> tuple[list[int], list[int], list[int], list[int], list[Any]]:
     """Taps, strides, dilations, padding before, and how many windows there are along each dimension."""
     taps, steps, far = (
-        numbers_for(value, rank, what)
+        expand_numbers(value, rank, what)
         for value, what in ((kernel, "kernel"), (stride, "stride"), (dilation, "dilation"))
     )
     reach = [(extent - 1) * by + 1 for extent, by in zip(taps, far, strict=True)]
     low, high = each_side(padding, reach)
     out = [
-        ops.convert(out_extent(extent, before, after, far_end, step, f"dimension {at}"))
+        ops.convert(window_count(extent, before, after, far_end, step, f"dimension {at}"))
         for at, (extent, before, after, far_end, step) in enumerate(zip(size, low, high, reach, steps, strict=True))
     ]
     return taps, steps, far, low, out

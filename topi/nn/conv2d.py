@@ -36,7 +36,7 @@ from ..half_precision import convert_elements, sum_dtype
 from ..signatures import ElementType, Positive
 from .convolutions import check_channels, check_rank, misfit, tap_count, transposed_operands
 from .errors import BadConvolution
-from .window import Pads, out_extent, pad_amounts, padded, pair
+from .window import Pads, pad_amounts, padded, pair, window_count
 
 __all__ = [
     "conv2d",
@@ -222,7 +222,7 @@ class _Windows:
         reach = ((tap_count(kernel[0]) - 1) * spread[0] + 1, (tap_count(kernel[1]) - 1) * spread[1] + 1)
         pads = pad_amounts(padding, reach)
         out = tuple(
-            out_extent(size[dim], pads[dim], pads[dim + 2], reach[dim], steps[dim], ("height", "width")[dim])
+            window_count(size[dim], pads[dim], pads[dim + 2], reach[dim], steps[dim], ("height", "width")[dim])
             for dim in (0, 1)
         )
         return _Windows(steps, spread, pads, (out[0], out[1]))

@@ -8,12 +8,12 @@ from ...ir.expr import IntImm
 from ...te import either as te
 from ...te.tensor import Tensor
 from ..checks import tensor
-from ..image.sampling import weighed
+from ..image.sampling import weigh_neighbours
 from ..signatures import ElementType, Positive
 from ..transform import reshape, transpose
 from .conv2d import conv2d
 from .convolutions import check_channels, check_rank, misfit, tap_count
-from .window import each_side, numbers_for, out_extent
+from .window import each_side, expand_numbers, window_count
 
 __all__ = ["deformable_conv2d_nchw", "deformable_conv2d_nhwc"]
 
@@ -45,11 +45,11 @@ def deformable_conv2d_nchw(
     check_channels(data, data.shape[1], kernel, kernel.shape[1], kernel.shape[0], groups)
     taps = [tap_count(extent) for extent in kernel.shape[2:]]
     channels, outputs = tap_count(data.shape[1]), tap_count(kernel.shape[0])
-    steps, far = numbers_for(strides, 2, "strides"), numbers_for(dilation, 2, "dilation")
+    steps, far = expand_numbers(strides, 2, "strides"), expand_numbers(dilation, 2, "dilation")
     reach = [(extent - 1) * by + 1 for extent, by in zip(taps, far, strict=True)]
     low, high = each_side(padding, reach)
     out: list[Any] = [
-        out_extent(data.shape[2 + dim], low[dim], high[dim], reach[dim], steps[dim], ("height", "width")[dim])
+        window_count(data.shape[2 + dim], low[dim], high[dim], reach[dim], steps[dim], ("height", "width")[dim])
         for dim in (0, 1)
     ]
     count = taps[0] * taps[1]
@@ -70,7 +70,7 @@ def deformable_conv2d_nchw(
             own = (index * steps[dim] - low[dim] + turns[dim] * far[dim]).astype(kind)
             place = own + moved[n, 2 * which + dim, y, x].astype(kind)
             places.append(te.max(te.min(place, (data.shape[2 + dim] + 1).astype(kind)), -2))
-        value = weighed(data, (n, channel), places, 2, "zeros")
+        value = weigh_neighbours(data, (n, channel), places, 2, "zeros")
         if not partial:
             value = te.select(te.all(*(place >= 0 for place in places)), value, te.const(0, value.dtype))
         return (value if mask is None else value * mask[n, which, y, x].astype(kind)).astype(data.dtype)

@@ -28,7 +28,7 @@ from ...te.tensor import Tensor, tensor_text
 from ..checks import weights
 from ..errors import BadOperand
 from ..half_precision import convert_elements, sum_dtype
-from ..matmul import apart, check_depth, check_matrices, product, result_dtype
+from ..matmul import check_depth, check_matrices, product, result_dtype, separate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ def dense(
     check_matrices("topi.nn.dense", x, w, 2, usage)
     check_depth("topi.nn.dense", x, w, x.shape[1], w.shape[1], usage)
     kind, sums = result_dtype(x, w, out_dtype), sum_dtype(result_dtype(x, w), out_dtype)
-    w = apart(x, w)
+    w = separate(x, w)
     k = te.reduce_axis((0, x.shape[1]), name="k")
     y: Tensor = te.compute(
         (x.shape[0], w.shape[0]),
@@ -60,7 +60,7 @@ def dense(
         name="dense",
         tag="dense",
     )
-    return _biased(y, bias, kind, usage)
+    return _add_bias(y, bias, kind, usage)
 
 
 @overload
@@ -140,10 +140,10 @@ def packed_dense(
         name="packed_dense",
         tag="packed_dense",
     )
-    return _biased(y, bias, kind, usage)
+    return _add_bias(y, bias, kind, usage)
 
 
-def _biased(y: Tensor, bias: Tensor | None, kind: DType, usage: str) -> Tensor:
+def _add_bias(y: Tensor, bias: Tensor | None, kind: DType, usage: str) -> Tensor:
     """The sums plus a bias, in `kind`."""
     if bias is None:
         return convert_elements(y, kind)

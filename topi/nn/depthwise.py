@@ -20,7 +20,7 @@ from ..half_precision import convert_elements, sum_dtype
 from ..signatures import ElementType
 from .convolutions import check_rank, tap_count
 from .errors import BadConvolution
-from .window import out_extent, pad_amounts, padded, pair
+from .window import pad_amounts, padded, pair, window_count
 
 __all__ = ["depthwise_conv2d", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]
 
@@ -127,7 +127,7 @@ def _windows(
     spans = ((tap_count(reach[0]) - 1) * spread[0] + 1, (tap_count(reach[1]) - 1) * spread[1] + 1)
     pads = pad_amounts(padding, spans)
     high, wide = (
-        out_extent(size[dim], pads[dim], pads[dim + 2], spans[dim], steps[dim], ("height", "width")[dim])
+        window_count(size[dim], pads[dim], pads[dim + 2], spans[dim], steps[dim], ("height", "width")[dim])
         for dim in (0, 1)
     )
 

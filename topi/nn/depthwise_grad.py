@@ -25,7 +25,7 @@ def depthwise_conv2d_backward_input_nhwc(
     del oshape
     kernel = tensor(Filter, "the kernel of a depthwise convolution", 4)
     data = te.placeholder(ishape, str(kernel.dtype), name="data")
-    return _pulled(depthwise_conv2d_nhwc(data, kernel, stride, padding), Out_grad, data)
+    return _differentiate(depthwise_conv2d_nhwc(data, kernel, stride, padding), Out_grad, data)
 
 
 def depthwise_conv2d_backward_weight_nhwc(
@@ -41,9 +41,9 @@ def depthwise_conv2d_backward_weight_nhwc(
     del oshape
     data = tensor(Input, "a depthwise convolution", 4)
     kernel = te.placeholder(fshape, str(data.dtype), name="kernel")
-    return _pulled(depthwise_conv2d_nhwc(data, kernel, stride, padding), Out_grad, kernel)
+    return _differentiate(depthwise_conv2d_nhwc(data, kernel, stride, padding), Out_grad, kernel)
 
 
-def _pulled(result: Tensor, grads: Tensor, by: Tensor) -> Tensor:
+def _differentiate(result: Tensor, grads: Tensor, by: Tensor) -> Tensor:
     (found,) = te.gradient(result, [by], head=tensor(grads, "a gradient of a depthwise convolution", 4))
     return found

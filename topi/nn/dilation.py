@@ -17,7 +17,7 @@ from ...ir.expr import IntImm
 from ...te import either as te
 from ...te.tensor import Tensor, tensor_text
 from .. import transform
-from ..checks import axis_of, integers, tensor
+from ..checks import integers, normalize_axis, tensor
 from ..errors import BadOperand, BadParameter
 from ..row import floating, operator, sample
 from ..signatures import Number
@@ -333,7 +333,7 @@ def fifo_buffer(data: Tensor, buffer: Tensor, axis: int) -> Tensor:
     """`buffer` moved on along an axis: its first elements go, and those of data come last, in the shape of buffer. Raises
     BadOperand (TW0181), BadAxis (TW0180)."""
     new, held = tensor(data, "fifo_buffer"), tensor(buffer, "fifo_buffer")
-    at = axis_of(held, axis, "fifo_buffer")
+    at = normalize_axis(held, axis, "fifo_buffer")
     both = transform.concatenate([held, new], at)
     return transform.injective(
         held.shape, lambda *i: both[(*i[:at], i[at] + new.shape[at], *i[at + 1 :])], "fifo_buffer"

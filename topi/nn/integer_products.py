@@ -30,7 +30,7 @@ from ...te.tensor import Tensor, tensor_text
 from ..checks import divides, tensor
 from .convolutions import check_channels, check_rank, tap_count
 from .errors import BadQuantised
-from .window import each_side, numbers_for, out_extent
+from .window import each_side, expand_numbers, window_count
 
 __all__ = ["integer_conv", "integer_matmul"]
 
@@ -67,8 +67,8 @@ def integer_matmul(x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: T
     def inside(k: Expr) -> list[Expr]:
         return [] if divides(depth, PAIR) else [k < depth]
 
-    taken = _taken((*x.shape[:-1], even), lambda at: (x[tuple(at)], inside(at[-1])), x_zero)
-    packed = _packed(outs, even, lambda b, n, k: (w[(*b, k, n)], inside(k)), w, w_zero, w.shape[:-2])
+    taken = _subtract_zero((*x.shape[:-1], even), lambda at: (x[tuple(at)], inside(at[-1])), x_zero)
+    packed = _pack_panels(outs, even, lambda b, n, k: (w[(*b, k, n)], inside(k)), w, w_zero, w.shape[:-2])
     k = te.reduce_axis((0, even), name="k")
     return _dots(x.shape[:-1], outs, packed, lambda at: taken[(*at, k)], k, [k])
 
@@ -89,18 +89,18 @@ class _Windows:
     def of(w: Tensor, stride: Any, padding: Any, dilation: Any) -> _Windows:
         """Return the windows of a kernel. Raises BadWindow (TW0190)."""
         rank = w.ndim - 2
-        taps, spread = [tap_count(extent) for extent in w.shape[2:]], numbers_for(dilation, rank, "dilation")
+        taps, spread = [tap_count(extent) for extent in w.shape[2:]], expand_numbers(dilation, rank, "dilation")
         low, high = each_side(padding, [(count - 1) * by + 1 for count, by in zip(taps, spread, strict=True)])
         axes = [
             te.reduce_axis((0, count), name=f"r{name}") for name, count in zip("dhw"[3 - rank :], taps, strict=True)
         ]
-        return _Windows(numbers_for(stride, rank, "stride"), taps, spread, low, high, axes)
+        return _Windows(expand_numbers(stride, rank, "stride"), taps, spread, low, high, axes)
 
     def results(self, extents: Sequence[Expr]) -> list[Expr]:
         """Return the number of windows in an image of these extents. Raises BadWindow (TW0190)."""
         names = ("depth", "height", "width")[3 - len(extents) :]
         return [
-            out_extent(extent, low, high, (taps - 1) * by + 1, step, name)
+            window_count(extent, low, high, (taps - 1) * by + 1, step, name)
             for extent, low, high, taps, by, step, name in zip(
                 extents, self.low, self.high, self.taps, self.dilation, self.stride, names, strict=True
             )
@@ -171,16 +171,18 @@ def integer_conv(
         there, inside = windows.source(at[1:-1], extents)
         return x[(at[0], *there, at[-1])], [*inside, *([at[-1] < channels] if missing else [])]
 
-    taken = _taken((x.shape[0], *windows.padded(extents), even if groups == 1 else x.shape[-1]), element, x_zero)
+    taken = _subtract_zero(
+        (x.shape[0], *windows.padded(extents), even if groups == 1 else x.shape[-1]), element, x_zero
+    )
     if groups > 1:
-        return _grouped(taken, w, w_zero, outer, groups, windows)
+        return _convolve_groups(taken, w, w_zero, outer, groups, windows)
     c = te.reduce_axis((0, even), name="rc")
 
     def weight(_: Sequence[Expr], o: Expr, k: Expr) -> _Element:
         channel = te.indexmod(k, even)
         return w[(o, channel, *windows.tap(te.indexdiv(k, even)))], [channel < channels] if missing else []
 
-    packed = _packed(w.shape[0], prod(windows.taps) * even, weight, w, w_zero)
+    packed = _pack_panels(w.shape[0], prod(windows.taps) * even, weight, w, w_zero)
     return _dots(
         outer,
         w.shape[0],
@@ -191,7 +193,9 @@ def integer_conv(
     )
 
 
-def _taken(shape: tuple[Any, ...], element: Callable[[Sequence[Expr]], _Element], zero: Tensor | None) -> Tensor:
+def _subtract_zero(
+    shape: tuple[Any, ...], element: Callable[[Sequence[Expr]], _Element], zero: Tensor | None
+) -> Tensor:
     """x in 16 bits, less its zero."""
 
     def value(*at: Expr) -> Expr:
@@ -204,7 +208,7 @@ def _taken(shape: tuple[Any, ...], element: Callable[[Sequence[Expr]], _Element]
     return taken
 
 
-def _packed(
+def _pack_panels(
     outs: Any,
     depth: Any,
     element: Callable[[Sequence[Expr], Expr, Expr], _Element],
@@ -270,7 +274,7 @@ def _dots(
     return dots
 
 
-def _grouped(
+def _convolve_groups(
     taken: Tensor, w: Tensor, w_zero: Tensor | None, outer: tuple[Any, ...], groups: int, windows: _Windows
 ) -> Tensor:
     """Each group of channels for itself: with a channel each, element by element along the channels."""

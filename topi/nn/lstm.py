@@ -51,10 +51,10 @@ def lstm(
     hidden: Any = te.indexdiv(tensor(Wi, "the input weights of lstm", 2).shape[0], 4)
     size: Any = hidden if proj is None else tensor(proj, "the projection of lstm", 2).shape[0]
     length = steps + 1
-    given = _of_inputs(Xs, Wi, Bi)
+    given = _project_inputs(Xs, Wi, Bi)
     h_state = te.placeholder((length, batch, size), str(Xs.dtype), name="h_state")
     c_state = te.placeholder((length, batch, hidden), str(Xs.dtype), name="c_state")
-    recurrent = _of_states(h_state, Wh, Bh, hidden)
+    recurrent = _project_states(h_state, Wh, Bh, hidden)
     sigmoid, tanh, out = f_act or te.sigmoid, g_act or te.tanh, h_act or te.tanh
 
     def gate(letter: str, act: Callable[[Any], Any], peephole: Tensor | None, cell: Tensor, back: int) -> Tensor:
@@ -74,7 +74,7 @@ def lstm(
     o = gate("O", sigmoid, p_o, next_c, 0)
     next_h = te.compute((length, batch, hidden), lambda *at: o[at] * out(next_c[at]), "next_h")
     if proj is not None:
-        next_h = _projected(next_h, proj)
+        next_h = _project_output(next_h, proj)
     begin_h, begin_c = _first(h_init, (1, batch, size), Xs, "h_init"), _first(c_init, (1, batch, hidden), Xs, "c_init")
     hs, cs = te.scan([begin_h, begin_c], [next_h, next_c], [h_state, c_state], name="lstm_scan")
     return (
@@ -83,7 +83,7 @@ def lstm(
     )
 
 
-def _of_inputs(Xs: Tensor, Wi: Tensor, Bi: Tensor | None) -> Tensor:
+def _project_inputs(Xs: Tensor, Wi: Tensor, Bi: Tensor | None) -> Tensor:
     k = te.reduce_axis((0, Xs.shape[2]), "ki2h")
     shape = (*Xs.shape[:2], Wi.shape[0])
     sums = te.compute(
@@ -99,7 +99,7 @@ def _of_inputs(Xs: Tensor, Wi: Tensor, Bi: Tensor | None) -> Tensor:
     )
 
 
-def _of_states(state: Tensor, Wh: Tensor, Bh: Tensor | None, hidden: Any) -> Tensor:
+def _project_states(state: Tensor, Wh: Tensor, Bh: Tensor | None, hidden: Any) -> Tensor:
     """Return the contribution of the last hidden state to each gate: (T + 1, B, 4, H)."""
     k = te.reduce_axis((0, state.shape[2]), "kh2h")
     shape = (*state.shape[:2], 4, hidden)
@@ -119,7 +119,7 @@ def _of_states(state: Tensor, Wh: Tensor, Bh: Tensor | None, hidden: Any) -> Ten
     )
 
 
-def _projected(states: Tensor, proj: Tensor) -> Tensor:
+def _project_output(states: Tensor, proj: Tensor) -> Tensor:
     k = te.reduce_axis((0, states.shape[2]), "kh2p")
     shape = (*states.shape[:2], proj.shape[0])
     wide = sum_dtype(states.dtype)

@@ -13,7 +13,7 @@ from ...errors import user_source
 from ...ir.expr import Expr
 from ...te import either as te
 from ...te.tensor import Tensor
-from ..checks import axis_of
+from ..checks import normalize_axis
 from ..errors import BadAxis, BadParameter
 from ..row import floating, operator, sample
 from ..weighted import scaled_and_moved
@@ -40,7 +40,7 @@ def layer_norm(
     rows = Rows("layer_norm", data, axis)
     rows.check_weights("gamma", gamma, rows.axes)
     rows.check_weights("beta", beta, rows.axes)
-    return _standardized(rows, epsilon, gamma, beta, rows.within)
+    return _standardize(rows, epsilon, gamma, beta, rows.within)
 
 
 def instance_norm(
@@ -57,7 +57,7 @@ def instance_norm(
     gamma, beta: (channels,), or None. Types and bounds as of layer_norm. Raises BadAxis (TW0180), BadOperand (TW0181).
     """
     rows = Rows("instance_norm", data, axis)
-    channel = axis_of(data, channel_axis, "topi.nn.instance_norm")
+    channel = normalize_axis(data, channel_axis, "topi.nn.instance_norm")
     if channel in rows.axes:
         raise BadAxis(
             f"topi.nn.instance_norm cannot normalise along axis {channel}",
@@ -68,10 +68,10 @@ def instance_norm(
         )
     rows.check_weights("gamma", gamma, (channel,))
     rows.check_weights("beta", beta, (channel,))
-    return _standardized(rows, epsilon, gamma, beta, lambda i: (i[channel],))
+    return _standardize(rows, epsilon, gamma, beta, lambda i: (i[channel],))
 
 
-def _standardized(
+def _standardize(
     rows: Rows,
     epsilon: float,
     gamma: Tensor | None,
@@ -80,10 +80,10 @@ def _standardized(
 ) -> Tensor:
     """Mean 0, variance 1, then weights, of which `place` says where those of an element are."""
     count = rows.count.astype(rows.wide)
-    total = rows.reduced("sum", te.sum, rows.value)
-    mean = rows.of_row("mean", lambda row: total[row] / count)
-    squares = rows.reduced("squares", te.sum, lambda i: _square(rows.value(i) - mean[rows.row_of(i)]))
-    scale = rows.of_row("scale", lambda row: 1 / te.sqrt(squares[row] / count + te.const(epsilon, rows.wide)))
+    total = rows.reduce("sum", te.sum, rows.value)
+    mean = rows.declare_row("mean", lambda row: total[row] / count)
+    squares = rows.reduce("squares", te.sum, lambda i: _square(rows.value(i) - mean[rows.row_of(i)]))
+    scale = rows.declare_row("scale", lambda row: 1 / te.sqrt(squares[row] / count + te.const(epsilon, rows.wide)))
 
     def element(i: Sequence[Any]) -> Expr:
         value = rows.value(i) - mean[rows.row_of(i)]
@@ -106,8 +106,8 @@ def rms_norm(
     """
     rows = Rows("rms_norm", data, axis)
     rows.check_weights("weight", weight, rows.axes)
-    squares = rows.reduced("squares", te.sum, lambda i: _square(rows.value(i)))
-    scale = rows.of_row(
+    squares = rows.reduce("squares", te.sum, lambda i: _square(rows.value(i)))
+    scale = rows.declare_row(
         "scale", lambda row: 1 / te.sqrt(squares[row] / rows.count.astype(rows.wide) + te.const(epsilon, rows.wide))
     )
 
@@ -124,8 +124,8 @@ def l2_normalize(data: Tensor, eps: float, axis: int | Sequence[int] | None = No
     Types and bounds as of rms_norm. Raises BadAxis (TW0180), BadOperand (TW0181).
     """
     rows = Rows("l2_normalize", data, axis)
-    squares = rows.reduced("squares", te.sum, lambda i: _square(rows.value(i)))
-    scale = rows.of_row("scale", lambda row: 1 / te.sqrt(te.max(squares[row], te.const(eps, rows.wide))))
+    squares = rows.reduce("squares", te.sum, lambda i: _square(rows.value(i)))
+    scale = rows.declare_row("scale", lambda row: 1 / te.sqrt(te.max(squares[row], te.const(eps, rows.wide))))
     return rows.result(lambda i: rows.value(i) * scale[rows.row_of(i)])
 
 

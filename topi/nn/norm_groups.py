@@ -15,7 +15,7 @@ from ...ir.expr import Expr, IntImm
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
 from .. import filling, mathematics, reduction, transform
-from ..checks import axes_of, axis_of, integers, tensor
+from ..checks import integers, normalize_axes, normalize_axis, tensor
 from ..errors import BadOperand, BadParameter
 from ..row import floating, operator, sample
 from .activation import batch_norm_inference
@@ -44,7 +44,10 @@ def batch_norm(
     default of each. Raises BadAxis (TW0180), BadOperand (TW0181), BadParameter (TW0182).
     """
     source = tensor(data, "topi.nn.batch_norm")
-    at, small = axis_of(source, 1 if axis is None else axis, "topi.nn.batch_norm"), 1e-5 if epsilon is None else epsilon
+    at, small = (
+        normalize_axis(source, 1 if axis is None else axis, "topi.nn.batch_norm"),
+        1e-5 if epsilon is None else epsilon,
+    )
     scaled, shifted = (gamma if scale is not False else None), (beta if center is not False else None)
     if scaled is None:
         scaled = filling.ones_like(moving_mean)
@@ -117,8 +120,8 @@ def group_norm(
     (TW0181).
     """
     source = tensor(data, "topi.nn.group_norm")
-    at = axis_of(source, channel_axis, "topi.nn.group_norm")
-    within = axes_of(source, list(range(at + 1, source.ndim) if axes is None else axes), "topi.nn.group_norm")
+    at = normalize_axis(source, channel_axis, "topi.nn.group_norm")
+    within = normalize_axes(source, list(range(at + 1, source.ndim) if axes is None else axes), "topi.nn.group_norm")
     (groups,) = integers(num_groups, "num_groups of topi.nn.group_norm")
     channels = source.shape[at]
     if not isinstance(channels, IntImm) or groups < 1 or channels.value % groups:

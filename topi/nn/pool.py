@@ -16,7 +16,7 @@ from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor
 from .errors import BadWindow
-from .window import Pads, out_extent, pad_amounts, padded, pair
+from .window import Pads, pad_amounts, padded, pair, window_count
 
 __all__ = [
     "adaptive_pool",
@@ -76,7 +76,7 @@ def pool2d(
     at = _image(data, layout)
     windows = _Windows.of(data, at, kernel, stride, dilation, padding, ceil_mode)
     if pool_type == "max":
-        return _reduced(data, at, windows, "max")
+        return _reduce_windows(data, at, windows, "max")
     if pool_type == "avg":
         return _mean(data, at, windows, count_include_pad)
     raise BadWindow(
@@ -200,7 +200,7 @@ class _Windows:
         for dim in (0, 1):
             size = data.shape[at[dim]]
             what = ("height", "width")[dim]
-            count = out_extent(size, pads[dim], pads[dim + 2], reach[dim], steps[dim], what)
+            count = window_count(size, pads[dim], pads[dim + 2], reach[dim], steps[dim], what)
             if ceil_mode:
                 count, beyond[dim] = _one_more(size, pads[dim], pads[dim + 2], reach[dim], steps[dim], what)
             out.append(count)
@@ -222,7 +222,7 @@ def _one_more(size: Any, before: int, after: int, reach: int, step: int, what: s
     return count, max((count - 1) * step + reach - (size.value + before + after), 0)
 
 
-def _reduced(data: Tensor, at: tuple[int, int], windows: _Windows, kind: str) -> Tensor:
+def _reduce_windows(data: Tensor, at: tuple[int, int], windows: _Windows, kind: str) -> Tensor:
     """The maximum or the sum of each window."""
     top, left, bottom, right = windows.pads
     high, wide = windows.beyond
@@ -243,7 +243,7 @@ def _reduced(data: Tensor, at: tuple[int, int], windows: _Windows, kind: str) ->
 
 
 def _mean(data: Tensor, at: tuple[int, int], windows: _Windows, count_include_pad: bool) -> Tensor:
-    sums = _reduced(data, at, windows, "sum")
+    sums = _reduce_windows(data, at, windows, "sum")
 
     def along(index: Any, dim: int) -> Any:
         """How many taps of a window count, along one dimension."""

@@ -25,16 +25,16 @@ def pool_grad(
 ) -> Tensor:
     """The gradient by `data`, in its shape and dtype, where that by pool2d of it ("max" or "avg") is `grads`: by te.gradient.
     Raises BadWindow (TW0190), BadGradient (TW0170)."""
-    return _pulled(
+    return _differentiate(
         pool2d(data, kernel, stride, 1, padding, pool_type, ceil_mode, layout, count_include_pad), grads, data
     )
 
 
 def global_pool_grad(grads: Tensor, data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
     """The same of global_pool. Raises BadWindow (TW0190), BadGradient (TW0170)."""
-    return _pulled(global_pool(data, pool_type, layout), grads, data)
+    return _differentiate(global_pool(data, pool_type, layout), grads, data)
 
 
-def _pulled(pooled: Tensor, grads: Tensor, data: Tensor) -> Tensor:
+def _differentiate(pooled: Tensor, grads: Tensor, data: Tensor) -> Tensor:
     (found,) = te.gradient(pooled, [data], head=tensor(grads, "pool_grad"))
     return found

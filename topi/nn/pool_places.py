@@ -10,7 +10,7 @@ from ...te.tensor import Tensor
 from ..checks import tensor
 from ..reduction import arg_reducer
 from ..transform import flat_index
-from .window import each_side, numbers_for, out_extent
+from .window import each_side, expand_numbers, window_count
 
 __all__ = ["max_pool_with_places"]
 
@@ -25,13 +25,13 @@ def max_pool_with_places(data: Tensor, kernel: Any, stride: Any, dilation: Any =
     source = tensor(data, "max_pool_with_places")
     rank, size = source.ndim - 2, source.shape[2:]
     taps, steps, far = (
-        numbers_for(value, rank, what)
+        expand_numbers(value, rank, what)
         for value, what in ((kernel, "kernel"), (stride, "stride"), (dilation, "dilation"))
     )
     reach = [(extent - 1) * by + 1 for extent, by in zip(taps, far, strict=True)]
     low, high = each_side(padding, reach)
     out: list[Any] = [
-        out_extent(size[at], low[at], high[at], reach[at], steps[at], f"dimension {at}") for at in range(rank)
+        window_count(size[at], low[at], high[at], reach[at], steps[at], f"dimension {at}") for at in range(rank)
     ]
     axes = [te.reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(taps)]
     greatest = arg_reducer(source.dtype, False, "argmax", lambda a, b: a > b, -math.inf)

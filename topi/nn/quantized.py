@@ -68,7 +68,9 @@ def quantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = "i
     _check_type("topi.nn.quantize", dtype)
     quantized: Tensor = te.compute(
         x.shape,
-        lambda *at: _rounded(x[at].astype("float32") / _at(scale, at, x), _at(zero_point, at, x), dtype),
+        lambda *at: _round_saturating(
+            x[at].astype("float32") / _element_parameter(scale, at, x), _element_parameter(zero_point, at, x), dtype
+        ),
         name=f"{x.name}.quantized",
         tag="elementwise",
     )
@@ -81,7 +83,10 @@ def dequantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0) -> Tensor:
     tensor(x, "topi.nn.dequantize")
     dequantized: Tensor = te.compute(
         x.shape,
-        lambda *at: (x[at].astype("int32") - _at(zero_point, at, x)).astype("float32") * _at(scale, at, x),
+        lambda *at: (
+            (x[at].astype("int32") - _element_parameter(zero_point, at, x)).astype("float32")
+            * _element_parameter(scale, at, x)
+        ),
         name=f"{x.name}.dequantized",
         tag="elementwise",
     )
@@ -106,14 +111,16 @@ def requantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = 
         )
     requantized: Tensor = te.compute(
         x.shape,
-        lambda *at: _rounded(x[at].astype("float32") * _at(scale, at, x), _at(zero_point, at, x), dtype),
+        lambda *at: _round_saturating(
+            x[at].astype("float32") * _element_parameter(scale, at, x), _element_parameter(zero_point, at, x), dtype
+        ),
         name=f"{x.name}.requantized",
         tag="elementwise",
     )
     return requantized
 
 
-def _rounded(value: Expr, zero_point: Any, dtype: str) -> Expr:
+def _round_saturating(value: Expr, zero_point: Any, dtype: str) -> Expr:
     """In float32, in which whole numbers of this size are exact; what lies outside the range is its nearest end, and what is no
     number the upper one. Chosen by a comparison, which is one instruction where it need not keep what is no number."""
     low, high = (-128, 127) if dtype == "int8" else (0, 255)
@@ -123,7 +130,7 @@ def _rounded(value: Expr, zero_point: Any, dtype: str) -> Expr:
     return (te.nearbyint(te.select(below > ends[0], below, ends[0])).astype("int32") + shift).astype(dtype)
 
 
-def _at(value: Any, at: tuple[Any, ...], x: Tensor) -> Any:
+def _element_parameter(value: Any, at: tuple[Any, ...], x: Tensor) -> Any:
     """A scale or zero point for one element: itself, or its place in a tensor that has one for all, or for each channel."""
     if not isinstance(value, Tensor):
         return value
@@ -192,7 +199,7 @@ def prepack_int8(w: Tensor | NDArray[Any]) -> tuple[Tensor, Tensor] | tuple[NDAr
     which is packed at once, or a tensor, for a kernel that packs. Raises BadQuantised (TW0198)."""
     _check_weights(w, "int8", "topi.nn.prepack_int8")
     if not isinstance(w, Tensor):
-        return _filled(w, 4), w.sum(1, dtype=numpy.int32)
+        return _pad_panels(w, 4), w.sum(1, dtype=numpy.int32)
     k = te.reduce_axis((0, w.shape[1]), name="k")
     sums: Tensor = te.compute((w.shape[0],), lambda n: te.sum(w[n, k].astype("int32"), axis=k), name=f"{w.name}.sums")
     return _panels(w, 4), sums
@@ -208,10 +215,10 @@ def prepack_bf16(w: Tensor | NDArray[Any]) -> Tensor | NDArray[Any]:
     """bfloat16 weights (out, k) in panels, as packed_dense_bf16 takes them. w: as for prepack_int8. Raises BadQuantised
     (TW0198)."""
     _check_weights(w, "bfloat16", "topi.nn.prepack_bf16")
-    return _panels(w, 2) if isinstance(w, Tensor) else _filled(w, 2)
+    return _panels(w, 2) if isinstance(w, Tensor) else _pad_panels(w, 2)
 
 
-def _filled(w: NDArray[Any], group: int) -> NDArray[Any]:
+def _pad_panels(w: NDArray[Any], group: int) -> NDArray[Any]:
     outs, depth = w.shape
     panels, steps = -(-outs // PANEL), -(-depth // group)
     filled = numpy.zeros((panels * PANEL, steps * group), w.dtype)
@@ -343,24 +350,30 @@ def quantized_dense(
         tensor(bias, "the bias of topi.nn.quantized_dense", 1)
     depth = x.shape[1]
     rows = _row_sums(x) if isinstance(w_zero_point, (Tensor, Expr)) or w_zero_point != 0 else None
-    shift = _at(x_zero_point, (), x)
+    shift = _element_parameter(x_zero_point, (), x)
 
     def centred(i: Expr, n: Expr) -> Expr:
         total: Expr = whole[i, n]
         if isinstance(shift, Expr) or shift != 0:
             total = total - sums[n] * shift
         if rows is not None:
-            total = total - (rows[i] - depth.astype("int32") * shift) * _at(w_zero_point, (i, n), whole)
+            total = total - (rows[i] - depth.astype("int32") * shift) * _element_parameter(w_zero_point, (i, n), whole)
         return total
 
     def element(i: Expr, n: Expr) -> Expr:
-        value = centred(i, n).astype("float32") * (_at(x_scale, (), x) * _at(w_scale, (i, n), whole))
+        value = centred(i, n).astype("float32") * (
+            _element_parameter(x_scale, (), x) * _element_parameter(w_scale, (i, n), whole)
+        )
         if bias is not None:
             value = value + bias[n].astype("float32")
         if out_scale is None:
             return value
         _check_type("topi.nn.quantized_dense", out_dtype)
-        return _rounded(value / _at(out_scale, (i, n), whole), _at(out_zero_point, (i, n), whole), out_dtype)
+        return _round_saturating(
+            value / _element_parameter(out_scale, (i, n), whole),
+            _element_parameter(out_zero_point, (i, n), whole),
+            out_dtype,
+        )
 
     y: Tensor = te.compute(whole.shape, element, name="quantized_dense", tag="broadcast")
     return y

@@ -12,7 +12,7 @@ from ...ir.expr import Expr
 from ...te.shape import same_extent
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor, tensor_text
-from ..checks import axes_of, tensor
+from ..checks import normalize_axes, tensor
 from ..errors import BadAxis, BadOperand
 
 
@@ -30,7 +30,7 @@ class Rows:
 
     def __init__(self, name: str, x: Tensor, axis: Any) -> None:
         self.name, self.tag, self.x = name, AlgorithmTag(name), tensor(x, f"topi.nn.{name}")
-        self.axes = axes_of(self.x, axis, f"topi.nn.{name}")
+        self.axes = normalize_axes(self.x, axis, f"topi.nn.{name}")
         if not self.axes:
             raise BadAxis(
                 f"topi.nn.{name} has no axis to run over",
@@ -86,7 +86,7 @@ class Rows:
         """An element, as wide as sums are."""
         return self.x[tuple(indices)].astype(self.wide)
 
-    def reduced(
+    def reduce(
         self,
         part: str,
         reduce: Any,
@@ -104,7 +104,7 @@ class Rows:
         )
         return reduction
 
-    def of_row(self, part: str, element: Callable[[Sequence[Any]], Expr]) -> Tensor:
+    def declare_row(self, part: str, element: Callable[[Sequence[Any]], Expr]) -> Tensor:
         """A number for each row: `element(which row)`."""
         per_row: Tensor = te.compute(
             tuple(self.x.shape[at] for at in self.kept),
@@ -116,9 +116,9 @@ class Rows:
 
     def result(self, element: Callable[[Sequence[Any]], Expr]) -> Tensor:
         """The operator's last operation: `element(indices)`, in the result's type."""
-        y: Tensor = te.compute(self.x.shape, lambda *i: _as(element(i), self.dtype), name=self.name, tag=self.tag)
+        y: Tensor = te.compute(self.x.shape, lambda *i: _cast(element(i), self.dtype), name=self.name, tag=self.tag)
         return y
 
 
-def _as(value: Expr, dtype: DType) -> Expr:
+def _cast(value: Expr, dtype: DType) -> Expr:
     return value if value.dtype == dtype else value.astype(dtype)

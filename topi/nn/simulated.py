@@ -8,7 +8,7 @@ from ...ir.expr import Expr
 from ...ir.ops import convert
 from ...te import either as te
 from ...te.tensor import Tensor
-from ..checks import axis_of, tensor
+from ..checks import normalize_axis, tensor
 from ..transform import injective
 
 __all__ = ["simulated_dequantize", "simulated_quantize"]
@@ -29,7 +29,7 @@ def simulated_quantize(
     axis, or repeat. Raises BadOperand (TW0181), BadAxis (TW0180)."""
     source = tensor(data, "simulated_quantize")
     scale, zero = tensor(output_scale, "the scale", 1), tensor(output_zero_point, "the zero point", 1)
-    at = axis_of(source, axis, "simulated_quantize")
+    at = normalize_axis(source, axis, "simulated_quantize")
 
     def element(*i: Any) -> Any:
         moved = (
@@ -56,7 +56,7 @@ def simulated_dequantize(
     (TW0180)."""
     source = tensor(data, "simulated_dequantize")
     scale, zero = tensor(input_scale, "the scale", 1), tensor(input_zero_point, "the zero point", 1)
-    at = axis_of(source, axis, "simulated_dequantize")
+    at = normalize_axis(source, axis, "simulated_dequantize")
 
     def element(*i: Any) -> Any:
         value = (source[i] - zero[te.indexmod(i[at], zero.shape[0])]) * scale[te.indexmod(i[at], scale.shape[0])]

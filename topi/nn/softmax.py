@@ -48,15 +48,15 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """
     rows = Rows("softmax", x, [axis])
     if _is_long(rows):
-        greatest, total = _blocked(rows)
-        scale = rows.of_row("scale", lambda row: te.const(1, rows.wide) / total[row])
+        greatest, total = _reduce_blocks(rows)
+        scale = rows.declare_row("scale", lambda row: te.const(1, rows.wide) / total[row])
         return rows.result(lambda i: te.exp(rows.value(i) - greatest[rows.row_of(i)]) * scale[rows.row_of(i)])
-    greatest = rows.reduced("max", _maximum(rows), rows.value, _SHIFT)
+    greatest = rows.reduce("max", _maximum(rows), rows.value, _SHIFT)
     power = te.compute(
         x.shape, lambda *i: te.exp(rows.value(i) - greatest[rows.row_of(i)]), name="softmax.exp", tag="softmax.exp"
     )
-    total = rows.reduced("sum", te.sum, lambda i: power[i])
-    scale = rows.of_row("scale", lambda row: te.const(1, rows.wide) / total[row])
+    total = rows.reduce("sum", te.sum, lambda i: power[i])
+    scale = rows.declare_row("scale", lambda row: te.const(1, rows.wide) / total[row])
     return rows.result(lambda i: power[i] * scale[rows.row_of(i)])
 
 
@@ -75,11 +75,11 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """
     rows = Rows("log_softmax", x, [axis])
     if _is_long(rows):
-        greatest, total = _blocked(rows)
+        greatest, total = _reduce_blocks(rows)
     else:
-        greatest = rows.reduced("max", _maximum(rows), rows.value, _SHIFT)
-        total = rows.reduced("sum", te.sum, lambda i: te.exp(rows.value(i) - greatest[rows.row_of(i)]))
-    logarithm = rows.of_row("log", lambda row: te.log(total[row]))
+        greatest = rows.reduce("max", _maximum(rows), rows.value, _SHIFT)
+        total = rows.reduce("sum", te.sum, lambda i: te.exp(rows.value(i) - greatest[rows.row_of(i)]))
+    logarithm = rows.declare_row("log", lambda row: te.log(total[row]))
     return rows.result(lambda i: (rows.value(i) - greatest[rows.row_of(i)]) - logarithm[rows.row_of(i)])
 
 
@@ -94,7 +94,7 @@ def _is_long(rows: Rows) -> bool:
     return rows.axes == (rows.x.ndim - 1,) and isinstance(extent, IntImm) and extent.value >= LONG
 
 
-def _blocked(rows: Rows) -> tuple[Tensor, Tensor]:
+def _reduce_blocks(rows: Rows) -> tuple[Tensor, Tensor]:
     """The maximum of each row, and the sum of the exponentials, by blocks."""
     rows.tag = AlgorithmTag(f"{rows.name}_blocks")
     x, count = rows.x, rows.count

@@ -83,7 +83,7 @@ def sparse_conv2d(
 
 def _product(dense: Tensor, matrix: tuple[Tensor, Tensor, Tensor], outer: Any, at: int, subject: str) -> Tensor:
     """The sums over the last axis of `dense` with each row of a sparse matrix, whose number is index `at` of the result."""
-    data, indices, indptr = _checked(matrix, subject)
+    data, indices, indptr = _check_matrix(matrix, subject)
     rows: Any = indptr.shape[0] - 1
     high: Any = data.shape[1] if data.ndim > 1 else 1
     wide: Any = data.shape[2] if data.ndim > 2 else 1
@@ -109,13 +109,13 @@ def _product(dense: Tensor, matrix: tuple[Tensor, Tensor, Tensor], outer: Any, a
 def sparse_add(dense_data: Tensor, sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor) -> Tensor:
     """dense_data (M, N) plus a CSR matrix of its shape. Raises BadOperand (TW0181)."""
     source = tensor(dense_data, "sparse_add", 2)
-    data, indices, indptr = _checked((sparse_data, sparse_indices, sparse_indptr), "sparse_add", 1)
-    added: Any = _added(source, data, indices, indptr)
+    data, indices, indptr = _check_matrix((sparse_data, sparse_indices, sparse_indptr), "sparse_add", 1)
+    added: Any = _add_rows(source, data, indices, indptr)
     return added
 
 
 @hybrid.script
-def _added(dense: Any, data: Any, indices: Any, indptr: Any) -> Any:
+def _add_rows(dense: Any, data: Any, indices: Any, indptr: Any) -> Any:
     total = output_tensor(dense.shape, dense.dtype)
     for row in range(dense.shape[0]):
         for column in range(dense.shape[1]):
@@ -128,13 +128,13 @@ def _added(dense: Any, data: Any, indices: Any, indptr: Any) -> Any:
 
 def sparse_transpose(sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor) -> list[Tensor]:
     """A square CSR matrix transposed: [data, indices, indptr], in each row by ascending columns. Raises BadOperand (TW0181)."""
-    data, indices, indptr = _checked((sparse_data, sparse_indices, sparse_indptr), "sparse_transpose", 1)
-    moved: Any = _transposed(data, indices, indptr)
+    data, indices, indptr = _check_matrix((sparse_data, sparse_indices, sparse_indptr), "sparse_transpose", 1)
+    moved: Any = _transpose_csr(data, indices, indptr)
     return list(moved)
 
 
 @hybrid.script
-def _transposed(data: Any, indices: Any, indptr: Any) -> Any:
+def _transpose_csr(data: Any, indices: Any, indptr: Any) -> Any:
     values = output_tensor(data.shape, data.dtype)
     columns = output_tensor(indices.shape, indices.dtype)
     begins = output_tensor(indptr.shape, indptr.dtype)
@@ -158,7 +158,7 @@ def _transposed(data: Any, indices: Any, indptr: Any) -> Any:
     return values, columns, begins
 
 
-def _checked(
+def _check_matrix(
     matrix: tuple[Tensor, Tensor, Tensor], subject: str, rank: int | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The three tensors of a sparse matrix. rank: of its data, 1 to 3 where it is None."""

@@ -62,10 +62,10 @@ def quantize_groups(
     """
     _check_bits(bits, "topi.nn.quantize_groups")
     weights(w, "topi.nn.quantize_groups", 2)
-    return _declared(w, bits) if isinstance(w, Tensor) else _quantized(w, bits)
+    return _declare_weights(w, bits) if isinstance(w, Tensor) else _quantize(w, bits)
 
 
-def _quantized(w: NDArray[Any], bits: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _quantize(w: NDArray[Any], bits: int) -> tuple[NDArray[Any], NDArray[Any]]:
     outs, depth = w.shape
     panels, groups = -(-outs // PANEL), -(-depth // GROUP)
     filled = numpy.zeros((panels * PANEL, groups * GROUP), numpy.float32)
@@ -80,7 +80,7 @@ def _quantized(w: NDArray[Any], bits: int) -> tuple[NDArray[Any], NDArray[Any]]:
     return numpy.ascontiguousarray(packed), numpy.ascontiguousarray(scales.transpose(0, 2, 1))
 
 
-def _declared(w: Tensor, bits: int) -> tuple[Tensor, Tensor]:
+def _declare_weights(w: Tensor, bits: int) -> tuple[Tensor, Tensor]:
     outs, depth = w.shape
     panels, groups = index_ceildiv(outs, PANEL), index_ceildiv(depth, GROUP)
 
@@ -192,7 +192,7 @@ def weight_only_dense(
 def _product(x: Tensor, packed: Tensor, scales: Tensor, outs: Expr, bits: int) -> Tensor:
     batch = x.shape[0]
     panels, groups = packed.shape[:2]
-    unit, rounded, shift = _rounded(x, groups, bits)
+    unit, rounded, shift = _round_activations(x, groups, bits)
 
     def level(p: Expr, g: Expr, q: Expr, i: Expr, t: Expr) -> Expr:
         if bits == 8:
@@ -219,7 +219,7 @@ def _product(x: Tensor, packed: Tensor, scales: Tensor, outs: Expr, bits: int) -
     return y
 
 
-def _rounded(x: Tensor, groups: Expr, bits: int) -> tuple[Tensor, Tensor, Tensor]:
+def _round_activations(x: Tensor, groups: Expr, bits: int) -> tuple[Tensor, Tensor, Tensor]:
     """x in groups: what one step of theirs is worth, the steps from -127 to 127, and what the weights' zero adds to sums."""
     batch, depth = x.shape
     whole_groups = isinstance(depth, IntImm) and depth.value % GROUP == 0

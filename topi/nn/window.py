@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...arguments import as_list
+from ...arguments import to_list
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te import either as te
@@ -50,7 +50,7 @@ def pad_amounts(padding: Any, reach: tuple[int, int]) -> Pads:
     return numbers[0], numbers[1], numbers[2], numbers[3]
 
 
-def numbers_for(value: Any, dims: int, what: str, least: int = 1) -> list[int]:
+def expand_numbers(value: Any, dims: int, what: str, least: int = 1) -> list[int]:
     """One number for all of so many dimensions, or one for each. Raises BadWindow (TW0190) for numbers below `least`."""
     numbers = _numbers(value, what)
     numbers = numbers * dims if len(numbers) == 1 else numbers
@@ -76,7 +76,7 @@ def each_side(padding: Any, reach: Sequence[int]) -> tuple[list[int], list[int]]
     return numbers[:dims], numbers[dims:]
 
 
-def out_extent(size: Any, before: int, after: int, reach: int, stride: int, what: str) -> Any:
+def window_count(size: Any, before: int, after: int, reach: int, stride: int, what: str) -> Any:
     """Return the number of windows that fit. Raises BadWindow (TW0190) where a known size is too small for one."""
     room = size + (before + after - reach)
     if isinstance(room, IntImm):
@@ -120,7 +120,7 @@ def padded(
 
 def _numbers(value: Any, what: str) -> list[int]:
     numbers: list[int] = []
-    for extent in as_list(value):
+    for extent in to_list(value):
         number = integer_expr(extent, what)
         if not isinstance(number, IntImm):
             raise _bad(what, value, "constants: how far a window moves is part of the program")

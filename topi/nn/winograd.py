@@ -40,7 +40,7 @@ from ..half_precision import convert_elements, sum_dtype
 from ..weighted import scaled_and_moved
 from .conv2d import PACK
 from .errors import BadConvolution
-from .window import out_extent, pad_amounts
+from .window import pad_amounts, window_count
 
 __all__ = [
     "conv2d_winograd",
@@ -130,14 +130,14 @@ def _packed_tensor(kernel: Tensor, matrix: Matrix) -> Tensor:
     size, blocks = len(matrix), -(-outputs.value // PACK)
     half = te.compute(
         (size, 3, outputs, inputs),
-        lambda a, q, o, c: combined(a, matrix, lambda p: kernel[o, c, p, q]),
+        lambda a, q, o, c: combine_row(a, matrix, lambda p: kernel[o, c, p, q]),
         name=f"{kernel.name}_rows",
         tag="injective",
     )
 
     def element(a: Any, b: Any, ob: Any, c: Any, v: Any) -> Expr:
         channel = ob * PACK + v
-        value = combined(b, matrix, lambda q: half[a, q, channel, c])
+        value = combine_row(b, matrix, lambda q: half[a, q, channel, c])
         return (
             value if outputs.value % PACK == 0 else te.if_then_else(channel < outputs, value, te.const(0, kernel.dtype))
         )
@@ -160,16 +160,16 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
     data = convert_elements(data, wide)
     batch, inputs, height, width = data.shape
     pads, out, (down, across) = _tiles(height, width, padding, m)
-    image = _padded(data, pads, (down * m + 2, across * m + 2), "conv2d_winograd")
+    image = _pad(data, pads, (down * m + 2, across * m + 2), "conv2d_winograd")
     rows = te.compute(
         (batch, inputs, down, size, across * m + 2),
-        lambda n, c, y, a, w: combined(a, to_image, lambda r: image[n, c, y * m + r, w]),
+        lambda n, c, y, a, w: combine_row(a, to_image, lambda r: image[n, c, y * m + r, w]),
         name="winograd_rows",
         tag=AlgorithmTag("conv2d_winograd.rows"),
     )
     squares = te.compute(
         (size, size, batch, inputs, down, across),
-        lambda a, b, n, c, y, x: combined(b, to_image, lambda s: rows[n, c, y, a, x * m + s]),
+        lambda a, b, n, c, y, x: combine_row(b, to_image, lambda s: rows[n, c, y, a, x * m + s]),
         name="winograd_squares",
         tag=AlgorithmTag("conv2d_winograd.squares"),
     )
@@ -183,7 +183,7 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
     )
     columns = te.compute(
         (batch, blocks, down * m, size, across, lanes),
-        lambda n, ob, i, b, x, v: combined(
+        lambda n, ob, i, b, x, v: combine_row(
             te.indexmod(i, m), back, lambda a: products[a, b, n, ob, te.indexdiv(i, m), x, v]
         ),
         name="winograd_columns",
@@ -191,7 +191,9 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
     )
     results = te.compute(
         (batch, blocks, down * m, across * m, lanes),
-        lambda n, ob, i, j, v: combined(te.indexmod(j, m), back, lambda b: columns[n, ob, i, b, te.indexdiv(j, m), v]),
+        lambda n, ob, i, j, v: combine_row(
+            te.indexmod(j, m), back, lambda b: columns[n, ob, i, b, te.indexdiv(j, m), v]
+        ),
         name="winograd_results",
         tag=AlgorithmTag("conv2d_winograd.results"),
     )
@@ -220,16 +222,16 @@ def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Ten
     data = convert_elements(data, wide)
     batch, chunks, height, width, block = data.shape
     pads, out, (down, across) = _tiles(height, width, padding, m)
-    image = _padded(data, pads, (down * m + 2, across * m + 2), "conv2d_winograd_NCHWc")
+    image = _pad(data, pads, (down * m + 2, across * m + 2), "conv2d_winograd_NCHWc")
     rows = te.compute(
         (batch, chunks, down, size, across * m + 2, block),
-        lambda n, c, y, a, w, v: combined(a, to_image, lambda r: image[n, c, y * m + r, w, v]),
+        lambda n, c, y, a, w, v: combine_row(a, to_image, lambda r: image[n, c, y * m + r, w, v]),
         name="winograd_rows",
         tag=AlgorithmTag("conv2d_winograd_NCHWc.rows"),
     )
     squares = te.compute(
         (size, size, batch, chunks, down, across, block),
-        lambda a, b, n, c, y, x, v: combined(b, to_image, lambda s: rows[n, c, y, a, x * m + s, v]),
+        lambda a, b, n, c, y, x, v: combine_row(b, to_image, lambda s: rows[n, c, y, a, x * m + s, v]),
         name="winograd_squares",
         tag=AlgorithmTag("conv2d_winograd_NCHWc.squares"),
     )
@@ -245,7 +247,7 @@ def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Ten
     )
     columns = te.compute(
         (batch, blocks, down * m, size, across, lanes),
-        lambda n, ob, i, b, x, v: combined(
+        lambda n, ob, i, b, x, v: combine_row(
             te.indexmod(i, m), back, lambda a: products[a, b, n, ob, te.indexdiv(i, m), x, v]
         ),
         name="winograd_columns",
@@ -253,7 +255,7 @@ def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Ten
     )
     return te.compute(
         (batch, blocks, *out, lanes),
-        lambda n, ob, i, j, v: combined(
+        lambda n, ob, i, j, v: combine_row(
             te.indexmod(j, m), back, lambda b: columns[n, ob, i, b, te.indexdiv(j, m), v]
         ).astype(kind),
         name="conv2d_winograd_NCHWc",
@@ -304,7 +306,7 @@ def _tiles(height: Any, width: Any, padding: Any, m: int) -> tuple[tuple[int, in
     """The padding before an image, the height and the width of the result, and how many tiles it has along them."""
     pads = pad_amounts(padding, (3, 3))
     out = [
-        out_extent(extent, pads[at], pads[at + 2], 3, 1, what)
+        window_count(extent, pads[at], pads[at + 2], 3, 1, what)
         for at, extent, what in ((0, height, "height"), (1, width, "width"))
     ]
     return (
@@ -314,7 +316,7 @@ def _tiles(height: Any, width: Any, padding: Any, m: int) -> tuple[tuple[int, in
     )
 
 
-def combined(row: Any, matrix: Matrix, value: Callable[[int], Any]) -> Expr:
+def combine_row(row: Any, matrix: Matrix, value: Callable[[int], Any]) -> Expr:
     """Row `row` of the matrix times a vector of values: unrolled over `row`, a few additions."""
     sums = [_sum(coefficients, value) for coefficients in matrix]
     chosen = sums[-1]
@@ -331,17 +333,17 @@ def _sum(coefficients: Sequence[float], value: Callable[[int], Any]) -> Expr:
         if total is None:
             total = value(at) if factor == 1 else value(at) * factor
         else:
-            total = _added(total, value(at), factor)
+            total = _add_scaled(total, value(at), factor)
     return total
 
 
-def _added(total: Expr, value: Expr, factor: float) -> Expr:
+def _add_scaled(total: Expr, value: Expr, factor: float) -> Expr:
     if abs(factor) == 1:
         return total + value if factor > 0 else total - value
     return scaled_and_moved(value, te.const(factor, value.dtype), total)
 
 
-def _padded(data: Tensor, before: tuple[int, int], size: tuple[Any, Any], algorithm: str) -> Tensor:
+def _pad(data: Tensor, before: tuple[int, int], size: tuple[Any, Any], algorithm: str) -> Tensor:
     """The image with zeros before it, and behind it up to whole tiles."""
     batch, chunks, height, width, *block = data.shape
 

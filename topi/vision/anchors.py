@@ -14,7 +14,7 @@ from ...te import either as te
 from ...te import hybrid
 from ...te.hybrid.runtime import allocate, output_tensor
 from ...te.tensor import Tensor, tensor_text
-from ..checks import counted, tensor
+from ..checks import check_count, tensor
 from ..errors import BadOperand, BadParameter
 from ..order import argsort
 from ..transform import injective
@@ -35,10 +35,13 @@ def multibox_prior(
     one for each size at the first ratio, then one for each further ratio at the first size. steps: from place to place, down and
     across, -1 for 1 / H and 1 / W. offsets: of the centre within a place. clip: to [0, 1]. Raises BadOperand (TW0181)."""
     source = tensor(data, "multibox_prior", 4)
-    height, width = _known(source, 2, "multibox_prior"), _known(source, 3, "multibox_prior")
+    height, width = _known_extent(source, 2, "multibox_prior"), _known_extent(source, 3, "multibox_prior")
     _check_positive(sizes, "sizes of multibox_prior")
     _check_positive(ratios, "ratios of multibox_prior")
-    steps, offsets = counted(steps, "steps of multibox_prior", 2), counted(offsets, "offsets of multibox_prior", 2)
+    steps, offsets = (
+        check_count(steps, "steps of multibox_prior", 2),
+        check_count(offsets, "offsets of multibox_prior", 2),
+    )
     shapes = [(size, 1.0) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
     aspect = height / max(width, 1)  # of no places, where there are none
     halves = np.asarray(
@@ -75,7 +78,7 @@ def multibox_transform_loc(
     scores = tensor(cls_prob, "the scores of multibox_transform_loc", 3)
     offsets, boxes = tensor(loc_pred, "its offsets", 2), tensor(anchor, "its anchors", 3)
 
-    counted(variances, "variances of multibox_transform_loc", 4)
+    check_count(variances, "variances of multibox_transform_loc", 4)
 
     def moved(b: Any, j: Any, at: Any) -> Any:
         low, high = boxes[0, j, at % 2], boxes[0, j, at % 2 + 2]
@@ -173,7 +176,7 @@ def proposal(
     """
     scores, deltas = tensor(cls_prob, "the scores of proposal", 4), tensor(bbox_pred, "its offsets", 4)
     about = tensor(im_info, "its images", 2)
-    height, width = _known(scores, 2, "proposal"), _known(scores, 3, "proposal")
+    height, width = _known_extent(scores, 2, "proposal"), _known_extent(scores, 3, "proposal")
     corners = te.constant(_anchors(scales, ratios, feature_stride), "anchors")
     count = len(scales) * len(ratios)
     shape = (scores.shape[0], height * width * count)
@@ -216,7 +219,7 @@ def proposal(
     ranked = argsort(injective(shape, score, "scores"), None, 1, False, "int32")
     first = min(rpn_pre_nms_top_n, height * width * count) if rpn_pre_nms_top_n > 0 else height * width * count
     boxes = injective((*shape, 4), corner, "boxes")
-    return _proposed(boxes, ranked, te.const(float(threshold), "float32"), first, rpn_post_nms_top_n)
+    return _select_proposals(boxes, ranked, te.const(float(threshold), "float32"), first, rpn_post_nms_top_n)
 
 
 def _anchors(scales: Sequence[float], ratios: Sequence[float], stride: int) -> Any:
@@ -234,7 +237,7 @@ def _anchors(scales: Sequence[float], ratios: Sequence[float], stride: int) -> A
 
 
 @hybrid.script
-def _proposed(boxes: Any, order: Any, threshold: Any, first: int, most: int) -> Any:
+def _select_proposals(boxes: Any, order: Any, threshold: Any, first: int, most: int) -> Any:
     out = output_tensor((boxes.shape[0] * most, 5), "float32")
     for b in range(boxes.shape[0]):
         gone = allocate((first,), "int32")
@@ -267,7 +270,7 @@ def _proposed(boxes: Any, order: Any, threshold: Any, first: int, most: int) -> 
     return out
 
 
-def _known(source: Tensor, at: int, subject: str) -> int:
+def _known_extent(source: Tensor, at: int, subject: str) -> int:
     extent = source.shape[at]
     if not isinstance(extent, IntImm):
         raise BadOperand(

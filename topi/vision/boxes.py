@@ -87,7 +87,7 @@ def non_max_suppression(
     counts = injective(given.shape, count, "counts")
     scores = injective(source.shape[:2], score, "scores")
     order = argsort(scores, counts, 1, False, "int32")
-    boxes, found, number = _kept(
+    boxes, found, number = _suppress_boxes(
         source,
         order,
         counts,
@@ -105,7 +105,7 @@ def non_max_suppression(
 
 
 @te.hybrid.script
-def _kept(  # noqa: C901 (a script cannot be cut into functions)
+def _suppress_boxes(  # noqa: C901 (a script cannot be cut into functions)
     data: Any,
     order: Any,
     counts: Any,

@@ -13,7 +13,7 @@ from ...te.indices import clipped_index
 from ...te.tensor import Tensor, tensor_text
 from ..checks import integers, tensor
 from ..errors import BadOperand, BadParameter
-from ..image.sampling import weighed
+from ..image.sampling import weigh_neighbours
 from ..nn.window import pair
 from ..row import floating, operator, sample
 
@@ -62,7 +62,7 @@ def roi_align(
         value = (
             _greatest_term(source, (batch, c), places)
             if mode == "max_terms"
-            else weighed(source, (batch, c), places, 2, "border")
+            else weigh_neighbours(source, (batch, c), places, 2, "border")
         )
         value = te.select(te.all(*inside), value, te.const(0, kind))
         return te.sum(value, axis=taps) if mode == "avg" else te.max(value, axis=taps)

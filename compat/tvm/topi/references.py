@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ....arguments import as_list
-from ....topi.nn.window import each_side, numbers_for
+from ....arguments import to_list
+from ....topi.nn.window import each_side, expand_numbers
 from ....topi.row import find_reference
 
 __all__ = [
@@ -45,7 +45,7 @@ def reference(name: str, *arrays: Any, **attributes: Any) -> Any:
 
 def standardize(data: Any, axes: Any, epsilon: float) -> Any:
     """Return data of mean 0 and variance 1 along axes."""
-    over = [at % data.ndim for at in as_list(axes)]
+    over = [at % data.ndim for at in to_list(axes)]
     last = range(-len(over), 0)
     normal = reference("layer_norm", np.moveaxis(data, over, last), axis=-len(over), epsilon=epsilon)
     return np.moveaxis(normal, last, over)
@@ -56,7 +56,10 @@ def conv2d_transpose_nchw_python(
 ) -> Any:
     """Of (N, C, H, W) by (C, O / groups, KH, KW)."""
     taps = w_np.shape[2:]
-    steps, more = numbers_for(stride, len(taps), "stride"), numbers_for(output_padding, len(taps), "output_padding", 0)
+    steps, more = (
+        expand_numbers(stride, len(taps), "stride"),
+        expand_numbers(output_padding, len(taps), "output_padding", 0),
+    )
     if padding == "SAME":
         beyond = [max(tap - step, 0) for tap, step in zip(taps, steps, strict=True)]
         padding = [*(side // 2 for side in beyond), *(-(-side // 2) for side in beyond)]
@@ -119,7 +122,7 @@ def group_norm_python(
     """Normalised over `axes` and the channels of each group."""
     at = channel_axis % data.ndim
     parts = data.reshape(*data.shape[:at], num_groups, -1, *data.shape[at + 1 :])
-    over = (at + 1, *(axis + (axis > at) for axis in (each % data.ndim for each in as_list(axes))))
+    over = (at + 1, *(axis + (axis > at) for axis in (each % data.ndim for each in to_list(axes))))
     result = standardize(parts, over, epsilon)
     shape = [extent if place == at else 1 for place, extent in enumerate(data.shape)]
     return result.reshape(data.shape) * gamma.reshape(shape) + beta.reshape(shape)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ....arguments import as_list, is_sequence
+from ....arguments import is_sequence, to_list
 from ....autoschedule.scheduler import schedule
 from ....schedule import Schedule
-from ....topi.nn.window import each_side, numbers_for
+from ....topi.nn.window import each_side, expand_numbers
 from ..target import Target
 from . import nn
 from .references import (
@@ -129,7 +129,7 @@ def dispatch(target: Any, dispatch_map: Any) -> Any:
 def _conv(a: Any, w: Any, stride: Any, padding: Any, groups: int = 1, dilation: Any = 1) -> Any:
     """Over data (N, C, ...) and a kernel (O, C / groups, ...)."""
     dims = a.ndim - 2
-    steps, spread = numbers_for(stride, dims, "stride"), numbers_for(dilation, dims, "dilation")
+    steps, spread = expand_numbers(stride, dims, "stride"), expand_numbers(dilation, dims, "dilation")
     low, high = each_side(padding, [(tap - 1) * by + 1 for tap, by in zip(w.shape[2:], spread, strict=True)])
     return reference("conv", a, w, stride=steps, padding=(*low, *high), groups=groups, dilation=spread)
 
@@ -209,7 +209,7 @@ def log_softmax_python(a_np: Any, axis: int = -1) -> Any:
 
 def layer_norm_python(data: Any, gamma: Any, beta: Any, axis: Any, epsilon: float = 1e-5) -> Any:
     """Normalised over `axis`."""
-    axes = tuple(at % data.ndim for at in as_list(axis))
+    axes = tuple(at % data.ndim for at in to_list(axis))
     shape = [extent if at in axes else 1 for at, extent in enumerate(data.shape)]
     result = standardize(data, axes, epsilon)
     result = result if gamma is None else result * gamma.reshape(shape)

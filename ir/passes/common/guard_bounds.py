@@ -64,7 +64,7 @@ def guard_bound(condition: Expr, var: Var, inner: tuple[For, ...], every: bool =
     upward = isinstance(condition, (LT, LE))  # rewritten as form < 0
     form = linear(condition.a).plus(linear(condition.b), -1)
     if not upward:
-        form = form.scaled(-1)
+        form = form.scale(-1)
     if isinstance(condition, (LE, GE)):
         form = form.shift(-1)
     for loop in reversed(inner):
@@ -78,7 +78,7 @@ def guard_bound(condition: Expr, var: Var, inner: tuple[For, ...], every: bool =
     if step == 0 or _mentions(rest, {var, *(loop.var for loop in inner)}):
         return None
     if step > 0:  # var < ceil(-rest / step)
-        return GuardBound(_number(rest.scaled(-1).shift(step - 1)), True, step)
+        return GuardBound(_number(rest.scale(-1).shift(step - 1)), True, step)
     return GuardBound(_number(rest), False, -step)
 
 

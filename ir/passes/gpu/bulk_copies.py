@@ -207,11 +207,11 @@ class _Placer(Rewriter):
         done = self.generic(node)
         if self.place is not None and self.role == "consumer":
             assert isinstance(done, For)
-            done = self._released(done, self.place)
+            done = self._release_buffers(done, self.place)
         self.place = before
         return done
 
-    def _released(self, loop: For, place: Expr) -> Stmt:
+    def _release_buffers(self, loop: For, place: Expr) -> Stmt:
         """A loop that gives each place back. Products that begin in one iteration end in the next where a pipeline is long enough:
 
         for t in 9:                                         for t in 9:

@@ -53,7 +53,7 @@ def free_interiors(function: Function, whole: Function) -> Function:
     threads = {loop.var for loop in hardware if loop.thread not in BLOCK_TAGS}
     blocks = {loop.var for loop in hardware if loop.thread in BLOCK_TAGS}
     bare, shared = _extract_shared(body)
-    apart = _Interior(analyzer, threads).apart(bare, blocks, then=True)
+    apart = _Interior(analyzer, threads).separate(bare, blocks, then=True)
     if apart is bare:
         return function
     for buffer in shared:
@@ -82,7 +82,7 @@ class _Interior:
     def __init__(self, analyzer: Analyzer, threads: set[Var]) -> None:
         self.analyzer, self.threads = analyzer, threads
 
-    def apart(self, body: Stmt, about: set[Var], then: bool) -> Stmt:
+    def separate(self, body: Stmt, about: set[Var], then: bool) -> Stmt:
         """`body`, or a choice between a copy without the guards about `about` and itself. then: treat the outermost loops
         of the copy likewise."""
         varying = self.threads | {node.var for node in statements(body) if isinstance(node, For)}
@@ -141,7 +141,7 @@ class _OuterLoops(Rewriter):
             v in self.interior.threads for v in (*walk(node.begin), *walk(node.extent))
         ):
             return node
-        return rebuild(node, [node.begin, node.extent, self.interior.apart(node.body, {node.var}, then=False)])
+        return rebuild(node, [node.begin, node.extent, self.interior.separate(node.body, {node.var}, then=False)])
 
 
 def _guards_in_loops(body: Stmt) -> Iterator[If]:

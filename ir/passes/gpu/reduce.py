@@ -146,7 +146,7 @@ class _Joiner(Rewriter):
                 done.append(self.visit(statement))
                 continue
             self.accepted.update(nest.across)
-            done.append(_Join(self.hardware, init, first, nest, self.visit(statement), statement).joined())
+            done.append(_Join(self.hardware, init, first, nest, self.visit(statement), statement).build())
         return seq(*done)
 
     def For(self, node: For) -> Stmt:
@@ -229,7 +229,7 @@ class _Join:
         identities = {store.buffer: store.value for store in init.stores}
         self.identities = [identities[buffer] for buffer in self.buffers]
 
-    def joined(self) -> Stmt:
+    def build(self) -> Stmt:
         """The whole: partial results begun, made and joined, and the elements stored."""
         body = seq(self._begin(), self._partial(), self._final())
         for buffer in reversed(self.partials):

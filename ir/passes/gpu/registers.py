@@ -119,9 +119,9 @@ def _is_harmless(store: BufferStore, analyzer: Analyzer) -> bool:
     """Return whether it can be computed whatever a guard says."""
     nodes = list(walk(store.value))
     within = all(
-        _is_inside(store.buffer, store.indices, analyzer)
+        _is_in_bounds(store.buffer, store.indices, analyzer)
         if node is store
-        else node.buffer.scope in ("local", "shared") and _is_inside(node.buffer, node.indices, analyzer)
+        else node.buffer.scope in ("local", "shared") and _is_in_bounds(node.buffer, node.indices, analyzer)
         for node in (store, *nodes)
         if isinstance(node, (BufferLoad, BufferStore))
     )
@@ -135,7 +135,7 @@ def _is_harmless(store: BufferStore, analyzer: Analyzer) -> bool:
     )
 
 
-def _is_inside(buffer: Buffer, indices: tuple[Expr, ...], analyzer: Analyzer) -> bool:
+def _is_in_bounds(buffer: Buffer, indices: tuple[Expr, ...], analyzer: Analyzer) -> bool:
     return all(
         analyzer.can_prove(logical_and(index >= const(0, index.dtype), index < extent))
         for index, extent in zip(indices, buffer.shape, strict=True)

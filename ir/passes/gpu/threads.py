@@ -46,7 +46,7 @@ def map_threads(
     """
     mapper = _Mapper(hardware, analyzer, params, _collect_loaded(body))
     done = mapper.visit(body)
-    return _replace_places(done, mapper.moved), [
+    return _rebase_accesses(done, mapper.moved), [
         buffer for buffer, _ in mapper.moved.values() if buffer.scope == "global"
     ]
 
@@ -262,7 +262,7 @@ class _Mapper(Copier):
             )
 
 
-def _replace_places(body: Stmt, moved: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]]) -> Stmt:
+def _rebase_accesses(body: Stmt, moved: dict[Buffer, tuple[Buffer, tuple[Expr, ...]]]) -> Stmt:
     """Accesses of memory that has a place for each block, or each warp, at the own place."""
     if not moved:
         return body

@@ -32,7 +32,7 @@ def test_a_form_is_its_expression(case: int) -> None:
     both = form.plus(linear(other), factor)
     assert (sample.values(expression(both, INT64)) == sample.values(sample.expr) + factor * sample.values(other)).all()
     assert form.plus(linear(sample.expr), -1).is_const
-    assert form.scaled(0).key == frozenset()
+    assert form.scale(0).key == frozenset()
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])

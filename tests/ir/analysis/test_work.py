@@ -42,10 +42,10 @@ def test_a_declared_compute_is_as_much_work_as_its_loops_without_a_schedule() ->
     C = matmul(6, 7, 8)
     lowered = measure_work(tw.lower(te.create_schedule(C), [*C.op.input_tensors, C]))
     for work in (declared(C), lowered):
-        assert [loop.iterations.value for loop in work.nested()] == [1, 6, 42, 336]
+        assert [loop.iterations.value for loop in work.all_loops()] == [1, 6, 42, 336]
         assert work.operations.value == 2 * 336
         assert work.bytes.value == 4 * (6 * 8 + 8 * 7 + 6 * 7)
-        assert work.nested()[3].bytes.value == 4 * (8 + 8 + 1)
+        assert work.all_loops()[3].bytes.value == 4 * (8 + 8 + 1)
 
 
 def test_operations_are_told_apart_by_kind_function_and_type() -> None:
@@ -136,7 +136,7 @@ def touched(shape: tuple[int, ...], body: Callable[..., Any], extents: tuple[int
     work = declared(te.compute(extents, lambda *axes: body(A, *axes)))
     return [
         str(loop.touched[A])[:-1].rstrip("0123456789") + str((loop.touched[A].value or 0) // 4)
-        for loop in work.nested()[1:]
+        for loop in work.all_loops()[1:]
     ]
 
 
@@ -151,7 +151,7 @@ def test_accesses_that_differ_in_constants_share_a_box_and_others_are_added() ->
 def test_what_is_read_from_memory_takes_as_many_values_as_there_are_places() -> None:
     A, I = te.placeholder((20, 30), name="A"), te.placeholder((20,), "int32", name="I")
     B = te.compute((5, 30), lambda i, j: A[I[i], j], name="B")
-    root, _, inner = declared(B).nested()
+    root, _, inner = declared(B).all_loops()
     assert str(root.touched[A]) == "≤ 600" and str(inner.touched[A]) == "120" and root.touched[I].value == 20
     counting = parse(
         "def f(A: float32[100], n: int32[1], B: out float32[10]):\n    for i in 10:\n        n[0] = n[0] + 7\n"
@@ -167,7 +167,7 @@ def test_a_loop_that_begins_elsewhere_each_time_covers_more_than_its_trips() -> 
         "            B[i] = A[j]"
     )
     work = measure_work(parse(text))
-    assert [str(loop.bytes) for loop in work.nested()] == ["132", "132", "24"]
+    assert [str(loop.bytes) for loop in work.all_loops()] == ["132", "132", "24"]
 
 
 def test_triangles_and_guards_are_upper_bounds() -> None:
@@ -176,7 +176,7 @@ def test_triangles_and_guards_are_upper_bounds() -> None:
         "            if A[i, j] > 0.0:\n                B[i, j] = A[i, j] + 1.0"
     )
     work = measure_work(parse(text))
-    inner = work.nested()[-1]
+    inner = work.all_loops()[-1]
     assert (str(inner.trips), str(inner.operations), str(inner.bytes)) == ("≤ 10", "≤ 100", "≤ 80")
     assert [statement.guards for statement in inner.statements] == [0, 1]
 
@@ -209,7 +209,7 @@ class Counting:
     of one loop touches."""
 
     def __init__(self, function: Function, work: Work, watched: Work) -> None:
-        self.loops = [loop.loop for loop in work.nested()]
+        self.loops = [loop.loop for loop in work.all_loops()]
         self.statements = [one for one in work.all_statements() if isinstance(one.node, BufferStore)]
         self.watched = watched.loop
         self.runs = max(watched.runs.value or 0, 1) if watched.loop is not None else 1
@@ -316,7 +316,7 @@ def test_counts_are_those_of_the_interpreter(case: int) -> None:
     s, args = draw(rng)
     function = tw.lower(s, args)
     work = measure_work(function)
-    loops = work.nested()
+    loops = work.all_loops()
     watched = loops[int(rng.integers(len(loops)))]
     counting = Counting(function, work, watched)
     iterations, executed, elements = counting.run()

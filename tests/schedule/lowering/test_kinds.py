@@ -132,7 +132,7 @@ def _nest(nest: Nest) -> BufferStore:
     offsets = nest.stage_bounds.offsets
     (axis,) = op.axis
     mirrored = BufferLoad(nest.storage.buffers[op.input_tensors[0]], (op.output_shape[0] - 1 - offsets[axis],))
-    return nest.loops(nest.stage_bounds.loops, nest.guarded(nest.stores([mirrored], offsets), offsets), attach=True)
+    return nest.loops(nest.stage_bounds.loops, nest.guard(nest.stores([mirrored], offsets), offsets), attach=True)
 
 
 @pytest.fixture

@@ -22,13 +22,13 @@ from tilewright.tools.benchmarks import harness
 from tilewright.tools.benchmarks.cases import (
     Case,
     Unsupported,
-    aligned,
+    align,
+    draw_integers,
     empty,
     floats,
     groups,
     kernel,
     load_cases,
-    whole_numbers,
 )
 from tilewright.tools.benchmarks.ceiling import Ceilings
 from tilewright.tools.benchmarks.compile import STEPS, build_in_steps
@@ -176,8 +176,8 @@ def test_without_peers_a_row_has_no_ratio() -> None:
 def test_bfloat16_inputs_and_outputs_are_ml_dtypes() -> None:
     made = empty((3, 5), "bfloat16")
     assert made.dtype.name == "bfloat16" and made.shape == (3, 5) and made.ctypes.data % 64 == 0
-    assert aligned(np.arange(5)).tolist() == [0, 1, 2, 3, 4]
-    (drawn,) = whole_numbers(-3, 3, "int8", (100,))(np.random.default_rng(0))
+    assert align(np.arange(5)).tolist() == [0, 1, 2, 3, 4]
+    (drawn,) = draw_integers(-3, 3, "int8", (100,))(np.random.default_rng(0))
     assert drawn.dtype == np.int8 and set(drawn) == set(range(-3, 3))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tilewright import te
-from tilewright.tools.benchmarks.tuned import TASKS, arrays_of, summary
+from tilewright.tools.benchmarks.tuned import TASKS, draw_arrays, summary
 
 
 def test_every_task_computes_its_last_tensor_from_the_others() -> None:
@@ -12,7 +12,7 @@ def test_every_task_computes_its_last_tensor_from_the_others() -> None:
         *inputs, output = declare(te)
         assert all(tensor.op.is_passed for tensor in inputs)
         assert not output.op.is_passed
-        assert [array.shape for array in arrays_of([output])] == [tuple(int(str(extent)) for extent in output.shape)]
+        assert [array.shape for array in draw_arrays([output])] == [tuple(int(str(extent)) for extent in output.shape)]
 
 
 def test_the_summary_counts_what_both_sides_measured() -> None:

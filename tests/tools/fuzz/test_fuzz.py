@@ -27,9 +27,9 @@ from tilewright.ir import equal
 from tilewright.tools.fuzz import Failure, Options, Program, check, drawn_program, shrink
 from tilewright.tools.fuzz.aim import aimed_cases
 from tilewright.tools.fuzz.case import draw_case, run_case
-from tilewright.tools.fuzz.choices import Choices, case_choices, forced
+from tilewright.tools.fuzz.choices import Choices, case_choices, replay_choices
 from tilewright.tools.fuzz.coverage import OPERATIONS, Coverage, illegal
-from tilewright.tools.fuzz.epilogue import windowed
+from tilewright.tools.fuzz.epilogue import add_window_sums
 from tilewright.tools.fuzz.guard import Guarded
 from tilewright.tools.fuzz.large import draw_large
 from tilewright.tools.fuzz.programs import PROGRAMS, draw_program
@@ -47,16 +47,16 @@ def test_choices_replay_and_end_in_zeros() -> None:
         drawn_once.pick("abc"),
         drawn_once.chance(0.5),
         drawn_once.permutation(4),
-        drawn_once.weighted([(1, "x"), (2, "y")]),
+        drawn_once.pick_weighted([(1, "x"), (2, "y")]),
     ]
-    again = forced(drawn_once.made)
+    again = replay_choices(drawn_once.made)
     assert made == [
         again.below(10),
         again.number(-2, 2),
         again.pick("abc"),
         again.chance(0.5),
         again.permutation(4),
-        again.weighted([(1, "x"), (2, "y")]),
+        again.pick_weighted([(1, "x"), (2, "y")]),
     ]
     assert (again.below(9), again.chance(0.99), again.permutation(3)) == (0, False, [0, 1, 2])
     assert Choices(None, [7]).below(3) == 2
@@ -68,7 +68,7 @@ def test_every_kind_of_program_is_drawn_again_by_its_choices_and_declared_again_
         choices = case_choices(drawn.SEED, case, 100 + kind)
         with np.errstate(all="ignore"):
             program = PROGRAMS[kind][1](choices)
-            again = PROGRAMS[kind][1](forced(choices.made))
+            again = PROGRAMS[kind][1](replay_choices(choices.made))
         assert check(program, te.create_schedule(program.outputs), Options(text=False)) == ""
         lowered = lower(program)
         assert equal(lower(again), lowered)
@@ -197,7 +197,7 @@ def test_a_case_that_ends_the_process_is_made_smaller_in_copies_of_it(monkeypatc
             os.kill(os.getpid(), signal.SIGSEGV)
         return True
 
-    monkeypatch.setattr(shrink, "fails_with", crash)
+    monkeypatch.setattr(shrink, "has_failure", crash)
     found = shrink.shrink([5, 3, 7, 0, 2], ["split", "fuse"], lambda one: shrink.dies(one, Options()), 20.0)
     assert found == ([3], ["split"])
     assert shrink.shrink([5], ["split"], lambda one: shrink.dies(one, Options()), 1.0) is None
@@ -283,7 +283,7 @@ def test_what_stands_behind_a_program_takes_no_symbol_away() -> None:
     wide = te.compute((4, n), lambda i, j: A[i] + j, name="wide")
     last = te.compute((4,), lambda i: wide[i, 0] * 2, name="last")
     made = Program("chain", [A, wide, last], [np.zeros(4), np.zeros((4, 3)), np.zeros(4)], [False, True, True])
-    windowed(made, case_choices(1, 1, 0))
+    add_window_sums(made, case_choices(1, 1, 0))
     tw.lower(te.create_schedule(made.outputs), made.args)  # n is known by the shape of `wide`
 
 

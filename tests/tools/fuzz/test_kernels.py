@@ -11,7 +11,7 @@ import pytest
 from tilewright.cli import main
 from tilewright.codegen.cuda import unit
 from tilewright.tools.fuzz import kernels
-from tilewright.tools.fuzz.choices import case_choices, forced
+from tilewright.tools.fuzz.choices import case_choices, replay_choices
 from tilewright.tools.fuzz.kernels import SCHEDULED, draw_case, run_kernels
 
 
@@ -26,7 +26,7 @@ def test_every_way_of_scheduling_is_drawn() -> None:
     cases = [draw_case(case_choices(1, case, 20), case_choices(1, case, 21)) for case in range(150)]
     assert {case.kind for case in cases} == {"", *(kind for _, kind in SCHEDULED)}
     assert {case.architecture for case in cases} == {*kernels.ARCHITECTURES}
-    again = [draw_case(forced(case_choices(1, 0, 20).made), case_choices(1, 0, 21)) for _ in range(2)]
+    again = [draw_case(replay_choices(case_choices(1, 0, 20).made), case_choices(1, 0, 21)) for _ in range(2)]
     assert again[0].program.name == again[1].program.name
 
 

@@ -12,7 +12,7 @@ from tilewright import te
 from tilewright.driver.build import lower
 from tilewright.ir import Function, equal
 from tilewright.tools.fuzz import Failure, Options, Program, check, selections
-from tilewright.tools.fuzz.choices import Choices, case_choices, forced
+from tilewright.tools.fuzz.choices import Choices, case_choices, replay_choices
 from tilewright.tools.fuzz.contractions import draw_contraction
 from tilewright.tools.fuzz.norms import draw_norm, draw_running
 from tilewright.tools.fuzz.reductions import draw_reduction
@@ -30,7 +30,7 @@ def checked(program: Program) -> Function:
 def test_drawn_programs_repeat_and_compute_what_numpy_does(draw: Callable[[Choices], Program]) -> None:
     for case in range(drawn.count(3, 40)):
         choices = case_choices(drawn.SEED, case, 90)
-        program, again = draw(choices), draw(forced(choices.made))
+        program, again = draw(choices), draw(replay_choices(choices.made))
         assert equal(checked(program), checked(again))
 
 
@@ -41,7 +41,7 @@ def test_no_choice_of_a_program_is_taken_twice(monkeypatch: pytest.MonkeyPatch) 
     given, met = np.arange(16, dtype="float32").reshape(2, 8), Counter[str]()
     monkeypatch.setattr(selections, "compare", lambda told, *_: met.update([told] if told.startswith("taken") else []))
     program = Program("twice", [a, twice], [given, given * 2], [False, True])
-    counts = check_selections(program, forced([]), Options(quick=True), exact=False)
+    counts = check_selections(program, replay_choices([]), Options(quick=True), exact=False)
     assert 1 < counts["default"] == len(met) < 64
     assert set(met.values()) == {1}
 
@@ -60,7 +60,7 @@ def test_a_candidate_that_computes_something_else_is_named() -> None:
     given = np.arange(16, dtype="float32").reshape(2, 8)
     program = Program("sums", [a, out], [given, given.sum(1) + 1], [False, True])
     with pytest.raises(Failure, match=r"taken \[\d*\]: \[.*\], against numpy: out\[0\] is 28.0, expected 29.0"):
-        check_selections(program, forced([]), Options(quick=True), exact=False)
+        check_selections(program, replay_choices([]), Options(quick=True), exact=False)
 
 
 def test_choices_that_were_compared_are_counted_by_what_was_asked_of_them() -> None:

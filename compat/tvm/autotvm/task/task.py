@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper, wraps
 from typing import Any, TypeVar, overload
 
-from .....arguments import as_tuple, is_sequence
+from .....arguments import is_sequence, to_tuple
 from .....autoschedule.search.fingerprint import code_text, plain_text
 from .....autoschedule.search.space import Configurator, Rejected, TemplateSpace
 from .....autotune.errors import BadTemplate, NothingToTune
@@ -194,7 +194,7 @@ class Task:
         config.errors = []
         with ApplyConfig(config), self.target:
             returned = registered(self.name)(*deserialize_args(self.args))
-        declared = as_tuple(returned)
+        declared = to_tuple(returned)
         if len(declared) != 2 or not isinstance(declared[0], Schedule):
             raise BadTemplate(
                 f"the template {self.name} returned {type(returned).__name__}",

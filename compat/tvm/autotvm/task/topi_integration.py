@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .....arguments import as_list
+from .....arguments import to_list
 from .....autotune.errors import BadTemplate
 from .....errors import user_source
 from .....te import Tensor
@@ -31,7 +31,7 @@ def register_topi_compute(task_name: str, func: Callable[..., Any] | None = None
         def called(*args: Any) -> Any:
             workload = args_to_workload(args, task_name)
             result = function(DispatchContext.current.query(Target.current(), workload), *args)
-            for tensor in as_list(result):
+            for tensor in to_list(result):
                 _WORKLOADS[tensor.op] = workload
             return result
 
