@@ -231,7 +231,7 @@ class Target:
 
     @property
     def cores(self) -> int:
-        """How many cores the target says that there are; 0 where it says nothing."""
+        """The number of cores that the target names; 0 where it names none."""
         return int(self.option("cores") or 0)
 
     def cache_bytes(self, level: int) -> int | None:

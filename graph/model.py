@@ -236,7 +236,7 @@ class Model:
         )
 
     def _known_call(self, program: Program) -> KnownCall[tuple[Program, tuple[int, ...]]]:
-        """How a program is called: with which inputs, by their places, in main's order."""
+        """Return the call of a program: its inputs, by their positions, in main's order."""
         places = {name: at for at, name in enumerate(self._graph.inputs)}
         types = (kind.at(program.sizes) for kind in self.outputs.values())
         return KnownCall(

@@ -282,8 +282,8 @@ def circles() -> list[set[str]]:
     return found
 
 
-def test_contributing_shows_the_floors_as_they_are() -> None:
-    house = (ROOT / "CONTRIBUTING.md").read_text().partition("## The house")[2].partition("\n## ")[0]
+def test_contributing_shows_the_layers() -> None:
+    house = (ROOT / "CONTRIBUTING.md").read_text().partition("## Layers")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`[^|]+) \|[^|]*\| ([^|]+) \|$", house, re.MULTILINE)
     shown = {
         floor.removesuffix("/").removesuffix(".py"): set(imports.split(", ")) - {"nothing"}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
     class Memory(Tensor):
-        """What a script writes elements of."""
+        """The memory that a script writes to."""
 
         def __setitem__(self, indices: Any, value: Any) -> None: ...
 

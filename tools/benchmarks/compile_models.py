@@ -213,7 +213,7 @@ def steps_of_build(g: Graph) -> Mapping[str, float]:
     seconds: Counter[str] = Counter()
 
     class Here:
-        """Does at once what a thread would do."""
+        """Run the work of a thread at once."""
 
         def submit(self, work: Callable[[], Any]) -> Any:
             result = work()

@@ -246,7 +246,7 @@ def _mean(data: Tensor, at: tuple[int, int], windows: _Windows, count_include_pa
     sums = _reduce_windows(data, at, windows, "sum")
 
     def along(index: Any, dim: int) -> Any:
-        """How many taps of a window count, along one dimension."""
+        """Return the number of taps of a window that count along one dimension."""
         size, taps, spread = data.shape[at[dim]], windows.taps[dim], windows.dilation[dim]
         before, after = windows.pads[dim], windows.pads[dim + 2]
         if count_include_pad and not windows.beyond[dim] or not (before or after or windows.beyond[dim]):

@@ -33,7 +33,7 @@ def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
     alive: list[Select] = []
 
     def safe(side: Expr) -> bool:
-        """Whether all that a side reads may be read. What a choice inside guards counts too: where its condition was not to be
+        """Return whether all that a side reads may be read. A guard by a choice inside counts too: where its condition was not to be
         evaluated, it may say anything."""
         for node in post_order(side, done=known):
             loaded = isinstance(node, (BufferLoad, ProducerLoad)) and not (
