@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import prod
 
 from ..codegen.machine import Machine
 from ..ir.analysis.linear import linear, terms
@@ -21,7 +22,8 @@ from ..schedule.primitives.predicate import conditional_sum
 from ..te.shape import constant_extent
 from ..te.tensor import Tensor
 from .cost.estimate import Estimate
-from .factoring import Scheduler, estimate_alone, make_standalone
+from .factoring import SMALL, Scheduler, estimate_alone, make_standalone
+from .operations import fixed_extent
 from .plan import Candidate, Chooser, Decision
 
 __all__ = ["predicate_sums", "share_left"]
@@ -39,9 +41,9 @@ def predicate_sums(
     products are rounded before they are added, as declared."""
     decisions: list[Decision] = []
     for op in [stage.op for stage in s.stages]:
-        restricted = conditional_sum(s[op])
+        restricted = conditional_sum(s[op]) if not op.algorithm else None
         left = share_left(restricted.condition, (*op.axis, *restricted.axes)) if restricted is not None else 1.0
-        if left > WORTHWHILE:
+        if left > WORTHWHILE or prod(map(fixed_extent, (*op.axis, *op.reduce_axis))) < SMALL:
             continue
         alone = make_standalone(s[op])
         candidates = [

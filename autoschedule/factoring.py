@@ -32,7 +32,7 @@ from .forms.products import Factoring, Product, best_factoring
 from .operations import fixed_extent, is_expensive, is_plain, weight
 from .plan import Candidate, Chooser, Decision
 
-__all__ = ["Scheduler", "estimate_alone", "factor_sums", "make_standalone"]
+__all__ = ["SMALL", "Scheduler", "estimate_alone", "factor_sums", "make_standalone"]
 
 WORTHWHILE = 1.2
 """Times as many multiply-adds as declared, from which on a tree is looked at."""
