@@ -23,7 +23,7 @@ def test_what_rules_and_schedules_show(monkeypatch: pytest.MonkeyPatch) -> None:
     A, B = te.placeholder((65, 33), name="A"), te.placeholder((17, 65), name="B")
     C = topi.nn.relu(topi.matmul(B, A))
     s = tw.autoschedule.schedule([A, B, C], target="llvm -mcpu=haswell")
-    assert shown[0] == "Group(matmul -> T_relu)" and shown[1].startswith("Candidate(tile ")
+    assert shown[0] == "Group(matmul -> T_relu)" and shown[1].startswith("Candidate(rows i, columns j: tile ")
     row = s.plan[0]
     shown += [repr(row), repr(row.machine), repr(s), repr(s[C])]
     assert repr(row).startswith(f"Decision({row.rule} of matmul: {row.description}, of ")
