@@ -24,6 +24,8 @@ __all__ = ["main", "make_python"]
 EMULATOR, PREFIX = "qemu-aarch64", "aarch64-linux-gnu-"
 _TOOLS = {"cc": "gcc", "gcc": "gcc", "ar": "ar", "strip": "strip"}
 """Names of scripts, and of the cross tools that they stand for."""
+_WITHOUT_NATIVE = 'for word; do shift; [ "$word" = -march=native ] || set -- "$@" "$word"; done'
+"""A cross compiler does not know the processor that it is for."""
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
 _FOR_TESTS = ("pytest", "pytest-xdist", "hypothesis", "mpmath", "scipy")
 _PACKAGES = ("python3", "libgomp1", "libstdc++6")
@@ -79,7 +81,7 @@ def _write_scripts(folder: Path) -> None:
     scripts.mkdir()
     (folder / "lib").symlink_to("root/usr/lib")  # where an interpreter in bin/ looks for its modules
     emulated = f'PATH="{scripts}:$PATH" exec {EMULATOR} -L "{root}" -0 "$0" "{root}/usr/bin/python3" "$@"'
-    native = {name: f'exec {PREFIX}{tool} "$@"' for name, tool in _TOOLS.items()}
+    native = {name: f'{_WITHOUT_NATIVE}\nexec {PREFIX}{tool} "$@"' for name, tool in _TOOLS.items()}
     for name, command in {"python": emulated, **native}.items():
         (scripts / name).write_text(f"#!/bin/sh\n{command}\n")
         (scripts / name).chmod(0o755)

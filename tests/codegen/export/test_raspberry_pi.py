@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import textwrap
+import zipfile
 from pathlib import Path
 
 import pytest
 import tilewright as tw
 
 PAGE = Path(tw.__file__).parent / "docs" / "raspberry-pi.md"
+PYTHON = PAGE.parents[1] / "out" / "aarch64" / "bin" / "python"
 TOOLS = ("aarch64-linux-gnu-gcc", "qemu-aarch64")
 
 pytestmark = pytest.mark.skipif(
@@ -40,3 +43,25 @@ def test_what_the_page_says_prints_what_it_says(tmp_path: Path) -> None:
     output = [subprocess.run(each.split(), cwd=tmp_path, capture_output=True, text=True, check=True) for each in told]
     assert [done.stdout for done in output] == ["", "48\n"]
     assert (tmp_path / "package" / "layers" / "liblayers.so").exists()
+
+
+@pytest.mark.skipif(not PYTHON.exists(), reason=f"no {PYTHON}, which `make qemu` makes")
+def test_its_package_is_called_from_python_there(tmp_path: Path) -> None:
+    program = next(block for block in blocks() if "lib.export_python" in block)
+    called = next(block for block in blocks() if block.lstrip().startswith("import layers"))
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=120)
+    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", "wheels", "./package"]
+    subprocess.run(pip, cwd=tmp_path, check=True, timeout=240)
+    (wheel,) = (tmp_path / "wheels").glob("layers-1.0.0-py3-none-linux_aarch64.whl")
+    with zipfile.ZipFile(wheel) as content:
+        content.extractall(tmp_path / "site")
+    done = subprocess.run(
+        [PYTHON, "-c", called + "print(c[0, 0])"],
+        cwd=tmp_path / "wheels",
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "site"), "QEMU_CPU": "cortex-a72"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.stdout == "48.0\n", done.stderr
