@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-__all__ = ["ARM", "MACHINES", "EmulatorFault", "RISCV", "needs", "run"]
+__all__ = ["ARM", "MACHINES", "EmulatorFault", "RISCV", "needs", "run", "run_sources"]
 
 ARM, RISCV = "llvm -mtriple=aarch64-unknown-linux-gnu", "llvm -mtriple=riscv64-unknown-linux-gnu"
 MACHINES = {
@@ -71,10 +71,8 @@ def run(kernel: Any, arrays: Sequence[np.ndarray], machine: str, folder: Path, c
     processor than the machine's.
 
     Raises AssertionError for a status, with what the program said."""
-    qemu, compiler = _tools(machine)
-    assert qemu is not None and compiler is not None
     library, *_ = kernel.export(folder / "kernel.o", threads="none")
-    source, program = folder / "program.c", folder / "program"
+    source = folder / "program.c"
     source.write_text(
         _PROGRAM.format(
             name="kernel",
@@ -84,10 +82,27 @@ def run(kernel: Any, arrays: Sequence[np.ndarray], machine: str, folder: Path, c
             arguments=", ".join(f"buffers[{at}]" for at in range(len(arrays))),
         )
     )
-    subprocess.run([compiler, "-O1", "-static", "-o", program, source, library, "-lm"], check=True, timeout=_MINUTE)
+    content = b"".join(array.tobytes() for array in arrays)
+    received = run_sources([source.name, library.name], content, machine, folder, cpu)
+    results, at = list[np.ndarray](), 0
+    for array in arrays:
+        results.append(np.frombuffer(received, array.dtype, array.size, at).reshape(array.shape))
+        at += array.nbytes
+    return results
+
+
+def run_sources(names: Sequence[str], content: bytes, machine: str, folder: Path, cpu: str = "") -> bytes:
+    """Link sources and objects of a folder, run the program there with this input, and return its output. cpu: another processor than
+    the machine's.
+
+    Raises AssertionError for a status, with what the program said, and EmulatorFault."""
+    qemu, compiler = _tools(machine)
+    assert qemu is not None and compiler is not None
+    command = [compiler, "-O1", "-static", "-o", "program", *names, "-lm"]
+    subprocess.run(command, cwd=folder, check=True, timeout=_MINUTE)
     done = subprocess.run(
-        [qemu, "-cpu", cpu or MACHINES[machine][1], program],
-        input=b"".join(array.tobytes() for array in arrays),
+        [qemu, "-cpu", cpu or MACHINES[machine][1], folder / "program"],
+        input=content,
         capture_output=True,
         timeout=_MINUTE,
         check=False,
@@ -95,8 +110,4 @@ def run(kernel: Any, arrays: Sequence[np.ndarray], machine: str, folder: Path, c
     if b"target/riscv/translate.c" in done.stderr:
         raise EmulatorFault(done.stderr.decode(errors="replace"))
     assert done.returncode == 0, (done.returncode, done.stderr.decode(errors="replace"))
-    results, at = list[np.ndarray](), 0
-    for array in arrays:
-        results.append(np.frombuffer(done.stdout, array.dtype, array.size, at).reshape(array.shape))
-        at += array.nbytes
-    return results
+    return done.stdout
