@@ -121,7 +121,9 @@ def load_every_error() -> dict[str, type[TilewrightError]]:
     """The catalogue after every module that declares errors has been imported."""
     for path in sorted(ROOT.rglob("*errors.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        if parts[0] not in ("tests", "docs") and not any(part.startswith(".") or part == "build" for part in parts):
+        if parts[0] not in ("tests", "docs", "out") and not any(
+            part.startswith(".") or part == "build" for part in parts
+        ):
             importlib.import_module(".".join(("tilewright", *parts)))
     return {code: error for code, error in sorted(CATALOGUE.items()) if error.__module__.startswith("tilewright.")}
 

@@ -9,6 +9,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+
 from net.programs import load_models
 
 MODELS = load_models()
