@@ -12,8 +12,9 @@ from ...te.tensor import Tensor
 from ...topi.half_precision import convert_elements, sum_dtype
 from ...topi.matmul import product
 from ...topi.nn.convolutions import tap_count
+from ...topi.nn.image_windows import Windows
 from ...topi.nn.spatial import spatial, strided_windows
-from ...topi.nn.window import padded, window_count
+from ...topi.nn.window import padded
 from ...topi.references import wide
 from ...topi.row import floating, sample
 from .row import operator
@@ -60,42 +61,25 @@ def _convolve_block_parts(x: Tensor, w: Tensor, stride: Any, padding: Any, dilat
     each, rest = divmod(tap_count(block), tap_count(part))
     if rest or tap_count(parts) > tap_count(chunks) * each:
         raise ValueError(f"{parts} parts of {part} channels are no parts of {chunks} blocks of {block}")
-    image, out = _pad_blocks(x, reach, stride, padding, dilation)
+    windows = Windows.of(x.shape[2:4], reach, stride, padding, dilation)
+    image = padded(x, windows.pads, (2, 3))
     c, p, q, k = (
         te.reduce_axis((0, extent), name)
         for extent, name in zip((parts, *reach, part), ("rc", "ry", "rx", "rb"), strict=True)
     )
 
     def element(n: Any, o: Any, i: Any, j: Any, v: Any) -> Any:
-        value = image[
-            n,
-            te.indexdiv(c, each),
-            i * stride[0] + p * dilation[0],
-            j * stride[1] + q * dilation[1],
-            te.indexmod(c, each) * part + k,
-        ]
+        value = image[(n, te.indexdiv(c, each), *windows.at(i, j, p, q), te.indexmod(c, each) * part + k)]
         return te.sum(product(value, w[o, c, p, q, k, v], sum_dtype(x.dtype)), axis=[c, p, q, k])
 
     sums = te.compute(
-        (batch, outputs, *out, lanes),
+        (batch, outputs, *windows.out, lanes),
         element,
         name="conv2d_NCHWc",
         tag="conv2d_NCHWc",
-        attrs={"stride": stride, "dilation": dilation, "padding": padding, "groups": 1},
+        attrs=windows.attrs(),
     )
     return convert_elements(sums, x.dtype)
-
-
-def _pad_blocks(
-    x: Tensor, reach: Any, stride: Any, padding: Any, dilation: Any, peeled: bool = False
-) -> tuple[Tensor, list[Any]]:
-    """The image with zeros around it, and height and width of the result."""
-    spans = [(tap_count(extent) - 1) * far + 1 for extent, far in zip(reach, dilation, strict=True)]
-    out = [
-        window_count(x.shape[2 + at], padding[at], padding[2 + at], spans[at], stride[at], ("height", "width")[at])
-        for at in (0, 1)
-    ]
-    return padded(x, tuple(padding), (2, 3), peeled=peeled), out
 
 
 def _numpy_depthwise(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> Any:
@@ -117,15 +101,16 @@ def _depthwise_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (),
     chunks, *reach, block = w.shape
     if not (same_extent(x.shape[1], chunks) and same_extent(x.shape[4], block)):
         raise ValueError(f"weights {w.shape} are not those of an image {x.shape}")
-    image, out = _pad_blocks(x, reach, stride, padding, dilation, peeled=True)
+    windows = Windows.of(x.shape[2:4], reach, stride, padding, dilation)
+    image = padded(x, windows.pads, (2, 3), peeled=True)
     p, q = (te.reduce_axis((0, extent), name) for extent, name in zip(reach, ("ry", "rx"), strict=True))
 
     def element(n: Any, c: Any, i: Any, j: Any, v: Any) -> Any:
-        value = image[n, c, i * stride[0] + p * dilation[0], j * stride[1] + q * dilation[1], v]
+        value = image[(n, c, *windows.at(i, j, p, q), v)]
         return te.sum(product(value, w[c, p, q, v], sum_dtype(x.dtype)), axis=[p, q])
 
     sums = te.compute(
-        (*x.shape[:2], *out, block),
+        (*x.shape[:2], *windows.out, block),
         element,
         name="depthwise_conv2d",
         tag="depthwise_conv2d_nhwc",

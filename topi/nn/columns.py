@@ -14,7 +14,7 @@ from ...te.tensor import Tensor
 from ..checks import known, tensor
 from ..transform import flat_index, injective, unravel_index
 from .errors import BadWindow
-from .window import each_side, expand_numbers, window_count
+from .window import slide_windows
 
 __all__ = ["col2im", "im2col"]
 
@@ -29,13 +29,16 @@ def im2col(data: Tensor, kernel: Sequence[int], stride: Any = 1, padding: Any = 
     rank = source.ndim - 2
     if rank < 1:
         tensor(source, "im2col", 3)
-    taps, steps, far, low, out = _windows(source.shape[2:], rank, kernel, stride, padding, dilation)
+    slides = slide_windows(source.shape[2:], kernel, stride, padding, dilation)
+    taps, out = slides.taps, list(map(ops.convert, slides.out))
 
     def element(n: Any, row: Any, column: Any) -> Any:
         channel, *tap = unravel_index(row, [source.shape[1], *map(ops.convert, taps)])
         place = [
             index * step + at * by - before
-            for index, step, at, by, before in zip(unravel_index(column, out), steps, tap, far, low, strict=True)
+            for index, step, at, by, before in zip(
+                unravel_index(column, out), slides.steps, tap, slides.far, slides.low, strict=True
+            )
         ]
         inside = [one for at, extent in zip(place, source.shape[2:], strict=True) for one in (at >= 0, at < extent)]
         return te.if_then_else(te.all(*inside), source[(n, channel, *place)], te.const(0, source.dtype))
@@ -54,10 +57,8 @@ def col2im(
     """The columns (N, C * taps, windows) of im2col added up where they lie in images (N, C, *image): what it takes several times
     is added as often. Raises BadWindow (TW0190)."""
     source = tensor(data, "col2im", 3)
-    rank = len(image)
-    taps, steps, far, low, out = _windows(
-        [ops.convert(extent) for extent in image], rank, kernel, stride, padding, dilation
-    )
+    slides = slide_windows(list(map(ops.convert, image)), kernel, stride, padding, dilation)
+    taps, out = slides.taps, list(map(ops.convert, slides.out))
     rows, columns = known(source.shape[1:2]), known(source.shape[2:])
     count = known([ops.convert(prod(out))])
     if rows is None or rows[0] % prod(taps) or (columns is not None and count is not None and columns != count):
@@ -70,36 +71,16 @@ def col2im(
     axes = [te.reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(taps)]
 
     def element(n: Any, c: Any, *i: Any) -> Any:
-        place = [index + before - tap * by for index, before, tap, by in zip(i, low, axes, far, strict=True)]
+        place = [
+            index + before - tap * by for index, before, tap, by in zip(i, slides.low, axes, slides.far, strict=True)
+        ]
         inside = [
             one
-            for at, step, extent in zip(place, steps, out, strict=True)
+            for at, step, extent in zip(place, slides.steps, out, strict=True)
             for one in (at >= 0, at < extent * step, *([te.indexmod(at, step).equal(0)] if step > 1 else []))
         ]
-        column = flat_index([te.indexdiv(at, step) for at, step in zip(place, steps, strict=True)], out)
+        column = flat_index([te.indexdiv(at, step) for at, step in zip(place, slides.steps, strict=True)], out)
         row = c * prod(taps) + flat_index(axes, taps)
         return te.sum(source[n, row, column], axis=axes, where=te.all(*inside))
 
     return te.compute((source.shape[0], rows[0] // prod(taps), *image), element, name="col2im")
-
-
-def _windows(
-    size: Sequence[Any],
-    rank: int,
-    kernel: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-) -> tuple[list[int], list[int], list[int], list[int], list[Any]]:
-    """Taps, strides, dilations, padding before, and how many windows there are along each dimension."""
-    taps, steps, far = (
-        expand_numbers(value, rank, what)
-        for value, what in ((kernel, "kernel"), (stride, "stride"), (dilation, "dilation"))
-    )
-    reach = [(extent - 1) * by + 1 for extent, by in zip(taps, far, strict=True)]
-    low, high = each_side(padding, reach)
-    out = [
-        ops.convert(window_count(extent, before, after, far_end, step, f"dimension {at}"))
-        for at, (extent, before, after, far_end, step) in enumerate(zip(size, low, high, reach, steps, strict=True))
-    ]
-    return taps, steps, far, low, out

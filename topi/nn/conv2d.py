@@ -18,8 +18,7 @@ channels, and conv2d_prepacked takes them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,8 @@ from ..half_precision import convert_elements, sum_dtype
 from ..signatures import ElementType, Positive
 from .convolutions import check_channels, check_rank, misfit, tap_count, transposed_operands
 from .errors import BadConvolution
-from .window import Pads, pad_amounts, padded, pair, window_count
+from .image_windows import Windows
+from .window import pad_amounts, padded, pair
 
 __all__ = [
     "conv2d",
@@ -207,34 +207,6 @@ def conv2d_transpose(
     return _nchw(image, turned, 1, 0, 1, groups, out_dtype)
 
 
-@dataclass(frozen=True)
-class _Windows:
-    """Windows on an image: what they step by, the padding, and how many fit (height, width)."""
-
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    pads: Pads
-    out: tuple[Any, Any]
-
-    @staticmethod
-    def of(size: Sequence[Any], kernel: Sequence[Any], stride: Any, padding: Any, dilation: Any) -> _Windows:
-        steps, spread = pair(stride, "stride"), pair(dilation, "dilation")
-        reach = ((tap_count(kernel[0]) - 1) * spread[0] + 1, (tap_count(kernel[1]) - 1) * spread[1] + 1)
-        pads = pad_amounts(padding, reach)
-        out = tuple(
-            window_count(size[dim], pads[dim], pads[dim + 2], reach[dim], steps[dim], ("height", "width")[dim])
-            for dim in (0, 1)
-        )
-        return _Windows(steps, spread, pads, (out[0], out[1]))
-
-    def at(self, i: Any, j: Any, p: Any, q: Any) -> tuple[Any, Any]:
-        """The place in the padded image that tap (p, q) of window (i, j) reads."""
-        return i * self.stride[0] + p * self.dilation[0], j * self.stride[1] + q * self.dilation[1]
-
-    def attrs(self, groups: int = 1) -> dict[str, Any]:
-        return {"stride": self.stride, "dilation": self.dilation, "padding": self.pads, "groups": groups}
-
-
 def _nchw(
     data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any
 ) -> Tensor:
@@ -243,7 +215,7 @@ def _nchw(
     batch, channels, *size = data.shape
     outputs, inputs, *reach = kernel.shape
     check_channels(data, channels, kernel, inputs, outputs, groups)
-    windows = _Windows.of(size, reach, stride, padding, dilation)
+    windows = Windows.of(size, reach, stride, padding, dilation)
 
     def weight(o: Any, c: Any, p: Any, q: Any) -> Expr:
         return kernel[o, c, p, q]
@@ -256,7 +228,7 @@ def _channels_first(
     weight: Any,
     outer: tuple[Any, Any],
     taps: tuple[Any, ...],
-    windows: _Windows,
+    windows: Windows,
     groups: int,
     out_dtype: Any,
 ) -> Tensor:
@@ -284,7 +256,7 @@ def _nhwc(
     batch, *size, channels = data.shape
     *reach, inputs, outputs = kernel.shape
     check_channels(data, channels, kernel, inputs, outputs, groups)
-    windows = _Windows.of(size, reach, stride, padding, dilation)
+    windows = Windows.of(size, reach, stride, padding, dilation)
     image = padded(data, windows.pads, (1, 2))
     p, q, c = (
         te.reduce_axis((0, extent), name) for extent, name in zip((*reach, inputs), ("ry", "rx", "rc"), strict=True)
@@ -332,7 +304,7 @@ def conv2d_NCHWc(
             f'out_layout="NCHW{out_block}c"',
         )
     check_channels(data, chunks, kernel, in_chunks, out_chunks, groups)
-    windows = _Windows.of(size, reach, stride, padding, dilation)
+    windows = Windows.of(size, reach, stride, padding, dilation)
     image = padded(data, windows.pads, (2, 3))
     c, p, q, b = (
         te.reduce_axis((0, extent), name)
@@ -412,7 +384,7 @@ def conv2d_prepacked(
         raise misfit(
             data, packed, f"{channels} output channels make {groups * -(-each // wide)} blocks of {wide}, not {blocks}"
         )
-    windows = _Windows.of(size, reach, stride, padding, dilation)
+    windows = Windows.of(size, reach, stride, padding, dilation)
 
     def weight(o: Any, c: Any, p: Any, q: Any) -> Expr:
         if each % wide == 0 or groups == 1:

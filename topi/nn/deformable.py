@@ -13,7 +13,7 @@ from ..signatures import ElementType, Positive
 from ..transform import reshape, transpose
 from .conv2d import conv2d
 from .convolutions import check_channels, check_rank, misfit, tap_count
-from .window import each_side, expand_numbers, window_count
+from .window import slide_windows
 
 __all__ = ["deformable_conv2d_nchw", "deformable_conv2d_nhwc"]
 
@@ -45,13 +45,8 @@ def deformable_conv2d_nchw(
     check_channels(data, data.shape[1], kernel, kernel.shape[1], kernel.shape[0], groups)
     taps = [tap_count(extent) for extent in kernel.shape[2:]]
     channels, outputs = tap_count(data.shape[1]), tap_count(kernel.shape[0])
-    steps, far = expand_numbers(strides, 2, "strides"), expand_numbers(dilation, 2, "dilation")
-    reach = [(extent - 1) * by + 1 for extent, by in zip(taps, far, strict=True)]
-    low, high = each_side(padding, reach)
-    out: list[Any] = [
-        window_count(data.shape[2 + dim], low[dim], high[dim], reach[dim], steps[dim], ("height", "width")[dim])
-        for dim in (0, 1)
-    ]
+    slides = slide_windows(data.shape[2:], taps, strides, padding, dilation, ("height", "width"))
+    steps, far, low, out = slides.steps, slides.far, slides.low, slides.out
     count = taps[0] * taps[1]
     for name, given, numbers in (("an offset", moved, 2), ("a mask", mask, 1)):
         wanted = [data.shape[0], deformable_groups * count * numbers, *out]

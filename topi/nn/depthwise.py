@@ -18,9 +18,10 @@ from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from ..half_precision import convert_elements, sum_dtype
 from ..signatures import ElementType
-from .convolutions import check_rank, tap_count
+from .convolutions import check_rank
 from .errors import BadConvolution
-from .window import pad_amounts, padded, pair, window_count
+from .image_windows import Windows
+from .window import padded
 
 __all__ = ["depthwise_conv2d", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]
 
@@ -73,17 +74,18 @@ def depthwise_conv2d_nchw(
         multiplier = te.const(stacked, "int32")
     elif not same_extent(outer, channels):
         raise _misfit(data, kernel, channels, outer)
-    image, place, out = _windows(data, size, reach, stride, padding, dilation, (2, 3))
+    windows = Windows.of(size, reach, stride, padding, dilation)
+    image = padded(data, windows.pads, (2, 3), peeled=True)
     p, q = _taps(reach)
     dtype = sum_dtype(data.dtype, out_dtype)
 
     def element(n: Any, c: Any, i: Any, j: Any) -> Expr:
         of, which = _channel(c, multiplier)
         weight = kernel[c, 0, p, q] if stacked else kernel[of, which, p, q]
-        return te.sum(image[(n, of, *place(i, j, p, q))].astype(dtype) * weight.astype(dtype), axis=[p, q])
+        return te.sum(image[(n, of, *windows.at(i, j, p, q))].astype(dtype) * weight.astype(dtype), axis=[p, q])
 
     sums = te.compute(
-        (batch, channels * multiplier, *out), element, name="depthwise_conv2d", tag="depthwise_conv2d_nchw"
+        (batch, channels * multiplier, *windows.out), element, name="depthwise_conv2d", tag="depthwise_conv2d_nchw"
     )
     return convert_elements(sums, out_dtype or data.dtype)
 
@@ -104,37 +106,20 @@ def depthwise_conv2d_nhwc(
     *reach, outer, multiplier = kernel.shape
     if not same_extent(outer, channels):
         raise _misfit(data, kernel, channels, outer)
-    image, place, out = _windows(data, size, reach, stride, padding, dilation, (1, 2))
+    windows = Windows.of(size, reach, stride, padding, dilation)
+    image = padded(data, windows.pads, (1, 2), peeled=True)
     p, q = _taps(reach)
     dtype = sum_dtype(data.dtype, out_dtype)
 
     def element(n: Any, i: Any, j: Any, c: Any) -> Expr:
         of, which = _channel(c, multiplier)
-        value = image[(n, *place(i, j, p, q), of)]
+        value = image[(n, *windows.at(i, j, p, q), of)]
         return te.sum(value.astype(dtype) * kernel[p, q, of, which].astype(dtype), axis=[p, q])
 
     sums = te.compute(
-        (batch, *out, channels * multiplier), element, name="depthwise_conv2d", tag="depthwise_conv2d_nhwc"
+        (batch, *windows.out, channels * multiplier), element, name="depthwise_conv2d", tag="depthwise_conv2d_nhwc"
     )
     return convert_elements(sums, out_dtype or data.dtype)
-
-
-def _windows(
-    data: Tensor, size: list[Any], reach: list[Any], stride: Any, padding: Any, dilation: Any, at: tuple[int, int]
-) -> tuple[Tensor, Any, tuple[Any, Any]]:
-    """The padded image, where in it tap (p, q) of window (i, j) reads, and how many windows there are."""
-    steps, spread = pair(stride, "stride"), pair(dilation, "dilation")
-    spans = ((tap_count(reach[0]) - 1) * spread[0] + 1, (tap_count(reach[1]) - 1) * spread[1] + 1)
-    pads = pad_amounts(padding, spans)
-    high, wide = (
-        window_count(size[dim], pads[dim], pads[dim + 2], spans[dim], steps[dim], ("height", "width")[dim])
-        for dim in (0, 1)
-    )
-
-    def place(i: Any, j: Any, p: Any, q: Any) -> tuple[Any, Any]:
-        return i * steps[0] + p * spread[0], j * steps[1] + q * spread[1]
-
-    return padded(data, pads, at, peeled=True), place, (high, wide)
 
 
 def _taps(reach: list[Any]) -> tuple[te.IterVar, te.IterVar]:

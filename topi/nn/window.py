@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...arguments import to_list
@@ -91,6 +92,35 @@ def window_count(size: Any, before: int, after: int, reach: int, stride: int, wh
             )
         return room // stride + 1
     return te.indexdiv(room, stride) + 1
+
+
+@dataclass(frozen=True)
+class Slides:
+    """Windows along any number of dimensions: for each their taps, how far windows and taps lie apart, the padding before and after,
+    and how many windows there are."""
+
+    taps: list[int]
+    steps: list[int]
+    far: list[int]
+    low: list[int]
+    high: list[int]
+    out: list[Any]
+
+
+def slide_windows(
+    size: Sequence[Any], kernel: Any, stride: Any, padding: Any, dilation: Any, names: Sequence[str] = ()
+) -> Slides:
+    """Return the windows over dimensions of these sizes. names: of the dimensions. Raises BadWindow (TW0190)."""
+    rank = len(size)
+    taps, steps, far = (
+        expand_numbers(value, rank, what)
+        for value, what in ((kernel, "kernel"), (stride, "stride"), (dilation, "dilation"))
+    )
+    reach = [(extent - 1) * by + 1 for extent, by in zip(taps, far, strict=True)]
+    low, high = each_side(padding, reach)
+    named = names or [f"dimension {at}" for at in range(rank)]
+    out = list(map(window_count, size, low, high, reach, steps, named))
+    return Slides(taps, steps, far, low, high, out)
 
 
 def padded(
