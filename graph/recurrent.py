@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from .conversion import Conversion
 from .inner import InnerScope, emit_loop
 
-__all__ = ["Activation", "Layer", "Step", "gru_cell", "lstm_cell", "rnn_cell"]
+__all__ = ["Activation", "Layer", "Product", "Step", "gru_cell", "lstm_cell", "multiply_transposed", "rnn_cell"]
 
 Activation = Callable[[Conversion, str], str]
 """What an activation of a value emits."""
+Product = Callable[[Conversion, Callable[[str], str], str, str], str]
+"""Emission of a value times weights, inside of a loop or outside; the function gives values from outside of it their names there."""
+
+
+def multiply_transposed(c: Conversion, taken: Callable[[str], str], value: str, weights: str) -> str:
+    """A value times weights, which lie transposed."""
+    return c.emit("matmul", value, weights, transpose_b=True)
 
 
 @dataclass
@@ -19,7 +26,7 @@ class Layer:
     """One direction of a layer. name: of the graph of a step. products: (steps, batch, gates * hidden), of the inputs and their
     weights, biases added. r: the weights of what comes from the step before. lengths: of the sequences, "" where all are whole.
     states: (batch, hidden), before the first step. peepholes: of the gates in, out and forget. inner_bias: what a GRU adds before
-    it resets, "" where it resets first."""
+    it resets, "" where it resets first. times: products of what comes from the step before."""
 
     c: Conversion
     name: str
@@ -32,6 +39,7 @@ class Layer:
     inner_bias: str
     functions: Sequence[Activation] = ()
     clip: float | None = None
+    times: Product = multiply_transposed
 
     def run(self, cell: Callable[[Step], Sequence[str]]) -> list[str]:
         """All steps: (steps, batch, hidden), and the states at last."""
@@ -81,8 +89,8 @@ class Step:
         )
 
     def times(self, value: str, weights: str) -> str:
-        """A value times weights, which lie transposed."""
-        return self.c.emit("matmul", value, weights, transpose_b=True)
+        """What comes from the step before times its weights."""
+        return self.layer.times(self.c, self.taken, value, weights)
 
     def active(self, at: int, value: str) -> str:
         """The function `at` of a value, which is clipped before."""

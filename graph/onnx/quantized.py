@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..conversion import Refused, few
+from ..conversion import Conversion, Refused, few
 from .context import Context, converts
 from .layers import window_attributes
 from .package import dtype_named
@@ -16,7 +16,7 @@ __all__ = ["dequantize", "products", "quantized", "rounded"]
 _WHOLE = ("int8", "uint8", "int16", "uint16", "int32")
 
 
-def _spread(c: Context, value: str, like: str, axis: int) -> str:
+def _spread(c: Conversion, value: str, like: str, axis: int) -> str:
     """A scale or a zero point as it meets the elements: one, one for each index along an axis, or one for each block."""
     kind, shape = c.type(value), c.type(like).shape
     if len(kind.shape) == 0 or kind.shape == (1,):
@@ -24,12 +24,12 @@ def _spread(c: Context, value: str, like: str, axis: int) -> str:
     if len(kind.shape) == 1:
         return c.reshape(value, [kind.shape[0] if at == axis else 1 for at in range(len(shape))])
     extent = c.extent(like, axis)
-    block = int(c.attribute("block_size", 0)) or -(-extent // int(kind.shape[axis]))
+    block = int(c.attribute("block_size", 0) if isinstance(c, Context) else 0) or -(-extent // int(kind.shape[axis]))
     each = c.constant(np.minimum(np.arange(few(extent)) // block, int(kind.shape[axis]) - 1))
     return c.emit("take", value, each, axis=axis)
 
 
-def quantized(c: Context, x: str, scale: str, zero: str, dtype: str, axis: int) -> str:
+def quantized(c: Conversion, x: str, scale: str, zero: str, dtype: str, axis: int) -> str:
     """round(x / scale) + zero within the range of the dtype."""
     if dtype not in _WHOLE:
         raise Refused(f"it gives {dtype}")
@@ -38,7 +38,7 @@ def quantized(c: Context, x: str, scale: str, zero: str, dtype: str, axis: int) 
     )
 
 
-def dequantize(c: Context, x: str, scale: str, zero: str, axis: int, dtype: str) -> str:
+def dequantize(c: Conversion, x: str, scale: str, zero: str, axis: int, dtype: str) -> str:
     """(x - zero) * scale."""
     if c.type(x).dtype not in _WHOLE:
         raise Refused(f"it takes {c.type(x).dtype}")
@@ -66,7 +66,7 @@ def _convert_dynamic(c: Context) -> Sequence[str]:
     return rounded(c, c[0])
 
 
-def rounded(c: Context, x: str) -> list[str]:
+def rounded(c: Conversion, x: str) -> list[str]:
     """Floats as bytes by the least and the greatest of them, the scale of these, and their zero point. Where all are 0, or so small
     that their scale is none, it is 1, as in onnxruntime: nothing is divided by 0."""
     axes = tuple(range(c.rank(x)))
@@ -80,13 +80,13 @@ def rounded(c: Context, x: str) -> list[str]:
     return [quantized(c, x, scale, zero_point, "uint8", 0), scale, zero_point]
 
 
-def _subtract_zero(c: Context, value: str, zero: str, axis: int) -> str:
+def _subtract_zero(c: Conversion, value: str, zero: str, axis: int) -> str:
     """Quantised numbers as int32, less their zero point."""
     wide = c.cast(value, "int32")
     return c.emit("subtract", wide, c.cast(_spread(c, zero, value, axis), "int32")) if zero else wide
 
 
-def products(c: Context, x: str, w: str, zeros: tuple[str, str]) -> str:
+def products(c: Conversion, x: str, w: str, zeros: tuple[str, str]) -> str:
     """Of matrices of bytes, or of batches of them, in int32. zeros: their zero points, "" where there is none."""
     left, right = zeros
     alike = (
@@ -102,11 +102,11 @@ def products(c: Context, x: str, w: str, zeros: tuple[str, str]) -> str:
     )
 
 
-def _is_one(c: Context, value: str) -> bool:
+def _is_one(c: Conversion, value: str) -> bool:
     return all(extent == 1 for extent in c.type(value).shape)
 
 
-def _flat(c: Context, value: str) -> str:
+def _flat(c: Conversion, value: str) -> str:
     """A zero point, or a scale, as one number or as one dimension."""
     return c.reshape(value, [extent for extent in c.type(value).shape if extent != 1])
 

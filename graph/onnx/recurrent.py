@@ -3,17 +3,18 @@ is one product before the loop."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..conversion import Conversion, Refused, few
-from ..recurrent import Activation, Layer, gru_cell, lstm_cell, rnn_cell
+from ..recurrent import Activation, Layer, Product, gru_cell, lstm_cell, multiply_transposed, rnn_cell
 from ..types import Extent
 from .context import Context, converts
 from .shapes import backward
 
-__all__: list[str] = []
+__all__ = ["Weights", "convert_layers"]
 
 _SIMPLE = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Softsign": "softsign", "Softplus": "softplus"}
 _WITH_NUMBERS: dict[str, tuple[float | None, float | None]] = {
@@ -56,13 +57,28 @@ _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _FUNCTIONS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 
 
+@dataclass(frozen=True)
+class Weights:
+    """How the weights of a direction lie. width: the axis of an input's elements in them. of_inputs, of_states: products with them."""
+
+    width: int = 2
+    of_inputs: Product = multiply_transposed
+    of_states: Product = multiply_transposed
+
+
 @converts("RNN", "GRU", "LSTM")
 def _convert_recurrent(c: Context) -> Sequence[str]:
-    kind, turned = c.proto.op_type, bool(c.attribute("layout", 0))
+    return convert_layers(c, c.proto.op_type, int(c.attribute("hidden_size", 0)) or int(c.extent(2, -1)))
+
+
+def convert_layers(
+    c: Context, kind: str, hidden: int, weights: Callable[[int], Weights] = lambda direction: Weights()
+) -> Sequence[str]:
+    """All directions of a layer of this kind, and its results."""
+    turned = bool(c.attribute("layout", 0))
     x = c.emit("transpose", c[0], axes=(1, 0, 2)) if turned else c[0]
     direction = c.attribute("direction", "forward")
     backwards = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
-    hidden = int(c.attribute("hidden_size", 0)) or int(c.extent(2, -1))
     names = list(c.attribute("activations") or _FUNCTIONS[kind] * len(backwards))
     alphas, betas = (list(c.attribute(f"activation_{name}") or []) for name in ("alpha", "beta"))
     functions = [_activation(name, alphas, betas) for name in names]
@@ -73,7 +89,7 @@ def _convert_recurrent(c: Context) -> Sequence[str]:
     clip = c.attribute("clip")
     outs: list[list[str]] = []
     for at, back in enumerate(backwards):
-        layer = _direction(c, x, at, back, hidden, turned)
+        layer = _direction(c, kind, x, at, back, hidden, turned, weights(at))
         layer.functions, layer.clip = functions[at * each : (at + 1) * each], None if clip is None else float(clip)
         whole, *last = layer.run(cell)
         outs.append([_reverse_sequences(c, layer, whole) if back else whole, *last])
@@ -93,13 +109,15 @@ def _reverse_sequences(c: Context, layer: Layer, value: str) -> str:
     )
 
 
-def _direction(c: Context, x: str, at: int, back: bool, hidden: int, turned: bool) -> Layer:
+def _direction(
+    c: Context, kind: str, x: str, at: int, back: bool, hidden: int, turned: bool, weights: Weights
+) -> Layer:
     """One direction of a layer: what goes into it, its inputs times their weights done at once."""
-    kind, dtype = c.proto.op_type, c.type(0).dtype
+    dtype = c.type(0).dtype
     for position, axis in ((5, 0 if turned else 1), (4, 0)):  # where x leaves the batch open, and these tell it
         if c.has(position) and isinstance(known := c.type(position).shape[axis], int):
             x = c.fix_extent(x, 1, known)
-    if isinstance(known := c.type(1).shape[2], int):
+    if isinstance(known := c.type(1).shape[weights.width], int):
         x = c.fix_extent(x, 2, known)
     steps, batch, width = c.type(x).shape
     lengths = c[4] if c.has(4) else ""
@@ -133,7 +151,7 @@ def _direction(c: Context, x: str, at: int, back: bool, hidden: int, turned: boo
     elif kind == "GRU" and c.attribute("linear_before_reset", 0):
         inner_bias = c.constant(np.zeros(few(hidden), dtype))
     flat = c.reshape(x, (_product(steps, batch), width))
-    products = c.emit("matmul", flat, w, transpose_b=True)
+    products = weights.of_inputs(c, lambda value: value, flat, w)
     if bias:
         products = c.emit("add", products, bias)
     peepholes: list[str] = []
@@ -144,7 +162,7 @@ def _direction(c: Context, x: str, at: int, back: bool, hidden: int, turned: boo
         ]
     states = [state(5), state(6)] if kind == "LSTM" else [state(5)]
     whole = c.reshape(products, (steps, batch, gates * hidden))
-    return Layer(c, kind.lower(), whole, r, lengths, hidden, states, peepholes, inner_bias)
+    return Layer(c, kind.lower(), whole, r, lengths, hidden, states, peepholes, inner_bias, times=weights.of_states)
 
 
 def _product(steps: Extent, batch: Extent) -> Extent:

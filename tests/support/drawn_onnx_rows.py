@@ -466,6 +466,14 @@ table(
             tolerance=1e-3,
         ),
         Row(
+            "y, yh, yc = com.microsoft.DynamicQuantizeLSTM <hidden_size = 4, direction = $('forward'|'reverse')>"
+            " (x, w, r, $(|v), , $(|h), $(|k), $(|q), s, z, t, z)".replace("'", '"'),
+            "x: f[m, b, K]  w: weight8[1, K, 16]!!  r: weight8[1, 4, 16]!!  v: f[1, 32]!!  h: f[1, b, 4]  k: f[1, b, 4]"
+            "  q: f[1, 12]!!  s: scale[1]!!  z: weight8[1]!! = 0  t: scale[1]!!",
+            tolerance=2e-2,  # a number that is half between two bytes
+            least=1,
+        ),
+        Row(
             "y = com.microsoft.MatMulNBits <N = 9, K = 40, block_size = 16> (x, w, s$(|, z|, z, , c))",
             "x: f[b, m, 40]  w: u8[9, 3, 8]!!  s: scale[9, 3]!!  z: u8[9, 2]!!  c: f[9]!!",
         ),

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...conversion import Refused
+from ...conversion import Conversion, Refused
+from ...recurrent import Product
 from ..context import Context, converts
 from ..layers import window_attributes
 from ..quantized import dequantize, products, quantized, rounded
+from ..recurrent import Weights, convert_layers
 from .fused import add_bias
 
 __all__ = ["integer_product"]
@@ -97,14 +99,14 @@ def _dequantize(c: Context) -> str:
     return dequantize(c, c[0], c[1], c[2] if c.has(2) else "", axis, c.type(1).dtype)
 
 
-def integer_product(c: Context, x: tuple[str, str, str], w: tuple[str, str, str]) -> str:
+def integer_product(c: Conversion, x: tuple[str, str, str], w: tuple[str, str, str]) -> str:
     """A product of matrices of bytes as floats. x, w: the numbers, their scale, and their zero point or "": of w one, or one for
     each column."""
     total = c.cast(products(c, x[0], w[0], (x[2], w[2])), "float32")
     return c.emit("multiply", total, c.emit("multiply", *(_row(c, one) for one in (x[1], w[1]))))
 
 
-def _row(c: Context, scale: str) -> str:
+def _row(c: Conversion, scale: str) -> str:
     """A scale, one or one for each column."""
     return c.reshape(scale, ()) if c.type(scale).shape == (1,) else scale
 
@@ -120,6 +122,38 @@ def _convert_dynamic(c: Context) -> str:
     """x is rounded to bytes by the least and the greatest of its elements."""
     levels, scale, zero = rounded(c, c[0])
     return add_bias(c, integer_product(c, (levels, scale, zero), (c[1], c[2], c[3] if c.has(3) else "")), 4)
+
+
+@converts("com.microsoft.DynamicQuantizeLSTM")
+def _convert_dynamic_lstm(c: Context) -> Sequence[str]:
+    """An LSTM whose weights are bytes: its inputs, all steps at once, and what comes from the step before are rounded to bytes by
+    the least and the greatest of their elements."""
+    if c.has(4):
+        raise Refused("its sequences have lengths, and what is rounded after their ends differs among runtimes")
+    if not c.attribute("hidden_size", 0):
+        raise Refused("its hidden_size is not given")
+
+    def product(direction: int, at: int) -> Product:
+        """Of bytes whose scale and zero points are the inputs from `at` on."""
+
+        def part(position: int) -> str:
+            value = c.emit("slice", c[position], begin=(direction,), end=(direction + 1,), step=(1,), axes=(0,))
+            return c.reshape(value, c.type(value).shape[1:])
+
+        scale, zero = part(at), part(at + 1) if c.has(at + 1) else ""
+
+        def times(inner: Conversion, taken: Callable[[str], str], value: str, weights: str) -> str:
+            levels, step, offset = rounded(inner, value)
+            return integer_product(inner, (levels, step, offset), (weights, taken(scale), taken(zero) if zero else ""))
+
+        return times
+
+    return convert_layers(
+        c,
+        "LSTM",
+        int(c.attribute("hidden_size", 0)),
+        lambda direction: Weights(1, product(direction, 8), product(direction, 10)),
+    )
 
 
 @converts("com.microsoft.QGemm")
