@@ -16,7 +16,7 @@ Product = Callable[[Conversion, Callable[[str], str], str, str], str]
 """Emission of a value times weights, inside of a loop or outside; the function gives values from outside of it their names there."""
 
 
-def multiply_transposed(c: Conversion, taken: Callable[[str], str], value: str, weights: str) -> str:
+def multiply_transposed(c: Conversion, _taken: Callable[[str], str], value: str, weights: str) -> str:
     """A value times weights, which lie transposed."""
     return c.emit("matmul", value, weights, transpose_b=True)
 

@@ -231,9 +231,20 @@ def put(c: Call, whole: str, part: str, axis: int, begin: Extent, end: Extent) -
 @_view("slice.Tensor", back=_slice_back)
 def _slice(c: Call) -> str:
     axis, begin, end, step = _bounds(c)
+    return cut(c, _with_whole_bounds(c), axis, begin, end, step)
+
+
+def _with_whole_bounds(c: Call) -> str:
+    """The tensor that is sliced, where no bound that counts from the end is -0, which would be the beginning."""
     given = [c.argument(name, None) for name in ("start", "end")]
-    far = [extent(f"-1 - ({one})") for one in given if isinstance(one, str) and is_below_zero(one)]
-    return cut(c, c.asked(c.tensor(), far), axis, begin, end, step)  # -0 would be the beginning
+    return c.asked(
+        c.tensor(), [extent(f"-1 - ({one})") for one in given if isinstance(one, str) and is_below_zero(one)]
+    )
+
+
+@aten("slice_scatter.default")
+def _slice_scatter(c: Call) -> str:
+    return _slice_back(c, _with_whole_bounds(c), c.tensor("src"))
 
 
 def _narrow_back(c: Call, whole: str, part: str) -> str:
@@ -270,6 +281,11 @@ def _select_back(c: Call, whole: str, part: str) -> str:
     shape[axis] = 1
     end = index + 1 if isinstance(index, int) else extent(f"({index}) + 1")
     return put(c, whole, c.reshape(part, shape), axis, index, end)
+
+
+@aten("select_scatter.default")
+def _select_scatter(c: Call) -> str:
+    return _select_back(c, c.tensor(), c.tensor("src"))
 
 
 @_view("select.int", back=_select_back)
@@ -323,7 +339,10 @@ def _sizes(c: Call) -> tuple[int, tuple[Extent, ...]]:
 
 
 def _equal_parts(size: str, count: int) -> tuple[Extent, ...]:
-    """The parts of what is divided evenly whatever its symbols are."""
+    """The parts of what is divided evenly whatever its symbols are, or in two, which torch does of no less than two."""
+    if count == 2:
+        more = f"(({size}) + 1) // 2"
+        return extent(more), extent(f"({size}) - {more}")
     rest, each = extent(f"({size}) % {count}"), extent(f"({size}) // {count}")
     if rest != 0:
         raise Refused(f"how many parts it has depends on {size}")

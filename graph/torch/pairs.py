@@ -333,10 +333,12 @@ def _convert_frames(c: Call, complexes: Set[str]) -> str:
             if mode == "constant"
             else c.emit("pad_with", value, before=ends, after=ends, mode=str(mode))
         )
-    size = c.extent(value, rank - 1)
-    few(size // step + 1, points)
-    places = np.arange((size - points) // step + 1)[:, None] * step + np.arange(points)
-    frames = c.emit("take", value, c.constant(places), axis=rank - 1)
+    count = extent(f"(({c.type(value).shape[rank - 1]}) - {points}) // {step} + 1")
+    if isinstance(count, int):
+        few(count, points)
+    first, within = (c.cast(c.emit("arange", shape=(number,)), "int64") for number in (count, points))
+    first = c.reshape(c.emit("multiply", first, c.scalar(step, "int64")), (count, 1))
+    frames = c.emit("take", value, c.emit("add", first, within), axis=rank - 1)
     if c.argument("window", None) is not None:
         low = (points - length) // 2
         window = c.emit("pad", c.tensor("window"), before=(low,), after=(points - length - low,), value=0)

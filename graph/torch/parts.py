@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..conversion import Refused, broadcast, few, product
 from ..types import Extent
 from .call import VIEWS, Call, aten
-from .movement import cut, put
+from .movement import cut
 from .numbers import extent
 
 __all__: list[str] = []
@@ -128,21 +128,6 @@ def _convert_diag_embed(c: Call) -> str:
     if (c.axis("dim1", -2, rank), c.axis("dim2", -1, rank)) != (rank - 2, rank - 1):
         raise Refused("its matrices are not the last dimensions")
     return _embed_diagonal(c, c.tensor(), int(c.known("offset", 0)))
-
-
-@aten("select_scatter.default", "slice_scatter.default")
-def _convert_scatter_slice(c: Call) -> str:
-    value, source, axis = c.tensor(), c.tensor("src"), c.axis("dim", 0)
-    shape = c.static(value)
-    if c.target.startswith("select"):
-        index = c.integer("index") % shape[axis]
-        return put(c, value, c.reshape(source, (*shape[:axis], 1, *shape[axis + 1 :])), axis, index, index + 1)
-    begin, end, step = slice(c.argument("start", None), c.argument("end", None), c.integer("step", 1)).indices(
-        shape[axis]
-    )
-    if step != 1:
-        return c.emit("put", value, c.constant(np.arange(begin, end, step)), source, axis=axis)
-    return put(c, value, source, axis, begin, max(begin, end))
 
 
 @aten("index_fill.int_Scalar", "index_fill.int_Tensor")

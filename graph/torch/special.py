@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..conversion import Refused, product
+from ..conversion import Conversion, Refused, product
+from ..inner import InnerScope, emit_loop
 from .call import Call, aten
 from .movement import cut
 
@@ -143,7 +144,7 @@ def _join_doubling(c: Call, value: str, axis: int, neutral: float, join: str) ->
     """The running results of an associative operator along an axis: each step joins what lies twice as far before."""
     size = c.type(value).shape[axis]
     if not isinstance(size, int) or size > _MOST_DOUBLINGS:
-        raise Refused(f"its running results go along {size} elements, which has to be known")
+        return _join_in_turn(c, value, axis, neutral, join)
     shape, reach = list(c.type(value).shape), 1
     while reach < size:
         shape[axis] = reach
@@ -151,6 +152,28 @@ def _join_doubling(c: Call, value: str, axis: int, neutral: float, join: str) ->
         value = c.emit(join, c.emit("concat", before, cut(c, value, axis, 0, size - reach), axis=axis), value)
         reach *= 2
     return value
+
+
+def _join_in_turn(c: Call, value: str, axis: int, neutral: float, join: str) -> str:
+    """As by doubling, by a loop along an axis whose extent may be a symbol."""
+    kind = c.type(value)
+    order = (axis, *(at for at in range(len(kind.shape)) if at != axis))
+    rows = c.emit("transpose", value, axes=order)
+    first = c.emit("broadcast_to", c.scalar(neutral, kind.dtype), shape=c.type(rows).shape[1:])
+    inner = InnerScope(c.scope, join)
+    inside = Conversion(inner, [], c.source)
+    step = inner.graph.input("step", (), "int64")
+    before = inner.graph.input("before", c.type(first).shape, kind.dtype)
+    after = inside.emit(join, before, inside.emit("take", inner.taken(rows), step, axis=0))
+    _, whole = emit_loop(c.scope, inner, "", "", [first], [after, after], kind.shape[axis], c.source)
+    return c.emit("transpose", whole, axes=tuple(map(order.index, range(len(order)))))
+
+
+def _numbers_along(c: Call, value: str, axis: int) -> str:
+    """The places along an axis of a value, as they meet its elements."""
+    size = c.type(value).shape[axis]
+    numbers = c.cast(c.emit("arange", shape=(size,)), "int64")
+    return c.reshape(numbers, [size if at == axis else 1 for at in range(c.rank(value))])
 
 
 def _least(dtype: str, sign: int) -> float:
@@ -167,17 +190,15 @@ def _least(dtype: str, sign: int) -> float:
 def _convert_running_extreme(c: Call) -> Sequence[str]:
     """The greatest so far, and the last place at which it stood; from a NaN on it is NaN, at the place of the last one."""
     axis, value = c.axis(), c.tensor()
-    dtype, rank = c.type(value).dtype, c.rank(value)
-    if not rank:
+    dtype = c.type(value).dtype
+    if not c.rank(value):
         return [value, c.scalar(0, "int64")]
     sign = 1 if c.target.startswith("cummax") else -1
     best = _join_doubling(c, value, axis, _least(dtype, sign), "maximum" if sign > 0 else "minimum")
     reached = c.emit("equal", value, best)
     if "float" in dtype:
         reached = c.emit("logical_or", reached, c.emit("isnan", value))
-    size = c.extent(value, axis)
-    numbers = c.reshape(c.constant(np.arange(size)), [size if at == axis else 1 for at in range(rank)])
-    places = c.emit("where", reached, numbers, c.scalar(0, "int64"))
+    places = c.emit("where", reached, _numbers_along(c, value, axis), c.scalar(0, "int64"))
     return [best, _join_doubling(c, places, axis, 0, "maximum")]
 
 
@@ -192,17 +213,16 @@ def _convert_mode(c: Call) -> Sequence[str]:
     """The least of the elements of a row that occur most often, and its last place."""
     axis, value = c.axis("dim", -1), c.tensor()
     shape = c.type(value).shape
-    size = c.extent(value, axis)
-    if not size:
+    size = shape[axis]
+    if size == 0:
         raise Refused("it takes the most frequent of no elements")
-    rows = c.emit_all("topk", value, k=size, axis=axis, largest=False)[0]
+    rows = c.emit_all("topk", value, k=-1, axis=axis, largest=False)[0]
     left, right = ([*shape[: axis + 1], 1, *shape[axis + 1 :]], [*shape[:axis], 1, *shape[axis:]])
     alike = c.emit("equal", c.reshape(rows, left), c.reshape(rows, right))
     counts = c.emit("sum", c.cast(alike, "int64"), axes=(axis + 1,))
     first = c.emit("argmax", counts, axis=axis, keepdims=True)
     found = c.emit("gather", rows, first, axis=axis)
-    numbers = c.reshape(c.constant(np.arange(size)), [size if at == axis else 1 for at in range(len(shape))])
-    places = c.emit("where", c.emit("equal", value, found), numbers, c.scalar(-1, "int64"))
+    places = c.emit("where", c.emit("equal", value, found), _numbers_along(c, value, axis), c.scalar(-1, "int64"))
     last = c.emit("max", places, axes=(axis,), keepdims=True)
     if c.known("keepdim", False):
         return [found, last]
