@@ -177,7 +177,7 @@ class _Reading:
         for name, path in paths.items():
             if name in inputs and inputs[name].version:
                 self.add_output(path, inputs[name].value)
-        held = {entry.argument for entry in self.program.inputs if entry.kind == "buffer"}
+        held = {entry.argument for entry in self.program.inputs if entry.kind in ("buffer", "tensor_constant")}
         written = [path for name, path in paths.items() if name in held and name in inputs and inputs[name].version]
         written += [entry.path for entry in self.program.results if entry.kind == "buffer_mutation"]
         self.warn_of_forgotten([path for path in dict.fromkeys(written) if path not in self.state])

@@ -233,22 +233,28 @@ class _Loss(torch.nn.Module):
 
 
 class _Cache(torch.nn.Module):
-    def __init__(self) -> None:
+    """is_buffer: its cache is a buffer, else a tensor that torch takes for a constant, as it does those of a library's own classes."""
+
+    def __init__(self, is_buffer: bool) -> None:
         super().__init__()
-        self.register_buffer("cache", torch.zeros(8, 4))
+        if is_buffer:
+            self.register_buffer("cache", torch.zeros(8, 4))
+        else:
+            self.cache = torch.zeros(8, 4)
 
     def forward(self, x: Any, place: Any) -> Any:
         self.cache[place] = x
         return self.cache.sum(0)
 
 
-def test_a_cache_that_every_call_would_begin_anew_is_warned_of() -> None:
+@pytest.mark.parametrize("is_buffer", [True, False])
+def test_a_cache_that_every_call_would_begin_anew_is_warned_of(is_buffer: bool) -> None:
     given = torch.ones(1, 4), torch.tensor([2])
     with pytest.warns(
         tw.TilewrightWarning, match=r"writes to 1 of its buffers.*state=\{'cache': 'cache'\}\) makes them inputs"
     ):
-        tw.graph.from_torch(_Cache(), given)
+        tw.graph.from_torch(_Cache(is_buffer), given)
     with warnings.catch_warnings():
         warnings.simplefilter("error", tw.TilewrightWarning)
-        g = tw.graph.from_torch(_Cache(), given, state={"cache": "cache"})
+        g = tw.graph.from_torch(_Cache(is_buffer), given, state={"cache": "cache"})
     assert g.state == {"cache": "cache"}
