@@ -421,7 +421,7 @@ def _longest(found: WeightedSum) -> Expr:
         size
         for load in collect_loads(found.weights.value, found.factor)
         for index, size in zip(load.indices, load.producer.shape, strict=True)
-        if index is found.axis
+        if (index.value if isinstance(index, Cast) else index) is found.axis
     ]
     known = [size for size in places if isinstance(size, IntImm)]
     return min(known, key=lambda size: size.value) if known else places[0]

@@ -65,6 +65,7 @@ class ScriptReader(LoopReader):
         self.own = frozenset(self.liveness.assigned)
         self.block = inlined.block if inlined is not None else Block()
         self.locals: set[Var] = inlined.locals if inlined is not None else set()
+        self.loop_names: set[str] = inlined.loop_names if inlined is not None else set()
         self.outputs: dict[str, LocalBuffer] = {}
         self.returned: list[LocalBuffer] = []
         self.depth = 0
@@ -252,11 +253,12 @@ class ScriptReader(LoopReader):
                 reason="threads of a block wait for each other, and not all of them may be there each time",
                 fix="put the `while` into the loop that is bound",
             )
+        own = self._loop_name(name)
         if self.repeated or reads_memory(extent) or any(var in self.locals for var in post_order(extent)):
-            var: Var = Var(name, dtype)
+            var: Var = Var(own, dtype)
             self.locals.add(var)
         else:
-            var = IterVar(name, dtype, domain)
+            var = IterVar(own, dtype, domain)
         self.analyzer.bind(var, (0, None) if reads_memory(extent) else domain)
         self.names[name] = plain(spec.begin + var * spec.step if spec.step != 1 else var + spec.begin)
         before = set(self.unassigned)
@@ -266,11 +268,20 @@ class ScriptReader(LoopReader):
         self._check_kind(node, loop, spec.independent)
         self.block.add(loop)
 
+    def _loop_name(self, name: str) -> str:
+        """The name in the program of another loop over `name`: of the first one this, then with numbers, so that loops are told apart."""
+        own, number = name, 0
+        while own in self.loop_names:
+            number += 1
+            own = f"{name}_{number}"
+        self.loop_names.add(own)
+        return own
+
     def _check_kind(self, node: ast.For, loop: For, independent: bool) -> None:
         """Check that the declared kind of a loop is not certainly wrong; of a loop that it vouches for, nothing needs a proof."""
         if loop.kind not in (LoopKind.PARALLEL, LoopKind.VECTORIZED) or ops.is_const(loop.extent, 1):
             return
-        racing, name = racing_buffer(loop), loop.var.name
+        racing, name = racing_buffer(loop), ast.unparse(node.target)
         if racing is not None:
             raise self.source.error(
                 HybridLoopRaces,

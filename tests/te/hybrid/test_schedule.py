@@ -714,3 +714,26 @@ def test_lanes_that_wait_for_each_other_are_warned_of() -> None:
         s[B].parallel(outer)
         te.Schedule.replay(s.records, B.op)
         tw.build([A, B])
+
+
+@te.hybrid.script
+def twice(a):
+    b = output_tensor(a.shape, "int32")
+    for i in range(a.shape[0]):
+        b[i] = a[i]
+    for i_1 in range(a.shape[0]):
+        b[i_1] = b[i_1] + 1
+    for i in range(a.shape[0]):
+        b[i] = b[i] * 2
+    return b
+
+
+def test_loops_of_one_name_are_told_apart():
+    """Which of two loops over `i` had been made parallel could be seen by its place alone."""
+    A = te.placeholder((8,), "int32", name="A")
+    B = twice(A)
+    s = te.create_schedule(B.op)
+    assert [axis.name for axis in B.op.axis] == ["i_2", "i_1", "i"]
+    s[B].parallel(B.op.axis[0])
+    assert "for i_2 in parallel(8):" in str(s) and "for i in 8:" in str(s)
+    assert "parallel(i_2)" in s.as_python()
