@@ -89,7 +89,7 @@ class Step:
         )
 
     def times(self, value: str, weights: str) -> str:
-        """What comes from the step before times its weights."""
+        """Multiply what comes from the step before by its weights."""
         return self.layer.times(self.c, self.taken, value, weights)
 
     def active(self, at: int, value: str) -> str:

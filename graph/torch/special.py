@@ -169,7 +169,7 @@ def _join_in_turn(c: Call, value: str, axis: int, neutral: float, join: str) -> 
     return c.emit("transpose", whole, axes=tuple(map(order.index, range(len(order)))))
 
 
-def _numbers_along(c: Call, value: str, axis: int) -> str:
+def _axis_positions(c: Call, value: str, axis: int) -> str:
     """The places along an axis of a value, as they meet its elements."""
     size = c.type(value).shape[axis]
     numbers = c.cast(c.emit("arange", shape=(size,)), "int64")
@@ -198,7 +198,7 @@ def _convert_running_extreme(c: Call) -> Sequence[str]:
     reached = c.emit("equal", value, best)
     if "float" in dtype:
         reached = c.emit("logical_or", reached, c.emit("isnan", value))
-    places = c.emit("where", reached, _numbers_along(c, value, axis), c.scalar(0, "int64"))
+    places = c.emit("where", reached, _axis_positions(c, value, axis), c.scalar(0, "int64"))
     return [best, _join_doubling(c, places, axis, 0, "maximum")]
 
 
@@ -222,7 +222,7 @@ def _convert_mode(c: Call) -> Sequence[str]:
     counts = c.emit("sum", c.cast(alike, "int64"), axes=(axis + 1,))
     first = c.emit("argmax", counts, axis=axis, keepdims=True)
     found = c.emit("gather", rows, first, axis=axis)
-    places = c.emit("where", c.emit("equal", value, found), _numbers_along(c, value, axis), c.scalar(-1, "int64"))
+    places = c.emit("where", c.emit("equal", value, found), _axis_positions(c, value, axis), c.scalar(-1, "int64"))
     last = c.emit("max", places, axes=(axis,), keepdims=True)
     if c.known("keepdim", False):
         return [found, last]

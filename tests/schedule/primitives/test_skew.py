@@ -73,7 +73,8 @@ def test_loops_whose_distances_go_on_in_both_are_exchanged_and_tiled() -> None:
 def test_a_distance_that_would_go_back_is_named() -> None:
     s, H, t, i, _ = scheduled(stencil)
     with pytest.raises(
-        tw.ScheduleError, match=r"h\[t \+ 1, i_1 \+ 1\] and h\[t, i_1 \+ 2\] .* go on in t and would go back in i_1\.outer"
+        tw.ScheduleError,
+        match=r"h\[t \+ 1, i_1 \+ 1\] and h\[t, i_1 \+ 2\] .* go on in t and would go back in i_1\.outer",
     ):
         s[H].tile(t, i, 4, 4)
     with pytest.raises(tw.ScheduleError, match=r"(?s)cannot rotate 't'.*skew the loop that stands within"):
