@@ -59,7 +59,7 @@ _FUNCTIONS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "
 
 @dataclass(frozen=True)
 class Weights:
-    """How the weights of a direction lie. width: the axis of an input's elements in them. of_inputs, of_states: products with them."""
+    """Layout of the weights of a direction. width: the axis of an input's elements in them. of_inputs, of_states: products with them."""
 
     width: int = 2
     of_inputs: Product = multiply_transposed

@@ -231,10 +231,10 @@ def put(c: Call, whole: str, part: str, axis: int, begin: Extent, end: Extent) -
 @_view("slice.Tensor", back=_slice_back)
 def _slice(c: Call) -> str:
     axis, begin, end, step = _bounds(c)
-    return cut(c, _with_whole_bounds(c), axis, begin, end, step)
+    return cut(c, _check_bounds(c), axis, begin, end, step)
 
 
-def _with_whole_bounds(c: Call) -> str:
+def _check_bounds(c: Call) -> str:
     """The tensor that is sliced, where no bound that counts from the end is -0, which would be the beginning."""
     given = [c.argument(name, None) for name in ("start", "end")]
     return c.asked(
@@ -244,7 +244,7 @@ def _with_whole_bounds(c: Call) -> str:
 
 @aten("slice_scatter.default")
 def _slice_scatter(c: Call) -> str:
-    return _slice_back(c, _with_whole_bounds(c), c.tensor("src"))
+    return _slice_back(c, _check_bounds(c), c.tensor("src"))
 
 
 def _narrow_back(c: Call, whole: str, part: str) -> str:
