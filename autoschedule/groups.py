@@ -80,6 +80,7 @@ class Group:
     known: dict[Hashable, Sequence[Estimate]] = field(default_factory=dict[Hashable, "Sequence[Estimate]"])
     held: frozenset[IterVar] = frozenset()
     timed: bool = False
+    begun: int = -1
 
     def __repr__(self) -> str:
         names = [op.name for op in (*self.heads, *self.parts, self.anchor, *self.between)]
@@ -110,7 +111,7 @@ class Group:
         leaves. Of a candidate that has no draft, forever: any other is taken."""
         draft = Draft(self.s, drafts)
         try:
-            apply(replace(self, s=cast(Schedule, draft), decisions=[]))
+            apply(replace(self, s=cast(Schedule, draft), decisions=[], begun=-1))
             for op in (self.output,) if outputs is None else outputs:
                 draft[op].touched = True
             nest = nest_of_draft(draft, self.machine)
@@ -121,6 +122,7 @@ class Group:
     def choose(self, rule: str, candidates: Sequence[Candidate]) -> None:
         """Apply one of the ways in which a rule can schedule the group (or an operation of it), the cheapest unless somebody
         searches, and notes it. rule: names the decision."""
+        candidates = self._add_declared(candidates)
         chosen = self.chooser(f"{rule} of {self.anchor.name}", candidates)
         after = (self.output,) if self.output is not self.anchor else ()
         fused = tuple(op.name for op in (*self.heads, *self.parts, *self.between, *after) if op.values)
@@ -139,6 +141,18 @@ class Group:
             )
         )
         candidates[chosen].apply()
+
+    def _add_declared(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+        """Add the loops as declared, on one thread, to a rule's first candidates, if they are not among them."""
+        if self.begun < 0 or self.begun != len(self.s.records) or self.target.backend.rules == "gpu":
+            return candidates
+        if any(candidate.description.startswith("as declared") for candidate in candidates):
+            return candidates
+        stored = [op for op in (*self.heads, *self.parts, self.anchor, self.output) if op.values]
+        roots = [op for op in dict.fromkeys(stored) if self.s[op].attach_type == "root"]
+        are_timed = all(candidate.estimate is not None for candidate in candidates)
+        time = self.draft(lambda _: None, Drafts(), Lines(), roots) if are_timed else None
+        return [*candidates, Candidate("as declared", lambda: None, time)]
 
     def inline_cheap_heads(self) -> None:
         """Inline the heads whose values cost little; the others stay stages of their own."""

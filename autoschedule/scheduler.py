@@ -98,7 +98,7 @@ def _scheduled(
         decisions += group.decisions
         for head in piece.heads:
             if s[head].attach_type == "root" and not s[head].is_scheduled() and head.values:
-                alone = Group(s, head, head, (), target, machine, chooser=chooser, known=known)
+                alone = Group(s, head, head, (), target, machine, chooser=chooser, known=known, begun=len(s.records))
                 _apply(alone, rule_for("", head))
                 decisions += alone.decisions
     if target.backend.rules != "gpu":
@@ -135,7 +135,7 @@ def _apply(group: Group, usual: Callable[[Group], None]) -> None:
     had one way."""
     own = next((rule for rule in registered() if rule.matches(group)), None)
     if own is not None:
-        group.choose(own.name, _ways(own, group))
+        replace(group, begun=-1).choose(own.name, _ways(own, group))
         return
     usual(group)
     if not group.decisions:
@@ -169,7 +169,8 @@ def _one_by_one(group: Group, rule_in_order: Callable[[Operation], Callable[[Gro
             between=group.between if last else (),
         )
         rule = rule_in_order(op)
-        own.choose(rule.__name__, [Candidate("sums in their order", partial(rule, own))])
+        begun = replace(own, begun=len(group.s.records))
+        replace(own, begun=-1).choose(rule.__name__, [Candidate("sums in their order", partial(rule, begun))])
 
 
 def _begin(s: Schedule, piece: Piece, target: Target, machine: Machine, chooser: Chooser) -> Group:
@@ -178,5 +179,15 @@ def _begin(s: Schedule, piece: Piece, target: Target, machine: Machine, chooser:
         s[op].compute_inline()
     inlined = (*piece.inlined, *piece.between)
     return Group(
-        s, piece.anchor, piece.output, piece.heads, target, machine, piece.parts, inlined, chooser, tiles=piece.tiles
+        s,
+        piece.anchor,
+        piece.output,
+        piece.heads,
+        target,
+        machine,
+        piece.parts,
+        inlined,
+        chooser,
+        tiles=piece.tiles,
+        begun=len(s.records),
     )

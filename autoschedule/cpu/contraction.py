@@ -235,8 +235,9 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
     along, in_place = lies_along(found), read_in_place(found, chosen)
     sides = [load for load in op_loads(anchor) if load is found.b and chosen.packed or load is found.a and not in_place]
     copies = {load: copied(group, sums, load) for load in sides}  # in the order in which they are read
-    panel, panel_axes = copies.get(found.b, (None, []))
-    rows, row_axes = copies.get(found.a, (None, []))
+    none: tuple[None, list[IterVar]] = (None, [])
+    panel, panel_axes = copies.get(found.b, none)
+    rows, row_axes = copies.get(found.a, none)
     order, across = lay_out_matrix(sums, found, anchor)
     if panel is not None:
         _panels(group, panel, panel_axes, found.b, found.columns, found, chosen.tile.columns)

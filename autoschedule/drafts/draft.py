@@ -318,9 +318,9 @@ class Draft:
         """Sums for each value of `axis`, one of the two parts of a reduce axis, and the sum of these."""
         stage = self[tensor if isinstance(tensor, Tensor) else tensor[0]]
         op, reduction, part = stage.op.as_compute, stage.op.reduction, stage.parts.get(axis)
-        if reduction is None or part is None or len(part.of) > 1 or op is None or op.num_outputs > 1:
+        if reduction is None or part is None or len(part.of) != 1 or op is None or op.num_outputs > 1:
             raise Undrafted("an rfactor of anything but a part of one axis")
-        (along,) = part.of
+        along = part.of[0]
         other = next(each for each, own in stage.parts.items() if own.of[0] is along and own.inner != part.inner)
         taken, left = extent_in_numbers(axis), extent_in_numbers(other)
         lane = IterVar(axis.name, axis.dtype, _range(taken), "data")

@@ -245,7 +245,7 @@ def test_each_way_to_cut_a_chain_keeps_its_bits(small: None, shape: tuple[int, .
     expected = np.empty_like(image)
     tw.build(te.create_schedule(B.op), [A, B])(image, expected)
     ways = {description.split()[0]: at for at, (description, _) in enumerate(plan.candidates)}
-    assert ways.keys() == {"windows", "tiles", "each"}, "rolling, overlapped, and by themselves"
+    assert ways.keys() == {"windows", "tiles", "each", "as"}, "rolling, overlapped, by themselves, and as declared"
     for at in ways.values():
         s = scheduler.schedule([B], chooser=lambda name, ways, at=at: at if name.startswith("chain") else 0)
         found = np.empty_like(image)
