@@ -87,9 +87,8 @@ def _make_pool() -> _Threads:
     page = host().private_memory(mmap.PAGESIZE)
     host().clear_in_children(page)
     state = ThreadState.from_buffer(page)
-    register_fork_hooks(
-        in_child=lambda: ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state))
-    )  # where Python forks
+    # A kernel before 4.14 clears no page: forks by Python are seen all the same.
+    register_fork_hooks(in_child=lambda: ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state)))
     cpus, own = available_cpus(), _may_have_pool()
     openmp = _find_openmp(_loaded_libraries()) if own else _find_openmp(_all_libraries())
     if openmp is not None:
