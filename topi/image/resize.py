@@ -124,7 +124,8 @@ def interpolate(plane: Plane, taps: Mapping[int, Taps], fixed_point: bool = Fals
     data, result = plane.data, plane.data
     kind = "float64" if str(data.dtype) == "float64" else "float32"
     high, wide = taps.get(plane.lead), taps.get(plane.lead + 1)
-    columns = None if wide is None else Columns.of(plane, wide, fixed_point)
+    narrow = fixed_point and min(taps) >= plane.lead  # what leading dimensions leave is no byte
+    columns = None if wide is None else Columns.of(plane, wide, narrow)
     others = [at for at in sorted(taps) if columns is None or at < plane.lead]
     for at in others:
         last = at == others[-1] and columns is None

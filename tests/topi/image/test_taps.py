@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright import topi
 from tilewright.errors import GraphError
 from tilewright.graph import Builder, Graph
+from topi_run import run
 
 
 def resized(shape: tuple[Any, ...], sizes: tuple[Any, ...], **how: Any) -> Graph:
@@ -34,3 +36,10 @@ def test_symbols_are_resized_as_numbers_are(mode: str, coordinates: str) -> None
 def test_tables_of_symbols_are_refused(how: dict[str, Any]) -> None:
     with pytest.raises(GraphError, match="a shape with symbols is not resized"):
         resized((2, "h"), (2, 7), mode="linear", **how)
+
+
+def test_volumes_of_bytes_are_rounded_once() -> None:
+    x = np.random.default_rng(0).integers(0, 256, (1, 2, 3, 5, 7)).astype("uint8")
+    real = run(lambda a: topi.image.resize3d(a, (5, 9, 13)), x.astype("float32"))
+    got = run(lambda a: topi.image.resize3d(a, (5, 9, 13)), x)
+    assert abs(got - real).max() <= 0.5 + 1e-4
