@@ -201,7 +201,7 @@ class _Cutter:
             self.s.clone_in(op.output(0), [reader])
         if clones:
             return _Cutter(self.s, self.tags, self.fusion).run()
-        return chains + self._scripts() + scans + self._anchored(parts_of, tags) + self._rest()
+        return chains + self._scripts() + scans + self._form_pieces(parts_of, tags) + self._rest()
 
     # Chains
 
@@ -212,12 +212,12 @@ class _Cutter:
         for op in reversed(self.order) if self.fusion is not APART else ():
             if not self._is_untagged(op) or op in tried or self._is_head(op):
                 continue
-            beside = self._beside(op)
+            beside = self._find_siblings(op)
             chain = self.fusion.chain(op, beside)
             if chain is None:
                 continue
             members = {op, *beside}
-            for producer in self._before(members):
+            for producer in self._walk_producers(members):
                 readers = self.readers[producer]
                 if (
                     self._is_untagged(producer)
@@ -234,7 +234,7 @@ class _Cutter:
                 tried |= members.difference(beside)
         return pieces
 
-    def _beside(self, op: Operation) -> tuple[Operation, ...]:
+    def _find_siblings(self, op: Operation) -> tuple[Operation, ...]:
         """Return the operations that alone read, with `op`, something that may become a part of its chain: of the same
         axes, and none computed from another."""
         beside: dict[Operation, None] = {}
@@ -334,7 +334,7 @@ class _Cutter:
                 self.claimed.update((op, *parts_of[op]))
         return parts_of, tags
 
-    def _anchored(
+    def _form_pieces(
         self, parts_of: Mapping[Operation, tuple[Operation, ...]], tags: Mapping[Operation, str]
     ) -> list[Piece]:
         """The anchors' pieces; tails go to the last anchor that they follow, being computed after all of them."""
@@ -346,7 +346,7 @@ class _Cutter:
         for op, parts in parts_of.items():
             inlined = (
                 *(() if pieces else again),
-                *self._inlined(tails[op]),
+                *self._find_inlined(tails[op]),
             )  # before any rule looks at what reads them
             pieces.append(
                 Piece(
@@ -496,7 +496,7 @@ class _Cutter:
         group = {*core, *tail}
         total = 0
         heads: list[Operation] = []
-        for op in self._before(group):
+        for op in self._walk_producers(group):
             readers = self.readers[op]
             if (
                 op in self.claimed
@@ -515,7 +515,7 @@ class _Cutter:
         self.claimed.update(heads)
         return heads[::-1]
 
-    def _before(self, group: set[Operation]) -> Iterator[Operation]:
+    def _walk_producers(self, group: set[Operation]) -> Iterator[Operation]:
         """The operations that a growing group reads, each after all of the group that reads it, the last ones first."""
         waiting: list[int] = []
         entered: set[Operation] = set()
@@ -540,15 +540,15 @@ class _Cutter:
             if op in self.claimed or not op.values:
                 continue
             self.claimed.add(op)
-            pieces.append(Piece("", op, op, inlined=tuple(self._inlined((op,)))))
+            pieces.append(Piece("", op, op, inlined=tuple(self._find_inlined((op,)))))
         return pieces
 
-    def _inlined(self, into: Iterable[Operation]) -> list[Operation]:
+    def _find_inlined(self, into: Iterable[Operation]) -> list[Operation]:
         """The plain operations to inline into these and, with them, into each other."""
         takers = set(into)
         total = sum(map(weight, takers))
         inlined: list[Operation] = []
-        for op in self._before(takers):
+        for op in self._walk_producers(takers):
             readers = self.readers[op]
             if op in self.claimed or op in self.outputs or not is_plain(op) or not takers.issuperset(readers):
                 continue

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from ..ir.expr import IterVar
 from ..schedule import Stage
 
-__all__ = ["fused"]
+__all__ = ["fuse_axes"]
 
 
-def fused(stage: Stage, axes: Sequence[IterVar]) -> IterVar:
+def fuse_axes(stage: Stage, axes: Sequence[IterVar]) -> IterVar:
     """The loop over all of these."""
     return stage.fuse(*axes) if len(axes) > 1 else axes[0]

@@ -27,12 +27,12 @@ from .gpu.shortfalls import shortfalls
 from .loop_nest import Body, Nest
 from .plan import Decision, Plan
 
-__all__ = ["estimate_of", "nest_of", "plan_of"]
+__all__ = ["estimate_schedule", "build_nest", "build_plan"]
 
 Item = TypeVar("Item")
 
 
-def plan_of(s: Schedule) -> Plan:
+def build_plan(s: Schedule) -> Plan:
     """The choices of rules for a schedule. What they did not estimate is estimated here, from the loops as they are now; and what these
     leave of a GPU is said."""
     rows: tuple[Decision, ...] = s.decisions
@@ -64,12 +64,12 @@ def _shortfalls(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict
         (kernel, [node.buffer for node in walk(kernel) if isinstance(node, BufferStore)])
         for kernel in collect_kernels(lowered.function)
     ]
-    return {at: shortfalls(own, gpu) for at, own in _owned(s, lowered, rows, kernels).items()}
+    return {at: shortfalls(own, gpu) for at, own in _assign_items(s, lowered, rows, kernels).items()}
 
 
-def estimate_of(s: Schedule, machine: Machine) -> Estimate:
+def estimate_schedule(s: Schedule, machine: Machine) -> Estimate:
     """Of a whole schedule, from its loops. Raises LoweringError where it does not hold together."""
-    return estimate(nest_of(measure_work(lower_parts(s, all_arguments(s)).function), machine), machine)
+    return estimate(build_nest(measure_work(lower_parts(s, all_arguments(s)).function), machine), machine)
 
 
 def _nests(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict[int, Nest]:
@@ -80,11 +80,11 @@ def _nests(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict[int,
         items.append((item, [each.node.buffer for each in statements if isinstance(each.node, BufferStore)]))
     return {
         at: Nest(None, 1, tuple(part for item in own for part in _parts(item, rows[at].machine, {}, {}, None)))
-        for at, own in _owned(s, lowered, rows, items).items()
+        for at, own in _assign_items(s, lowered, rows, items).items()
     }
 
 
-def _owned(
+def _assign_items(
     s: Schedule,
     lowered: Lowered,
     rows: Sequence[Decision],
@@ -108,7 +108,7 @@ def _owned(
     return owned
 
 
-def nest_of(work: Work, machine: Machine) -> Nest:
+def build_nest(work: Work, machine: Machine) -> Nest:
     """The loops of a program."""
     return Nest(None, 1, tuple(part for item in work.body for part in _parts(item, machine, {}, {}, None)))
 

@@ -11,7 +11,7 @@ from ..te.operation import Operation
 from ..te.tensor import Tensor
 from .accesses import load_axes, op_loads, source
 from .forms.contraction import Contraction
-from .loops import fused
+from .loops import fuse_axes
 from .operations import fixed_extent
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def matrix_axes(stage: Stage, found: Contraction, anchor: Operation) -> tuple[li
         [axes[anchor.axis.index(axis)] for axis in part] for part in (found.outer, found.rows, found.columns)
     )
     stage.reorder(*outer, *rows, *columns)
-    return outer, fused(stage, rows), fused(stage, columns)
+    return outer, fuse_axes(stage, rows), fuse_axes(stage, columns)
 
 
 def upstream(group: Group, load: ProducerLoad) -> list[Operation]:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "elements",
-    "extents_of",
+    "data_extents",
     "fixed_extent",
-    "inlined_into",
+    "find_inlined",
     "is_expensive",
     "is_known",
     "is_plain",
     "is_shareable",
-    "size_of",
+    "iteration_count",
     "weight",
 ]
 
@@ -41,12 +41,12 @@ def fixed_extent(axis: IterVar) -> int:
     return constant_extent(axis) or 0
 
 
-def size_of(axes: Sequence[IterVar]) -> int:
+def iteration_count(axes: Sequence[IterVar]) -> int:
     """Return the number of values that several axes of known extents have together."""
     return prod(map(fixed_extent, axes))
 
 
-def extents_of(op: Operation) -> tuple[int, ...]:
+def data_extents(op: Operation) -> tuple[int, ...]:
     """Return the extents of its data axes."""
     return tuple(map(fixed_extent, op.axis))
 
@@ -93,7 +93,7 @@ def is_shareable(op: Operation) -> bool:
     return op.reduction is None or not op.reduction.init
 
 
-def inlined_into(s: Schedule, op: Operation) -> list[Operation]:
+def find_inlined(s: Schedule, op: Operation) -> list[Operation]:
     """The operations, as they are computed now, whose expressions stand in that of `op`: readers before what they read."""
     return [stage.op for stage in stages_inlined_into(s[op])]
 

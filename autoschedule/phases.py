@@ -25,7 +25,7 @@ from ..te.tensor import Tensor
 from .accesses import dimension, domain_axes, find_axes, max_reads
 from .operations import is_plain, weight
 
-__all__ = ["in_phases"]
+__all__ = ["split_phases"]
 
 MOST_STAGES = 64
 """Phases of one sum."""
@@ -33,7 +33,7 @@ TRIVIAL = 8
 """Operators of what is computed in each phase that reads it."""
 
 
-def in_phases(s: Schedule, exact: bool) -> None:
+def split_phases(s: Schedule, exact: bool) -> None:
     """Split such sums of a schedule that nobody has touched. exact: not those of which that is another order."""
     if not any(
         isinstance(node, FloorMod) for stage in s.stages for value in stage.op.values for node in post_order(value)
@@ -44,16 +44,16 @@ def in_phases(s: Schedule, exact: bool) -> None:
         if not all(extents) or op.calls_intrinsic or any(domain_axes(axis) for axis in op.reduce_axis):
             continue
         with s.attempt() as attempt:
-            taken = _taken_apart(s, op)
+            taken = _split_sum(s, op)
         if not taken or exact and not stays_exact(attempt):
             s.undo(attempt)
 
 
-def _taken_apart(s: Schedule, op: Operation) -> bool:
+def _split_sum(s: Schedule, op: Operation) -> bool:
     """Split one sum, and what it alone reads; return whether that leaves terms out."""
     for head in s[op].producers:
-        if _is_own(head) and _look_through(head):
-            _in_parts(s, head.op.output(0), _own_steps(head))
+        if _is_own(head) and _inline_conditions(head):
+            _split_tensor(s, head.op.output(0), _own_steps(head))
             head.compute_inline()
         elif (
             _is_own(head)
@@ -61,7 +61,7 @@ def _taken_apart(s: Schedule, op: Operation) -> bool:
             and not any(isinstance(node, IfThenElse | Select) for node in post_order(*head.op.values))
         ):
             head.compute_inline()
-    return _in_parts(s, op.output(0), _steps(s[op]))
+    return _split_tensor(s, op.output(0), _steps(s[op]))
 
 
 def _is_own(stage: Stage) -> bool:
@@ -69,10 +69,10 @@ def _is_own(stage: Stage) -> bool:
     return is_plain(stage.op) and not stage.is_output and len(stage.readers) == 1
 
 
-def _look_through(stage: Stage) -> bool:
+def _inline_conditions(stage: Stage) -> bool:
     """Inlines into a stage what it alone reads of conditions of divisibility; returns whether there are any."""
     for producer in stage.producers:
-        if _is_own(producer) and max_reads(producer.op, [stage.op]) == 1 and _look_through(producer):
+        if _is_own(producer) and max_reads(producer.op, [stage.op]) == 1 and _inline_conditions(producer):
             producer.compute_inline()
     return bool(_divisions(expand_inlined(stage)))
 
@@ -130,7 +130,7 @@ def _period(value: Expr, axis: IterVar, reduced: Sequence[IterVar]) -> int:
     return 1
 
 
-def _in_parts(s: Schedule, tensor: Tensor, steps: dict[int, int]) -> bool:
+def _split_tensor(s: Schedule, tensor: Tensor, steps: dict[int, int]) -> bool:
     """The phases of a tensor along several axes, as many as are few; returns whether there are any."""
     parts: list[Tensor] = [tensor]
     for at, step in steps.items():

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .groups import Group
     from .plan import Candidate
 
-__all__ = ["Registration", "Rule", "register", "registered"]
+__all__ = ["Registration", "Rule", "register", "registered_rules"]
 
 _rules: list[Rule] = []
 
@@ -106,6 +106,6 @@ def register(rule: Rule) -> Registration:
     return Registration(rule)
 
 
-def registered() -> tuple[Rule, ...]:
+def registered_rules() -> tuple[Rule, ...]:
     """The rules of one's own, in the order in which they are asked."""
     return tuple(reversed(_rules))

@@ -10,7 +10,7 @@ from ..codegen.target import Target
 from .cpu import rules as cpu
 from .gpu import rules as gpu
 from .plan import table_text
-from .registry import registered
+from .registry import registered_rules
 
 __all__ = ["RuleRow", "Rules", "rules"]
 
@@ -37,20 +37,20 @@ class Rules(tuple[RuleRow, ...]):
 def rules(target: str | Target = "llvm") -> Rules:
     """The rules that choose schedules for a target, those of one's own first. Raises a CodegenError for an unknown target."""
     kind = Target.parse(target).backend.rules
-    own = [RuleRow(rule.name, rule.what or "what its matches() says", rule.does) for rule in registered()]
+    own = [RuleRow(rule.name, rule.what or "what its matches() says", rule.does) for rule in registered_rules()]
     if kind == "gpu":
         return Rules((*own, *(RuleRow(rule.__name__, what, _first_sentence(rule)) for rule, what in gpu.BY_FORM)))
-    return Rules((*own, *_of_processors())) if kind else Rules()
+    return Rules((*own, *_processor_rows())) if kind else Rules()
 
 
-def _of_processors() -> Sequence[RuleRow]:
+def _processor_rows() -> Sequence[RuleRow]:
     """A row for each function of the table, with all the tags that are its."""
     matches: dict[tuple[str, str], list[str]] = {}
     for tag, row in cpu.RULES.items():
         matches.setdefault(row, []).append(tag)
     for row, what in cpu.BY_FORM:
         matches.setdefault(row, []).append(what)
-    return [RuleRow(row[1], ", ".join(tags), _first_line(cpu.module_of(row))) for row, tags in matches.items()]
+    return [RuleRow(row[1], ", ".join(tags), _first_line(cpu.load_row_module(row))) for row, tags in matches.items()]
 
 
 def _first_sentence(rule: Callable[..., object]) -> str:

@@ -23,10 +23,10 @@ from .alternatives import take_alternatives
 from .cost.estimate import Estimate
 from .errors import BadRule
 from .groups import Group, cut
-from .phases import in_phases
+from .phases import split_phases
 from .pieces import APART, Piece
 from .plan import Candidate, Chooser, Decision, cheapest
-from .registry import Rule, registered
+from .registry import Rule, registered_rules
 
 __all__ = ["schedule"]
 
@@ -48,10 +48,10 @@ def schedule(
     """
     chosen = Target.parse(target)
     s = create_schedule(outputs)
-    return _scheduled(s, chosen, exact, chooser, {} if known is None else known) if chosen.backend.rules else s
+    return _schedule_pieces(s, chosen, exact, chooser, {} if known is None else known) if chosen.backend.rules else s
 
 
-def _scheduled(
+def _schedule_pieces(
     s: Schedule,
     target: Target,
     exact: bool,
@@ -63,19 +63,19 @@ def _scheduled(
     does not, another that does. whole: no alternatives are asked for."""
     machine, taken = find_machine(target), list[Decision]()
     if not whole:
-        alone = partial(_scheduled, target=target, exact=exact, chooser=cheapest, known=known, whole=True)
+        alone = partial(_schedule_pieces, target=target, exact=exact, chooser=cheapest, known=known, whole=True)
         taken = take_alternatives(s, target, machine, chooser, exact, alone)
-    in_phases(s, exact)
+    split_phases(s, exact)
     fusion = APART
     decisions: list[Decision] = []
     if target.backend.rules == "gpu":
-        from .gpu.rules import BEFORE, RULES, rule_for, rule_in_order, share_scan
+        from .gpu.rules import BEFORE, RULES, find_rule, rule_in_order, share_scan
 
         _share_scans(s, share_scan)
     else:
-        from .cpu.rules import BEFORE, RULES, fusion_on, rule_for, rule_in_order
+        from .cpu.rules import BEFORE, RULES, find_rule, fusion_rules, rule_in_order
 
-        fusion = fusion_on(machine)
+        fusion = fusion_rules(machine)
     for chosen_before in BEFORE[exact:]:
         decisions += chosen_before(s, lambda op: Group(s, op, op, (), target, machine, chooser=chooser, known=known))
     tags: Collection[str] = RULES
@@ -85,7 +85,7 @@ def _scheduled(
         with s.attempt() if in_order or any(map(_is_delicate, reductions)) else nullcontext() as attempt:
             group = replace(_begin(s, piece, target, machine, chooser), known=known, timed=whole)
             try:
-                _apply(group, rule_for(piece.tag, piece.anchor))
+                _apply(group, find_rule(piece.tag, piece.anchor))
                 holds = attempt is None or not in_order or stays_exact(attempt)
             except UnsplitReduction:
                 if attempt is None:
@@ -99,7 +99,7 @@ def _scheduled(
         for head in piece.heads:
             if s[head].attach_type == "root" and not s[head].is_scheduled() and head.values:
                 alone = Group(s, head, head, (), target, machine, chooser=chooser, known=known, begun=len(s.records))
-                _apply(alone, rule_for("", head))
+                _apply(alone, find_rule("", head))
                 decisions += alone.decisions
     if target.backend.rules != "gpu":
         from .cpu.siblings import share_loops
@@ -133,7 +133,7 @@ def _is_delicate(reduction: Reduce) -> bool:
 def _apply(group: Group, usual: Callable[[Group], None]) -> None:
     """Schedules a group: by a rule of the user's that matches it, or by the usual one. A rule that says nothing of what it chose
     had one way."""
-    own = next((rule for rule in registered() if rule.matches(group)), None)
+    own = next((rule for rule in registered_rules() if rule.matches(group)), None)
     if own is not None:
         replace(group, begun=-1).choose(own.name, _ways(own, group))
         return

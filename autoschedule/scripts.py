@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..schedule.model.stage import Stage
     from .groups import Group
 
-__all__ = ["on_cores", "on_gpu"]
+__all__ = ["schedule_on_cores", "schedule_on_gpu"]
 
 THREADS = 64
 """Threads of a block: iterations of a script's loop take long, so that few of them fill a machine."""
@@ -45,7 +45,7 @@ COLUMNS = 64
 """Elements next to each other that one thread walks over, where loops around carry something."""
 
 
-def on_cores(group: Group) -> None:
+def schedule_on_cores(group: Group) -> None:
     """The rule for CPUs."""
     stage = _begin(group)
     part_loops(stage)
@@ -54,18 +54,20 @@ def on_cores(group: Group) -> None:
         free = [axis for axis in nest if _is_free(stage, axis)]
         if free and free[0] is nest[0]:
             stage.parallel(free[0])
-        elif free and _moves_out(stage, free[:1], nest):  # threads share columns, a line of the cache or more at a time
+        elif free and _is_hoistable(
+            stage, free[:1], nest
+        ):  # threads share columns, a line of the cache or more at a time
             outer, inner = stage.split(free[0], factor=COLUMNS)
             stage.reorder(outer, *(inner if axis is free[0] else axis for axis in nest))
             stage.parallel(outer)
 
 
-def on_gpu(group: Group) -> None:
+def schedule_on_gpu(group: Group) -> None:
     """The rule for GPUs. Nests after each other wait for each other, which the threads of one block can."""
     stage = _begin(group)
     nests = _outermost(group, stage)
     found = [[axis for axis in nest if _is_free(stage, axis)] for nest in nests]
-    free = [shared if _moves_out(stage, shared, nest) else [] for nest, shared in zip(nests, found, strict=True)]
+    free = [shared if _is_hoistable(stage, shared, nest) else [] for nest, shared in zip(nests, found, strict=True)]
     for nest, shared in zip(nests, free, strict=True):
         if not all(free):
             thread, _ = stage.split(nest[0], nparts=1)
@@ -175,7 +177,7 @@ def _stride(indices: Sequence[Expr], var: Var) -> int | None:
     return forms[-1].coefficient(var) if forms else 0
 
 
-def _moves_out(stage: Stage, axes: list[IterVar], nest: tuple[IterVar, ...]) -> bool:
+def _is_hoistable(stage: Stage, axes: list[IterVar], nest: tuple[IterVar, ...]) -> bool:
     """Return whether these loops may stand around the others of their nest: what an iteration of one reads of another's neighbours, a step
     of the loop around it before, keeps it inside."""
     return _may_stand(stage, [*axes, *(axis for axis in nest if axis not in axes)])

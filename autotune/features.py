@@ -17,7 +17,7 @@ import numpy as np
 
 from ..autoschedule.cost.cpu import estimate
 from ..autoschedule.cost.estimate import Estimate
-from ..autoschedule.lowered import nest_of
+from ..autoschedule.lowered import build_nest
 from ..codegen.machine import Machine
 from ..ir.analysis.footprint import Access, Array, access_box, line_bytes
 from ..ir.analysis.operations import Kind
@@ -60,7 +60,9 @@ def features(function: Function, machine: Machine) -> np.ndarray[tuple[int], np.
     detailed: list[float] = []
     for at in range(_DETAILED):
         detailed += stores[at].row() if at < len(stores) else [0.0] * (_PER_STORE + len(LEVELS))
-    return np.asarray(detailed + _totals(stores, work) + _terms(estimate(nest_of(work, machine), machine)), np.float32)
+    return np.asarray(
+        detailed + _totals(stores, work) + _terms(estimate(build_nest(work, machine), machine)), np.float32
+    )
 
 
 def _terms(estimated: Estimate) -> list[float]:

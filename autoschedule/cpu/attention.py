@@ -26,7 +26,7 @@ from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import find_axes
-from .transposes import MAX_TILE, turned_rows
+from .transposes import MAX_TILE, transpose_rows
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -74,7 +74,7 @@ class _Attention:
         else:
             self._products(masked)
         for name in ("max", "sum"):
-            self._reduced(parts[name])
+            self._schedule_reduction(parts[name])
         for name in ("exp", "rounded"):
             if name in parts:
                 self._lanes_of_queries(s[parts[name]])
@@ -132,7 +132,7 @@ class _Attention:
         several = keys
         if mask is not None:
             several, keys = stage.split(keys, factor=max(self.line // self.rows, 1))
-            turned_rows(s, mask, mask.ndim - 2, [stage.op], min(self.lanes, MAX_TILE)).compute_at(stage, several)
+            transpose_rows(s, mask, mask.ndim - 2, [stage.op], min(self.lanes, MAX_TILE)).compute_at(stage, several)
         stage.reorder(*outer, *dict.fromkeys([several, keys]), queries, j, i)
         stage.unroll(j)
         stage.vectorize(i)
@@ -172,7 +172,7 @@ class _Attention:
         sums.unroll(row)
         sums.vectorize(column)
 
-    def _reduced(self, part: Operation) -> None:
+    def _schedule_reduction(self, part: Operation) -> None:
         """A reduction over keys, of all queries of the block in lanes."""
         s = self.s
         stage = s[part]

@@ -28,9 +28,9 @@ from ...te.intrinsics.byte_units import PAIRS, UNITS, ByteUnit
 from ...te.intrinsics.tile_dots import LANES, PANELS, ROWS, STEP
 from ..cost.estimate import Estimate
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
-from ..loops import fused
+from ..loops import fuse_axes
 from ..matrices import declare_matrices, matrix_axes
-from ..operations import size_of
+from ..operations import iteration_count
 from ..plan import Candidate
 from .injective import worth_threads
 from .integer_dots import PAIR, dots_in_registers, register_tile
@@ -90,8 +90,10 @@ def byte_tiles(group: Group) -> list[Candidate]:
         return []
     tile = _tile(group.machine, found, unit)
     time, machine, threads = _time(group, found, tile), group.machine, _threads(group)
-    others = size_of((*found.outer, *found.rows, *found.summed))
-    otherwise = others * ceil(size_of(found.columns) / machine.lanes(32)) / threads  # cycles, by vectors of int32
+    others = iteration_count((*found.outer, *found.rows, *found.summed))
+    otherwise = (
+        others * ceil(iteration_count(found.columns) / machine.lanes(32)) / threads
+    )  # cycles, by vectors of int32
     fork = machine.fork if threads > 1 else 0
     if (time.seconds * machine.clock * 1e9 - fork) * GAIN > otherwise:
         return []
@@ -115,7 +117,7 @@ def _tile(machine: Machine, found: Contraction, unit: ByteUnit | None) -> _Tile:
         rate = getattr(machine, unit.rate) if unit.rate else 1
         products = (unit.turned_products if is_turned else unit.products) * rate
         return _Tile(unit, ROWS, PANELS * LANES, STEP, unit.group, 1, products, unit.begun)
-    best = register_tile(machine, size_of(found.rows), size_of(found.columns))
+    best = register_tile(machine, iteration_count(found.rows), iteration_count(found.columns))
     pairs = (
         machine.instructions.mul.rate / 2
     )  # some processors have one multiplier of integers where they have two of floats
@@ -123,7 +125,9 @@ def _tile(machine: Machine, found: Contraction, unit: ByteUnit | None) -> _Tile:
 
 
 def _time(group: Group, found: Contraction, tile: _Tile) -> Estimate:
-    rows, columns, terms, outer = (size_of(axes) for axes in (found.rows, found.columns, found.summed, found.outer))
+    rows, columns, terms, outer = (
+        iteration_count(axes) for axes in (found.rows, found.columns, found.summed, found.outer)
+    )
     tiles, steps = outer * ceil(rows / tile.rows) * ceil(columns / tile.columns), ceil(terms / tile.step)
     machine = group.machine
     cycle = 1 / (machine.clock * 1e9)
@@ -149,7 +153,7 @@ def _apply(group: Group, found: Contraction, tile: _Tile) -> None:
     threads = worth_threads((*anchor.axis, *anchor.reduce_axis))
     widened = False if tile.unit else "int16"
     a, b, whole = declare_matrices(group, found, (tile.rows, tile.columns, tile.step), (False, True), widened)
-    _copied(s[a], tile, threads)
+    _copy_rows(s[a], tile, threads)
     sums = s[s.cache_write(whole, "local")]
     sums.transform_layout(lambda *at: [*at[:-1], at[-1] // LANES, at[-1] % LANES])
     stage = s[group.output]
@@ -160,7 +164,7 @@ def _apply(group: Group, found: Contraction, tile: _Tile) -> None:
         *some, last = stage.op.axis
         stage.vectorize(last)
         if threads and some:
-            stage.parallel(fused(stage, some))
+            stage.parallel(fuse_axes(stage, some))
         stage = s[whole]
         *outer, i, j = stage.op.axis
     rows, i = stage.split(i, factor=tile.rows)
@@ -170,14 +174,14 @@ def _apply(group: Group, found: Contraction, tile: _Tile) -> None:
     if width is not None:
         wide, columns = stage.split(columns, factor=width)
         stage.reorder(*outer, wide, rows, columns, i, j)
-        task = fused(stage, [*outer, wide])
+        task = fuse_axes(stage, [*outer, wide])
         s[b].compute_at(stage, task)
     else:
         stage.reorder(*outer, rows, columns, i, j)
-        task = columns = fused(stage, [*outer, rows, columns])
+        task = columns = fuse_axes(stage, [*outer, rows, columns])
     if threads:
         stage.parallel(task)
-    _packed(s[b], tile, found.is_read_along_sum(found.b), threads and width is None)
+    _pack_columns(s[b], tile, found.is_read_along_sum(found.b), threads and width is None)
     _sum_up(sums, stage, columns, found, tile)
 
 
@@ -187,24 +191,27 @@ def _sum_up(sums: Stage, stage: Stage, at: IterVar, found: Contraction, tile: _T
         dots_in_registers(sums, stage, at)
         return
     sums.compute_at(stage, at)
-    terms = ceil(size_of(found.summed) / STEP) * STEP
+    terms = ceil(iteration_count(found.summed) / STEP) * STEP
     row = sums.op.axis[-3]
     sums.tensorize(row, te.intrinsics.get(tile.unit.intrinsic, terms, str(found.a.dtype), str(found.b.dtype)))
 
 
 def _width(group: Group, found: Contraction, tile: _Tile, threads: bool) -> int | None:
     """Tiles of columns that a task has: as many as half of L2 holds, if all threads have their tasks; None where it holds all."""
-    tiles = ceil(size_of(found.columns) / tile.columns)
+    tiles = ceil(iteration_count(found.columns) / tile.columns)
     held = max(
-        group.machine.l2 // 2 // (tile.columns * ceil(size_of(found.summed) / tile.step) * tile.step * tile.bytes), 1
+        group.machine.l2
+        // 2
+        // (tile.columns * ceil(iteration_count(found.summed) / tile.step) * tile.step * tile.bytes),
+        1,
     )
     if held >= tiles:
         return None
     tasks = TASKS * group.machine.cores if threads else 1
-    return max(min(held, tiles * size_of(found.outer) // tasks), 1)
+    return max(min(held, tiles * iteration_count(found.outer) // tasks), 1)
 
 
-def _copied(stage: Stage, tile: _Tile, threads: bool) -> None:
+def _copy_rows(stage: Stage, tile: _Tile, threads: bool) -> None:
     """The rows, which lie along the sum, or some of which take turns."""
     if tile.unit and tile.unit.together > 1:
         rows, group = tile.unit.together, tile.group
@@ -219,10 +226,10 @@ def _copied(stage: Stage, tile: _Tile, threads: bool) -> None:
         _, k = stage.split(k, factor=tile.step)
     stage.vectorize(k)
     if threads:
-        stage.parallel(fused(stage, outer))
+        stage.parallel(fuse_axes(stage, outer))
 
 
-def _packed(stage: Stage, tile: _Tile, along: bool, threads: bool) -> None:
+def _pack_columns(stage: Stage, tile: _Tile, along: bool, threads: bool) -> None:
     """The columns, the terms of a group side by side, those of 16 behind each other. along: whether terms lie side by side
     before."""
     group = tile.group
@@ -242,4 +249,4 @@ def _packed(stage: Stage, tile: _Tile, along: bool, threads: bool) -> None:
         stage.reorder(*outer, panel, some, inner, lanes)
     stage.vectorize(lanes)
     if threads:
-        stage.parallel(fused(stage, [*outer, panel]))
+        stage.parallel(fuse_axes(stage, [*outer, panel]))

@@ -25,14 +25,14 @@ from ...ir.visit import post_order
 from ...te.operation import Operation
 from ..accesses import find_axes, tensor_bytes
 from ..cost.estimate import Estimate
-from ..operations import fixed_extent, size_of
+from ..operations import fixed_extent, iteration_count
 from ..plan import Candidate
 from .injective import sweep, worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["cells_of", "into_cells"]
+__all__ = ["find_cells", "schedule_cells"]
 
 FEW = 16
 """Cells that may as well ask all elements, in vectors."""
@@ -42,7 +42,7 @@ ELEMENTS = 4
 """Elements for each cell of a chunk below which adding up the chunks costs as much as what they share."""
 
 
-def cells_of(op: Operation) -> list[IterVar]:
+def find_cells(op: Operation) -> list[IterVar]:
     """The data axes of a reduction whose value the condition gives, for each element, in terms of data."""
     reduction = op.reduction
     cells: list[IterVar] = []
@@ -68,10 +68,10 @@ def _conditions(reduction: Reduce) -> list[Expr]:
     return conditions if choice is None else [*conditions, *conjuncts(choice[0])]
 
 
-def into_cells(group: Group) -> bool:
+def schedule_cells(group: Group) -> bool:
     """Schedules a group whose anchor is such a sum; returns whether it is one."""
     anchor = group.anchor
-    cells = cells_of(anchor)
+    cells = find_cells(anchor)
     if not cells or prod(map(fixed_extent, cells)) <= FEW or group.parts or anchor.num_outputs > 1:
         return False
     way = Candidate("a step for each element", partial(_steps, group, cells), _time_of_steps(group, cells))
@@ -118,7 +118,10 @@ def _time_of_steps(group: Group, cells: Sequence[IterVar]) -> Estimate:
     """An element waits for none before it, but for those that added to its cell just now, if cells are few."""
     anchor, machine = group.anchor, group.machine
     code, result = machine.instructions, anchor.output(0).dtype.bytes
-    terms, rows = size_of(anchor.reduce_axis), size_of([axis for axis in anchor.axis if axis not in cells])
+    terms, rows = (
+        iteration_count(anchor.reduce_axis),
+        iteration_count([axis for axis in anchor.axis if axis not in cells]),
+    )
     lane = _side_by_side(anchor, cells)
     vectors = ceil(fixed_extent(lane) * result / machine.vector_bytes) if lane is not None else 1
     steps = terms * max(rows // max(fixed_extent(lane), 1), 1) * vectors if lane is not None else terms * rows

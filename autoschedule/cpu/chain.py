@@ -19,8 +19,8 @@ from ...schedule import Stage
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED
 from ..cost.estimate import pad_estimate
-from ..loops import fused
-from ..operations import inlined_into, weight
+from ..loops import fuse_axes
+from ..operations import find_inlined, weight
 from ..plan import Candidate
 from .injective import LIGHT, sweep, worth_threads
 from .windows import window_ways
@@ -45,7 +45,7 @@ def chain(group: Group) -> None:
     ways = [
         Candidate(
             str(tile),
-            partial(_by_themselves if tile.at_root else _tile_by_tile, group, tile),
+            partial(_schedule_separately if tile.at_root else _tile_by_tile, group, tile),
             tile.estimate if tile.estimate is None or not windows else pad_estimate(tile.estimate, DOUBT),
         )
         for tile in group.tiles
@@ -53,7 +53,7 @@ def chain(group: Group) -> None:
     group.choose("chain", [*ways, *windows])
 
 
-def _by_themselves(group: Group, tile: Tile) -> None:
+def _schedule_separately(group: Group, tile: Tile) -> None:
     """Each stage at root, its rows in parallel."""
     for op in (*group.parts, group.output):
         if group.s[op].op.reduction is None:
@@ -64,7 +64,7 @@ def _by_themselves(group: Group, tile: Tile) -> None:
         rows, inside = axes[: tile.flat[op]], axes[tile.flat[op] :]
         _loops(group, stage, inside, 0, before=rows)
         if rows and worth_threads(axes, weight(op)):
-            stage.parallel(fused(stage, rows))
+            stage.parallel(fuse_axes(stage, rows))
 
 
 def _tile_by_tile(group: Group, tile: Tile) -> None:
@@ -79,7 +79,7 @@ def _tile_by_tile(group: Group, tile: Tile) -> None:
         own = s[part]
         if part in tile.near:
             own.compute_at(stage, vector)
-            _written_out(own, tile.flat[part])
+            _write_out(own, tile.flat[part])
         else:
             _loops(group, own, list(own.op.axis), tile.flat[part], rows=1 if rolls else 0)
             if blocks is not None:
@@ -109,9 +109,9 @@ def _output(group: Group, stage: Stage, tile: Tile) -> tuple[IterVar | None, Ite
     if not blocks:
         return (steps[0] if steps else None), vector
     operators = sum(
-        weight(op) for member in (group.output, *group.parts) for op in (member, *inlined_into(group.s, member))
+        weight(op) for member in (group.output, *group.parts) for op in (member, *find_inlined(group.s, member))
     )
-    block = fused(stage, blocks)
+    block = fuse_axes(stage, blocks)
     if worth_threads(group.output.axis, operators):
         stage.parallel(block)
     return (steps[0] if steps else block), vector
@@ -129,14 +129,14 @@ def _loops(
     its expression is worth); returns the loop over vectors."""
     outer, last = list(axes[:flat]), list(axes[flat:])
     op = stage.op
-    heavy = sum(map(weight, (op, *inlined_into(group.s, op)))) > LIGHT
+    heavy = sum(map(weight, (op, *find_inlined(group.s, op)))) > LIGHT
     lanes = group.machine.lanes(max(member.output(0).dtype.bits for member in (group.output, *group.parts)))
     step = lcm(lanes, *(constant_extent(axis) or 1 for axis in last[1:]))
     reduced = list(op.reduce_axis)
     taps = prod(constant_extent(axis) or 1 for axis in reduced)
     together = rows or (STEPS if heavy or 1 < taps <= MOST_WRITTEN // STEPS else 1)
     single = heavy or rows > 1 or lanes > group.machine.lanes(32)
-    vector, lane = stage.split(fused(stage, last), factor=step * (1 if single else STEPS))
+    vector, lane = stage.split(fuse_axes(stage, last), factor=step * (1 if single else STEPS))
     written: list[IterVar] = []
     if together > 1 and outer:
         extent = constant_extent(outer[-1])
@@ -152,9 +152,9 @@ def _loops(
     return vector
 
 
-def _written_out(stage: Stage, flat: int) -> None:
+def _write_out(stage: Stage, flat: int) -> None:
     """The loops of what stays in registers: rows of one vector."""
-    rows, last = list(stage.op.axis[:flat]), fused(stage, stage.op.axis[flat:])
+    rows, last = list(stage.op.axis[:flat]), fuse_axes(stage, stage.op.axis[flat:])
     stage.reorder(*rows, *stage.op.reduce_axis, last)
     for axis in (*rows, *stage.op.reduce_axis):
         stage.unroll(axis)

@@ -11,7 +11,18 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import op_loads
 
-__all__ = ["CUT_ROWS", "LOAD", "OPERATOR", "STORE", "Cut", "Member", "Side", "cycles_of", "operators_of", "taps_of"]
+__all__ = [
+    "CUT_ROWS",
+    "LOAD",
+    "OPERATOR",
+    "STORE",
+    "Cut",
+    "Member",
+    "Side",
+    "vector_cycles",
+    "operator_count",
+    "tap_product",
+]
 
 SLOW, CALL = 8, 20
 """Operators in whose time there is a division, or a function of mathematics."""
@@ -95,19 +106,19 @@ class Member:
         )
 
 
-def taps_of(op: Operation) -> int:
+def tap_product(op: Operation) -> int:
     return prod(constant_extent(axis) or 1 for axis in op.reduce_axis)
 
 
-def operators_of(op: Operation) -> float:
+def operator_count(op: Operation) -> float:
     """Operators of an element of it, in all taps of its window."""
     reduction = op.reduction
     bag = count_operations(op.values if reduction is None else reduction.sources).values
     slow = bag.number(Kind.DIVISION) * SLOW + bag.number(Kind.CALL) * CALL
-    return (bag.number(Kind.ARITHMETIC, Kind.COMPARISON, Kind.LOGIC, Kind.CONVERSION) + slow) * taps_of(op)
+    return (bag.number(Kind.ARITHMETIC, Kind.COMPARISON, Kind.LOGIC, Kind.CONVERSION) + slow) * tap_product(op)
 
 
-def cycles_of(op: Operation) -> float:
+def vector_cycles(op: Operation) -> float:
     """Cycles of a vector of it."""
     loads = len({(load.producer, tuple(map(StructuralKey, load.indices))) for load in op_loads(op)})
-    return max(OPERATOR * operators_of(op), LOAD * loads * taps_of(op)) + STORE
+    return max(OPERATOR * operator_count(op), LOAD * loads * tap_product(op)) + STORE

@@ -66,7 +66,7 @@ class Nests:
             member for member in reversed(self.members.values()) if member.is_stored and member.op not in tile.near
         ]
         if tile.at_root:
-            return Nest(None, 1, tuple(self._at_root(member, tile) for member in stored))
+            return Nest(None, 1, tuple(self._root_nest(member, tile) for member in stored))
         body = tuple(self._member(member, tile, cut) for member in stored)
         if tile.rolled:
             begin = tuple(self._member(member, tile, cut, begin=True) for member in stored if member.op in tile.rings)
@@ -81,7 +81,7 @@ class Nests:
     def _extent(self, at: int) -> int:
         return constant_extent(self.output.axis[at]) or ASSUMED
 
-    def _at_root(self, member: Member, tile: Tile) -> Nest:
+    def _root_nest(self, member: Member, tile: Tile) -> Nest:
         """A stage by itself: its rows are shared among threads."""
         lengths = [side.extent for side in member.sides]
         nest = self._rows(member, tile, lengths, {}, shapes={})
@@ -107,7 +107,11 @@ class Nests:
         }
         near = tile.near if member.op is self.output else ()
         return self._rows(
-            member, tile, lengths, {op: _again(self.members[op], self.flat, tile.rows) for op in near}, shapes
+            member,
+            tile,
+            lengths,
+            {op: _recomputation_factor(self.members[op], self.flat, tile.rows) for op in near},
+            shapes,
         )
 
     def _rows(
@@ -149,10 +153,10 @@ class Nests:
     def _loops(self, member: Member, flat: int) -> _Loops:
         known = self.known.get(member.op)
         if known is None:
-            known = self.known[member.op] = self._looked_at(member, flat)
+            known = self.known[member.op] = self._access_loops(member, flat)
         return known
 
-    def _looked_at(self, member: Member, flat: int) -> _Loops:
+    def _access_loops(self, member: Member, flat: int) -> _Loops:
         op = member.op
         value = op.values[0] if op.reduction is None else op.reduction.sources[0]
         for producer, each in self.members.items():  # readers first
@@ -220,6 +224,6 @@ def _distinct(value: Expr, found: Mapping[int, Access]) -> Iterator[tuple[Produc
                 yield node, access
 
 
-def _again(member: Member, flat: int, rows: int) -> float:
+def _recomputation_factor(member: Member, flat: int, rows: int) -> float:
     """Return the number of times each value that stays in registers is computed, for so many rows of the output together."""
     return 1 + max((side.constant for side in member.sides if side.axis == flat - 1), default=0.0) / max(rows, 1)

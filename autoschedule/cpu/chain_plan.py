@@ -30,10 +30,10 @@ from ..forms.window import is_window
 from ..groups import TRIVIAL
 from ..operations import is_plain, weight
 from ..pieces import Tile
-from .chain_member import CUT_ROWS, LOAD, OPERATOR, STORE, Cut, Member, Side, cycles_of, operators_of, taps_of
+from .chain_member import CUT_ROWS, LOAD, OPERATOR, STORE, Cut, Member, Side, operator_count, tap_product, vector_cycles
 from .chain_nest import Nests
 
-__all__ = ["Chain", "chain_of", "ends_within_vectors"]
+__all__ = ["Chain", "find_chain", "ends_within_vectors"]
 
 MOST_MEMBERS = 24
 MASKED = 5
@@ -61,7 +61,7 @@ FAR = 33
 """A region is looked at for one element of the output, and for so many."""
 
 
-def chain_of(output: Operation, beside: tuple[Operation, ...], machine: Machine) -> Chain | None:
+def find_chain(output: Operation, beside: tuple[Operation, ...], machine: Machine) -> Chain | None:
     """The chain that ends with an operation, and others beside it, of which they are all so far; None where that is no stage of
     one."""
     if (
@@ -84,14 +84,14 @@ class Chain:
         self.flat = self._first_flat()
         sides = tuple(Side(at, 1, 0, extent) for at, extent in enumerate(self.extents))
         self.members = {
-            output: Member(output, sides, True, 1, frozenset(), cycles_of(output), machine.lanes(self.bits))
+            output: Member(output, sides, True, 1, frozenset(), vector_cycles(output), machine.lanes(self.bits))
         }
         self.members.update(
-            (op, Member(op, sides, True, 1, frozenset(), cycles_of(op), machine.lanes(self.bits))) for op in beside
+            (op, Member(op, sides, True, 1, frozenset(), vector_cycles(op), machine.lanes(self.bits))) for op in beside
         )
         self.in_place = {output, *beside}
         """Stages that are stored for the output alone, each element for the one at its place: these stay in registers."""
-        self.around = _bytes_before(output) / machine.vector_bytes
+        self.around = _producer_bytes(output) / machine.vector_bytes
         """Vectors of all that it is made of, which go through the caches one after the other where stages are apart."""
         self.weight = sum(map(weight, (output, *beside)))
         self.is_stencil = False
@@ -121,18 +121,18 @@ class Chain:
         times = 0
         for reader, loads in reads.items():
             times += (
-                len(loads) * taps_of(reader) * (1 if self.members[reader].is_stored else self.members[reader].times)
+                len(loads) * tap_product(reader) * (1 if self.members[reader].is_stored else self.members[reader].times)
             )
         homes = frozenset[Operation]().union(*(self.members[reader].stores for reader in readers))
         lanes = self.machine.lanes(max(self.bits, producer.output(0).dtype.bits))
         if self._is_inlined(producer, sides, times):
             for home in homes:
-                self.members[home].cycles += OPERATOR * times * operators_of(producer) / len(homes)
+                self.members[home].cycles += OPERATOR * times * operator_count(producer) / len(homes)
             self.weight += weight(producer) * times
             self.is_stencil = self.is_stencil or times > 1 and weight(producer) > TRIVIAL
             self.members[producer] = Member(producer, sides, False, times, homes, 0.0, lanes)
             return True
-        member = Member(producer, sides, True, times, homes, cycles_of(producer), lanes)
+        member = Member(producer, sides, True, times, homes, vector_cycles(producer), lanes)
         if not self._pays(member):
             return False
         windows = sum(op.reduction is not None for op in self.stored)
@@ -167,11 +167,11 @@ class Chain:
                 1 if at < self.flat - 1 else rows if at < self.flat else extent
                 for at, extent in enumerate(self.extents)
             )
-        flat = {op: self._flat_of(self.members[op].sides) for op in (self.output, *self.stored)}
+        flat = {op: self._first_flat_dim(self.members[op].sides) for op in (self.output, *self.stored)}
         rings = tuple(op for op in self.stored if self.members[op].turns(cut))
         return Tile(sizes, flat, near, rows, cut.rolled, cut.along, rings, beside=self.beside)
 
-    def _flat_of(self, sides: Sequence[Side]) -> int:
+    def _first_flat_dim(self, sides: Sequence[Side]) -> int:
         """The first of the last dimensions of a region that lie along the output's rows. One that is the same for all tiles, as of
         a single image, is not the first of them."""
         at = len(sides) - 1
@@ -195,7 +195,7 @@ class Chain:
             / max(prod(side.extent for side in sides), 1)
         )
         again = max(times, read * self.members[self.output].lanes) - 1
-        operators = operators_of(producer) + (MASKED if ends_within_vectors(producer, self.machine) else 0)
+        operators = operator_count(producer) + (MASKED if ends_within_vectors(producer, self.machine) else 0)
         return again <= 0 or again * operators * OPERATOR <= STORE + LOAD * times
 
     # Regions
@@ -278,7 +278,7 @@ class Chain:
         self.members[member.op] = member
         if not longer <= self.moving or len(self.cuts) == 1 or not all(side.is_steady for side in member.sides):
             self.moving |= longer
-            self.cuts = list(self._cuts())
+            self.cuts = list(self._tilings())
         if member.homes <= self.in_place and all(side.factor == 1 and side.constant == 0 for side in member.sides):
             self.in_place.add(member.op)
         whole = Cut((max(self.extents),) * len(self.extents))
@@ -307,7 +307,7 @@ class Chain:
         rate = next(level.rate for level in self.machine.levels if level.size == inf or 4 * size <= 3 * level.size)
         return self.machine.vector_bytes / rate * (1 + self.machine.write) / 2
 
-    def _cuts(self) -> Iterator[Cut]:
+    def _tilings(self) -> Iterator[Cut]:
         choices: list[Sequence[int]] = []
         for at, extent in enumerate(self.extents):
             if at > self.flat:
@@ -382,11 +382,15 @@ class Chain:
         """The first of the last axes that together are long enough for vectors. Rows that windows read parts of stay by themselves,
         but for the shortest: vectors across two of them would be gathered."""
         at, lanes = len(self.extents) - 1, self.machine.lanes(self.bits)
-        while at > 0 and (size := prod(self.extents[at:])) < 2 * lanes and (2 * size <= lanes or self._reads_whole(at)):
+        while (
+            at > 0
+            and (size := prod(self.extents[at:])) < 2 * lanes
+            and (2 * size <= lanes or self._reads_full_axis(at))
+        ):
             at -= 1
         return at
 
-    def _reads_whole(self, at: int) -> bool:
+    def _reads_full_axis(self, at: int) -> bool:
         """Return whether all that the outputs read along an axis is as long as it, and read at the axis itself."""
         return all(
             index is op.axis[at] and isinstance(extent, IntImm) and extent.value == self.extents[at]
@@ -406,7 +410,7 @@ def ends_within_vectors(producer: Operation, machine: Machine) -> bool:
     )
 
 
-def _bytes_before(output: Operation) -> float:
+def _producer_bytes(output: Operation) -> float:
     """Bytes of an operation and of what it is made of, as far as it matters."""
     before = {output: None}
     stack = [output]

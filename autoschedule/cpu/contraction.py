@@ -26,23 +26,23 @@ from ..cost.estimate import Estimate, pad_estimate, soonest
 from ..cost.instructions import NEAR
 from ..drafts.draft import Drafts
 from ..forms.contraction import Contraction, match_contraction, strip_guard
-from ..loops import fused
+from ..loops import fuse_axes
 from ..matrices import copied, flat, lay_out_matrix, upstream
-from ..operations import fixed_extent, is_known, size_of
+from ..operations import fixed_extent, is_known, iteration_count
 from ..plan import ALIKE, Candidate
 from ..structure import structure_key
-from .digits import digits_of, in_digits
-from .factors import of_factors, sides_of, sweep_factors
-from .gemm_nest import PREFETCH, ask_ahead, passes_caches, result_of, sum_up, tasks
-from .gemm_plan import Plan, Product, plans, together
-from .gemv import of_few_vectors
+from .digits import find_digits, split_digits
+from .factors import find_sides, matricize_factors, sweep_factors
+from .gemm_nest import PREFETCH, passes_caches, prefetch_panels, result_stage, sum_up, tasks
+from .gemm_plan import Plan, Product, group_panels, plans
+from .gemv import find_schedule
 from .injective import sweep, worth_threads
 
 if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["contraction", "least_of"]
+__all__ = ["contraction", "least_time"]
 
 MOST_CHANGED = 1
 """Of how many tiles other tasks and depths are looked at."""
@@ -70,31 +70,32 @@ def contraction(group: Group, otherwise: Callable[[], None], time: Callable[[], 
         return _contraction_of_factors(group, time) or _contraction_in_digits(group, time)
     ways = _ways(group, whole)
     bound = _least(whole, group.machine)
-    sums = time() if _doubted(bound).seconds < _time_of(ways).seconds else bound
+    sums = time() if _discount_time(bound).seconds < _best_time(ways).seconds else bound
     group.choose(
-        "contraction", [*ways, *([Candidate("as any sum", otherwise, _doubted(sums))] if sums is not None else [])]
+        "contraction",
+        [*ways, *([Candidate("as any sum", otherwise, _discount_time(sums))] if sums is not None else [])],
     )
     return True
 
 
-def least_of(group: Group) -> Estimate | None:
+def least_time(group: Group) -> Estimate | None:
     """The time of a group whose anchor is a contraction; None where it is none."""
     whole = match_contraction(group.anchor, strip_guard) if not group.parts else None
-    return _time_of(_ways(group, whole)) if whole is not None else None
+    return _best_time(_ways(group, whole)) if whole is not None else None
 
 
 def _contraction_of_factors(group: Group, time: Callable[[], Estimate | None]) -> bool:
     """Schedules a group whose anchor is one of what its factors are: `A[i, k] * d[k]` is computed once for each row, as rows are
     copied. Does nothing and returns False where it is none, or takes longer than other sums."""
-    sides = sides_of(group.anchor)
+    sides = find_sides(group.anchor)
     if sides is None:
         return False
     sums = time()
     with group.s.attempt() as attempt:
-        apart = of_factors(group, sides)
+        apart = matricize_factors(group, sides)
         whole = match_contraction(apart.anchor)
         ways = _ways(apart, whole) if whole is not None else []
-        if not ways or sums is not None and _doubted(sums).seconds < _time_of(ways).seconds:
+        if not ways or sums is not None and _discount_time(sums).seconds < _best_time(ways).seconds:
             group.s.undo(attempt)
             return False
         group.choose("contraction", ways)
@@ -105,15 +106,15 @@ def _contraction_of_factors(group: Group, time: Callable[[], Estimate | None]) -
 def _contraction_in_digits(group: Group, time: Callable[[], Estimate | None]) -> bool:
     """Schedules a group whose anchor is one once its axes are digits; does nothing and returns False where it is none, or takes
     longer than other sums."""
-    digits = digits_of(group.anchor)
+    digits = find_digits(group.anchor)
     if not digits:
         return False
     sums = time()
     with group.s.attempt() as attempt:
-        split = in_digits(group, digits)
+        split = split_digits(group, digits)
         whole = match_contraction(split.anchor, strip_guard)
         ways = _ways(split, whole, digits if split.output is group.output else {}) if whole is not None else []
-        if not ways or sums is not None and _doubted(sums).seconds < _time_of(ways).seconds:
+        if not ways or sums is not None and _discount_time(sums).seconds < _best_time(ways).seconds:
             group.s.undo(attempt)
             return False
         group.choose("contraction", ways)
@@ -122,7 +123,7 @@ def _contraction_in_digits(group: Group, time: Callable[[], Estimate | None]) ->
     return True
 
 
-def _time_of(ways: Sequence[Candidate]) -> Estimate:
+def _best_time(ways: Sequence[Candidate]) -> Estimate:
     """The least time of all that are tried without a search."""
     times = [way.estimate for way in ways if way.estimate is not None and not way.further]
     return times[soonest(times)]
@@ -143,8 +144,8 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
         (time,) = group.times(("contraction", form, next(numbers)), times)
         return time, each, way
 
-    for each in (*_narrower(whole), *_mirrored(group, whole)):
-        product = _product_of(group, each)
+    for each in (*_narrower(whole), *_mirror_contraction(group, whole)):
+        product = _product_sizes(group, each)
         ways = plans(product, machine)
         if each.mirrored:  # a block of the sum would be of all rows
             ways = tuple(dict.fromkeys(replace(way, depth=0) for way in ways))
@@ -153,7 +154,11 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
                 others[each, way.tile].append(way)
             else:
                 with_panels = replace(way, packed=True)
-                wide = together(with_panels, product, machine) if way is ways[0] and _lie_behind(each) else None
+                wide = (
+                    group_panels(with_panels, product, machine)
+                    if way is ways[0] and _are_columns_fusible(each)
+                    else None
+                )
                 others[each, way.tile] = []
                 tiles += [timed(each, plan) for plan in (way, wide) if plan is not None]
     tiles = _soonest_first(tiles)
@@ -166,20 +171,20 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
         Candidate(_description(each, way), partial(_apply, group, each, way, digits), time, further=at >= len(first))
         for at, (time, each, way) in enumerate((*first, *further))
     ]
-    if not digits and (few := of_few_vectors(group)) is not None:
+    if not digits and (few := find_schedule(group)) is not None:
         candidates.insert(
             0, Candidate("a matrix and few vectors", partial(few, group), group.draft(few, drafts, lines))
         )
     return candidates
 
 
-def _product_of(group: Group, found: Contraction) -> Product:
+def _product_sizes(group: Group, found: Contraction) -> Product:
     """The sizes of the matrices."""
     return Product(
-        size_of(found.rows),
-        size_of(found.columns),
-        size_of(found.summed),
-        size_of(found.outer),
+        iteration_count(found.rows),
+        iteration_count(found.columns),
+        iteration_count(found.summed),
+        iteration_count(found.outer),
         group.anchor.output(0).dtype.bits,
         stride=numeric_shape(found.b.producer)[-1],
         scattered=not _has_rows_of_columns(group, found),
@@ -211,12 +216,12 @@ def _soonest_first(rows: Sequence[_Timed]) -> list[_Timed]:
 
 def _least(whole: Contraction, machine: Machine) -> Estimate:
     """A time that no schedule falls below."""
-    terms = prod(map(size_of, (whole.outer, whole.rows, whole.columns, whole.summed)))
+    terms = prod(map(iteration_count, (whole.outer, whole.rows, whole.columns, whole.summed)))
     vectors = terms / machine.lanes(whole.b.dtype.bits) / machine.instructions.fma.rate / machine.cores
     return Estimate((("fma throughput", vectors / machine.clock / 1e9),))
 
 
-def _doubted(time: Estimate) -> Estimate:
+def _discount_time(time: Estimate) -> Estimate:
     """The time of sums beside that of products of matrices, whose loops come out as they are estimated more often."""
     return pad_estimate(time, DOUBT)
 
@@ -229,10 +234,10 @@ def _description(found: Contraction, way: Plan) -> str:
 
 def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, int]) -> None:
     s, anchor = group.s, group.anchor
-    sums = result_of(group, chosen)
+    sums = result_stage(group, chosen)
     if found.mirrored:
         s[group.output].mirror(*_diagonal(group, found))
-    along, in_place = lies_along(found), read_in_place(found, chosen)
+    along, in_place = has_contiguous_rows(found), read_in_place(found, chosen)
     sides = [load for load in op_loads(anchor) if load is found.b and chosen.packed or load is found.a and not in_place]
     copies = {load: copied(group, sums, load) for load in sides}  # in the order in which they are read
     none: tuple[None, list[IterVar]] = (None, [])
@@ -253,12 +258,12 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
     ]
     outer, (i, j) = [axes[place] for place in order], [[axes[place] for place in places] for places in across]
     stage.reorder(*outer, *i, *j)
-    per_panel, per_tile = tasks(stage, [*outer, fused(stage, i), fused(stage, j)], chosen)
-    if passes_caches(group, _product_of(group, found)):
+    per_panel, per_tile = tasks(stage, [*outer, fuse_axes(stage, i), fuse_axes(stage, j)], chosen)
+    if passes_caches(group, _product_sizes(group, found)):
         stage.pragma(stage.leaf_iter_vars[-1], "nontemporal_store")
     summed = sums.op.reduce_axis
     k = (
-        [fused(sums, summed)] if along or not in_place else list(summed)
+        [fuse_axes(sums, summed)] if along or not in_place else list(summed)
     )  # several loops where one would have to find its place
     at = sum_up(sums, k, stage, per_panel, per_tile, chosen)
     if panel is None:
@@ -266,7 +271,7 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
             sums.prefetch(source(found.b), sums.leaf_iter_vars[-3], PREFETCH)
     elif is_known(source(found.b)):
         panel.parallel(panel.op.axis[0])
-        ask_ahead(sums, panel.op.output(0), chosen)
+        prefetch_panels(sums, panel.op.output(0), chosen)
     else:
         panel.compute_at(*at)
 
@@ -277,7 +282,7 @@ def _narrower(whole: Contraction) -> Iterator[Contraction]:
         yield replace(whole, columns=whole.columns[first:], outer=(*whole.outer, *whole.columns[:first]))
 
 
-def _mirrored(group: Group, whole: Contraction) -> Iterator[Contraction]:
+def _mirror_contraction(group: Group, whole: Contraction) -> Iterator[Contraction]:
     """The contraction on one side of its diagonal, where the other side is the same."""
     if (
         whole.a.producer is whole.b.producer
@@ -337,7 +342,7 @@ def _panels(
         stage.vectorize(lane)
 
 
-def lies_along(found: Contraction) -> bool:
+def has_contiguous_rows(found: Contraction) -> bool:
     """Return whether the elements of a row lie side by side, in the order in which they are summed up, and rows behind each other."""
     indices = found.a.indices
     last = len(found.summed) + (len(found.rows) if len(found.rows) > 1 else 0)
@@ -350,7 +355,7 @@ def read_in_place(found: Contraction, way: Plan) -> bool:
         found.a.producer is not found.b.producer
         and found.a not in found.guarded
         and (
-            lies_along(found)
+            has_contiguous_rows(found)
             or (
                 not way.depth
                 and found.summed[-1] in contiguous_axes(found.a)
@@ -378,7 +383,7 @@ def _is_near(load: ProducerLoad, axis: IterVar) -> bool:
     return 1 <= row_steps(load).get(axis, 0) <= NEAR
 
 
-def _lie_behind(found: Contraction) -> bool:
+def _are_columns_fusible(found: Contraction) -> bool:
     """Return whether columns lie behind each other as one axis, in B and in the result, so that runs of them are longer than the
     last of their axes."""
     columns, shape = found.columns, numeric_shape(found.b.producer)

@@ -35,8 +35,8 @@ from ..drafts.draft import Drafts
 from ..forms.convolution import Convolution, Layout, match_convolution
 from ..operations import is_known
 from ..plan import Candidate
-from .contraction import least_of
-from .conv_plan import TURNS, USUAL, Layer, Plan, Tile, by_channels, column_tile, plans
+from .contraction import least_time
+from .conv_plan import TURNS, USUAL, Layer, Plan, Tile, column_tile, plans, prefers_channels
 from .injective import worth_threads
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ def convolution(group: Group, otherwise: Callable[[], None]) -> bool:
     ways: list[tuple[str, Callable[[Group], None]]] = []
     if found.layout.channels != 1 or found.groups == 1 or layer.outputs % layer.lanes == 0:
         ways += [
-            (str(way), partial(_by_channels, found=found, layer=whole, chosen=way))
+            (str(way), partial(_schedule_channels, found=found, layer=whole, chosen=way))
             for way in plans(whole, group.machine)
         ]
     if found.layout.channels == 1:
-        along = "lanes along rows", partial(_by_columns, found=found, layer=layer)
-        ways = [*ways, along] if by_channels(layer) else [along, *ways]
+        along = "lanes along rows", partial(_schedule_columns, found=found, layer=layer)
+        ways = [*ways, along] if prefers_channels(layer) else [along, *ways]
     ragged = not layer.block and layer.groups == 1 and layer.outputs > layer.lanes and layer.outputs % layer.lanes > 0
     times: Sequence[Estimate | None] = [None] * (len(ways) + 1)
     if ragged:
@@ -90,7 +90,7 @@ def convolution(group: Group, otherwise: Callable[[], None]) -> bool:
 def _times(group: Group, ways: Sequence[tuple[str, Callable[[Group], None]]]) -> Sequence[Estimate | None]:
     """The times of ways, and of any reduction, where channels end within a vector: each step of their sums is masked, and others
     may be better."""
-    time = least_of(group)
+    time = least_time(group)
     if time is None:
         return [None] * (len(ways) + 1)
     drafts, lines = Drafts(), Lines()
@@ -131,14 +131,14 @@ def _layer(group: Group, found: Convolution) -> Layer:
 # Lanes along channels
 
 
-def _by_channels(group: Group, found: Convolution, layer: Layer, chosen: Plan) -> None:
+def _schedule_channels(group: Group, found: Convolution, layer: Layer, chosen: Plan) -> None:
     s, anchor, output, layout = group.s, group.anchor, group.output, found.layout
     image, weights = found.image, found.weights
     _inline_heads(group, found)
     lanes = layer.block or layer.lanes
     in_group, chunk, vectors, lane = _cut_channels(s[anchor], layout, layer, chosen.tile.vectors)
     axes = s[anchor].op.axis
-    places = _places(s[anchor], layout, layer)
+    places = _position_loops(s[anchor], layout, layer)
     s[anchor].reorder(axes[0], *in_group, chunk, *places, vectors, lane)
     sums = s.cache_write(anchor.output(0), "local")
     assert isinstance(sums, Tensor)
@@ -149,7 +149,10 @@ def _by_channels(group: Group, found: Convolution, layer: Layer, chosen: Plan) -
     known = is_known(weights)  # and packed while building
     by_chunk = plain and not chosen.banded and layer.batch == 1 and not known
     whole = (
-        by_chunk or known and _shares_chunks(layer, chosen, group.machine) or _cuts_chunk(layer, chosen, group.machine)
+        by_chunk
+        or known
+        and _shares_chunks(layer, chosen, group.machine)
+        or _is_chunk_cut(layer, chosen, group.machine)
     )
     task, at, per_chunk = _store(stage, layout, layer, chosen, whole, worth_threads((*axes, *s[sums].op.reduce_axis)))
     s[sums].compute_at(stage, at)
@@ -165,7 +168,7 @@ def _by_channels(group: Group, found: Convolution, layer: Layer, chosen: Plan) -
     if layer.padded:
         _place_image(s, image, layer.lanes, (stage, task) if chosen.banded else None)
     if layer.flat:
-        _in_tiles(s, image, sums, layout, chosen.tile.columns)
+        _tile_image(s, image, sums, layout, chosen.tile.columns)
     read = _pack(group, weights, sums, layer, lanes, (stage, task) if by_chunk else None) if plain else weights
     ahead = chosen.banded or whole or chosen.band >= (layer.height or USUAL)  # else the next task reads the same
     if known and (plain or layer.block) and ahead and _passes(layer, chosen) >= PASSES:
@@ -180,7 +183,7 @@ def _shares_chunks(layer: Layer, chosen: Plan, machine: Machine) -> bool:
     return not chosen.banded and chunks >= TURNS * machine.cores
 
 
-def _cuts_chunk(layer: Layer, chosen: Plan, machine: Machine) -> bool:
+def _is_chunk_cut(layer: Layer, chosen: Plan, machine: Machine) -> bool:
     """Return whether the last chunk of channels is cut, which only a loop over chunks can see beforehand, and there are tasks enough with
     such a loop."""
     chunk = chosen.tile.vectors * layer.lanes
@@ -188,7 +191,7 @@ def _cuts_chunk(layer: Layer, chosen: Plan, machine: Machine) -> bool:
     return not chosen.banded and layer.outputs % chunk > 0 and chunks >= machine.cores
 
 
-def _places(stage: Stage, layout: Layout, layer: Layer) -> list[IterVar]:
+def _position_loops(stage: Stage, layout: Layout, layer: Layer) -> list[IterVar]:
     """The loops over rows and columns, which are one where the layer takes a row to be the whole image."""
     rows, columns = stage.op.axis[layout.rows], stage.op.axis[layout.columns]
     return [stage.fuse(rows, columns)] if layer.flat else [rows, columns]
@@ -250,14 +253,14 @@ def _store(
         bands, tiles = [band], [tile]
     strips: list[IterVar] = []
     turned = layout.lane is None and layout.channels == 1
-    at_once = not turned and chosen.cuts_nothing(
+    at_once = not turned and chosen.has_full_tiles(
         layer
     )  # then tiles are stored from the registers that they are summed in
     if chosen.strip or at_once:
         strip, columns = stage.split(columns, factor=chosen.tile.columns if at_once else chosen.strip)
         strips = [strip]
     if turned:
-        inner = _turned(stage, layer, chosen, vector, (rows, columns), lane)
+        inner = _transpose_squares(stage, layer, chosen, vector, (rows, columns), lane)
     else:
         inner = [rows, columns, vector, lane] if layout.lane is None else [vector, rows, columns, lane]
         stage.vectorize(lane)
@@ -278,7 +281,7 @@ def _store(
     return task, (strips or tiles or [chunk if chosen.banded else task])[-1], per_chunk
 
 
-def _turned(
+def _transpose_squares(
     stage: Stage,
     layer: Layer,
     chosen: Plan,
@@ -319,7 +322,7 @@ def _place_image(s: Schedule, image: Tensor, lanes: int, at: tuple[Stage, IterVa
             stage.parallel(task)
 
 
-def _in_tiles(s: Schedule, image: Tensor, sums: Tensor, layout: Layout, size: int) -> None:
+def _tile_image(s: Schedule, image: Tensor, sums: Tensor, layout: Layout, size: int) -> None:
     """The image in tiles of as many places as are summed together, for each term side by side: they lie as far apart as channels
     do else, each in a line of its own."""
 
@@ -376,7 +379,7 @@ def _pack(
 # Lanes along rows
 
 
-def _by_columns(group: Group, found: Convolution, layer: Layer) -> None:
+def _schedule_columns(group: Group, found: Convolution, layer: Layer) -> None:
     """Few channels: a tile of all of them and vectors of places, the weights broadcast."""
     s, anchor, output = group.s, group.anchor, group.output
     _inline_heads(group, found)

@@ -20,10 +20,10 @@ __all__ = [
     "Layer",
     "Plan",
     "Tile",
-    "by_channels",
+    "prefers_channels",
     "channel_tile",
     "column_tile",
-    "pieces",
+    "split_extent",
     "plan",
     "plans",
     "step_cycles",
@@ -125,7 +125,7 @@ class Plan:
     banded: bool
     parts: int
 
-    def cuts_nothing(self, layer: Layer) -> bool:
+    def has_full_tiles(self, layer: Layer) -> bool:
         """Return whether all tiles of a layer are whole, its sizes being known."""
         pieces = (
             (layer.outputs, self.tile.vectors * layer.lanes),
@@ -140,7 +140,7 @@ class Plan:
         return f"{tile}, {band} {f'outside, {self.parts} parts' if self.banded else 'inside'}"
 
 
-def by_channels(layer: Layer) -> bool:
+def prefers_channels(layer: Layer) -> bool:
     """Return whether lanes are better filled with channels than with the places of a row."""
     if layer.block:
         return True
@@ -162,7 +162,7 @@ def _channel_tiles(layer: Layer, machine: Machine) -> list[Tile]:
     for tile in _tiles(layer, machine):
         cycles = 0.0
         for (rows, row_count), (columns, column_count) in product(
-            pieces(height, tile.rows), pieces(width, tile.columns)
+            split_extent(height, tile.rows), split_extent(width, tile.columns)
         ):
             cycles += row_count * column_count * step_cycles(rows * columns, tile.vectors, machine)
         cycles *= -(-layer.outputs // (tile.vectors * layer.lanes))
@@ -182,7 +182,7 @@ def _tiles(layer: Layer, machine: Machine) -> Iterator[Tile]:
             )
 
 
-def pieces(extent: int, size: int) -> list[tuple[int, int]]:
+def split_extent(extent: int, size: int) -> list[tuple[int, int]]:
     """Whole pieces and the rest, as (size, count)."""
     return [(each, many) for each, many in ((size, extent // size), (extent % size, 1)) if each and many]
 
@@ -212,17 +212,17 @@ def plans(layer: Layer, machine: Machine) -> tuple[Plan, ...]:
     """The ways there are, the usual one first: other tiles, and bands of the image instead of weights in the cache, or the other
     way round."""
     tiles = _channel_tiles(layer, machine)[:MOST_TILES]
-    ways = [_around(layer, tile, machine) for tile in tiles]
-    return tuple(dict.fromkeys((*ways, *(_around(layer, way.tile, machine, not way.banded) for way in ways))))
+    ways = [_plan_outer_loops(layer, tile, machine) for tile in tiles]
+    return tuple(dict.fromkeys((*ways, *(_plan_outer_loops(layer, way.tile, machine, not way.banded) for way in ways))))
 
 
-def _around(layer: Layer, tile: Tile, machine: Machine, banded: bool | None = None) -> Plan:
+def _plan_outer_loops(layer: Layer, tile: Tile, machine: Machine, banded: bool | None = None) -> Plan:
     """The loops around a tile. banded: None for whichever moves less."""
     chunk = tile.vectors * layer.lanes
     strip = 0 if layer.flat else _strip(layer, tile, chunk)
     chunks = -(-layer.outputs // chunk) * layer.groups
     height = layer.height or USUAL
-    if not (_banded(layer, machine, -(-height // max(tile.rows, 4)), chunks) if banded is None else banded):
+    if not (_prefers_bands(layer, machine, -(-height // max(tile.rows, 4)), chunks) if banded is None else banded):
         return Plan(tile, _first_band(layer, tile), strip, False, chunks)
     best = max(_bands(layer, tile, machine, chunks), key=lambda band: band[0])
     return Plan(tile, best[1], strip, True, best[2])
@@ -237,7 +237,7 @@ def _strip(layer: Layer, tile: Tile, chunk: int) -> int:
     return max(most // step, 1) * step
 
 
-def _banded(layer: Layer, machine: Machine, bands: int, chunks: int) -> bool:
+def _prefers_bands(layer: Layer, machine: Machine, bands: int, chunks: int) -> bool:
     """Return whether the image is better kept than the weights: what is larger than half of the second cache is read again from
     beyond it in each turn of the outer loop."""
     room = machine.l2 // 2

@@ -22,10 +22,10 @@ from ..operations import fixed_extent
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["digits_of", "in_digits"]
+__all__ = ["find_digits", "split_digits"]
 
 
-def digits_of(op: Operation, loads: Iterable[ProducerLoad] | None = None) -> dict[int, int]:
+def find_digits(op: Operation, loads: Iterable[ProducerLoad] | None = None) -> dict[int, int]:
     """The data axes, by their places, that some load reads in quotients or remainders by one divisor alone, with that divisor where
     it divides the extent. loads: those of the operation with what is inlined into it, where that is something."""
     divisors: dict[IterVar, set[int]] = {}
@@ -45,7 +45,7 @@ def digits_of(op: Operation, loads: Iterable[ProducerLoad] | None = None) -> dic
     }
 
 
-def in_digits(group: Group, digits: Mapping[int, int]) -> Group:
+def split_digits(group: Group, digits: Mapping[int, int]) -> Group:
     """The group with an anchor that has an axis for each quotient and each remainder. The quotients of several axes come first, as
     they are rows together, whose tiles take parts of several of them: such an anchor is stored whole, and what it was reads it."""
     s, anchor = group.s, group.anchor

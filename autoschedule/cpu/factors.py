@@ -27,7 +27,7 @@ from .injective import sweep
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["Sides", "are_widened", "of_factors", "sides_of", "sweep_factors"]
+__all__ = ["Sides", "are_widened", "matricize_factors", "find_sides", "sweep_factors"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Sides:
     column: IterVar
 
 
-def sides_of(op: Operation) -> Sides | None:
+def find_sides(op: Operation) -> Sides | None:
     """The sides of a sum of products of which a factor is more than an element; None where it is another sum."""
     both, axes = factors(op), (*op.axis, *op.reduce_axis)
     if (
@@ -74,12 +74,12 @@ def are_widened(both: Sequence[Expr]) -> bool:
     )
 
 
-def of_factors(group: Group, sides: Sides) -> Group:
+def matricize_factors(group: Group, sides: Sides) -> Group:
     """The group with an anchor that multiplies matrices, which are heads of it: each lies as what its factor reads most of does."""
     s, anchor = group.s, group.anchor
     stage = s[anchor]
     now = dict(zip((*anchor.axis, *anchor.reduce_axis), (*stage.op.axis, *stage.op.reduce_axis), strict=True))
-    turned = [not _lies_along(factor, anchor.reduce_axis[0]) for factor in (sides.a, sides.b)]
+    turned = [not _is_contiguous(factor, anchor.reduce_axis[0]) for factor in (sides.a, sides.b)]
     a, b, product = s.matricize(
         stage.op.output(0), [now[sides.row]], [now[sides.column]], turned=(turned[0], not turned[1]), converted=True
     )
@@ -89,7 +89,7 @@ def of_factors(group: Group, sides: Sides) -> Group:
 
 
 def sweep_factors(group: Group, apart: Group) -> None:
-    """Schedules the matrices by which `of_factors` told a group apart, where no rule has put them at what reads them."""
+    """Schedules the matrices by which `matricize_factors` told a group apart, where no rule has put them at what reads them."""
     for matrix in apart.heads[len(group.heads) :]:
         if group.s[matrix].attach_type == "root":
             sweep(group, matrix)
@@ -99,6 +99,6 @@ def _loads(factor: Expr) -> list[ProducerLoad]:
     return [node for node in post_order(factor) if isinstance(node, ProducerLoad)]
 
 
-def _lies_along(factor: Expr, axis: IterVar) -> bool:
+def _is_contiguous(factor: Expr, axis: IterVar) -> bool:
     """Return whether what a factor reads that depends on most axes lies side by side along this one."""
     return axis in contiguous_axes(max(_loads(factor), key=lambda load: len(find_axes(load))))

@@ -21,9 +21,9 @@ from ...te.shape import constant_extent
 from ..accesses import contiguous_axes, domain_axes, op_loads
 from ..cost.estimate import Estimate, pad_estimate
 from ..forms.window import is_sliding, is_window
-from ..operations import fixed_extent, inlined_into
+from ..operations import find_inlined, fixed_extent
 from ..plan import Candidate
-from .cells import into_cells
+from .cells import schedule_cells
 from .contraction import contraction
 from .conv import convolution
 from .in_order import are_few, are_short, rows_in_order
@@ -48,7 +48,7 @@ VECTORS = 4
 
 def reduction(group: Group) -> None:
     """The rule. Heads that cost little are inlined, the others stay stages of their own."""
-    if into_cells(group):
+    if schedule_cells(group):
         return
     if reads_once(group):
         if are_few(group):
@@ -92,7 +92,7 @@ def _other_sums(group: Group) -> None:
         return
     group.inline_cheap_heads()
     if not s[group.output].op.axis:
-        _whole(group, anchor, lane)
+        _reduce_to_scalar(group, anchor, lane)
     elif lane is not None and lane.kind == "reduce":
         _rows(group, anchor, lane)
     else:
@@ -119,7 +119,7 @@ def _lane_axis(group: Group, anchor: Operation) -> IterVar | None:
 
 
 def _worth(group: Group, anchor: Operation) -> bool:
-    return worth_threads((*anchor.axis, *anchor.reduce_axis), 1 + len(inlined_into(group.s, anchor)))
+    return worth_threads((*anchor.axis, *anchor.reduce_axis), 1 + len(find_inlined(group.s, anchor)))
 
 
 def _columns(group: Group, anchor: Operation, lane: IterVar | None) -> None:
@@ -160,7 +160,7 @@ def _rows(group: Group, anchor: Operation, lane: IterVar) -> None:
     """Partial results in lanes over a reduce axis."""
     s = group.s
     parallel = _worth(group, anchor)
-    partial = _in_lanes(group, anchor, lane)
+    partial = _schedule_lanes(group, anchor, lane)
     stage = s[group.output]
     axes = list(stage.op.axis)
     row = stage.fuse(*axes) if len(axes) > 1 else axes[0]
@@ -171,7 +171,7 @@ def _rows(group: Group, anchor: Operation, lane: IterVar) -> None:
     s[partial].compute_at(stage, row)
 
 
-def _in_lanes(group: Group, op: Operation, lane: IterVar) -> Operation:
+def _schedule_lanes(group: Group, op: Operation, lane: IterVar) -> Operation:
     """The operation of the partial results of the reduce axis `lane` of `op`, scheduled."""
     s = group.s
     lanes = group.machine.lanes(op.output(0).dtype.bits)
@@ -185,7 +185,7 @@ def _in_lanes(group: Group, op: Operation, lane: IterVar) -> Operation:
     return partial
 
 
-def _whole(group: Group, anchor: Operation, lane: IterVar | None) -> None:
+def _reduce_to_scalar(group: Group, anchor: Operation, lane: IterVar | None) -> None:
     """A reduction of everything to one element: chunks for the threads, lanes within each."""
     s = group.s
     first = anchor.reduce_axis[0]
@@ -195,8 +195,8 @@ def _whole(group: Group, anchor: Operation, lane: IterVar | None) -> None:
         chunks = s.rfactor(list(anchor.outputs), chunk)[0].op
         inner = chunks.reduce_axis[-1] if lane is not None else None
         if inner is not None and (constant_extent(inner) or 0) >= 2 * group.machine.lanes(anchor.output(0).dtype.bits):
-            partial = _in_lanes(group, chunks, inner)
+            partial = _schedule_lanes(group, chunks, inner)
             s[partial].compute_at(s[chunks], s[chunks].op.axis[0])
         s[chunks].parallel(s[chunks].op.axis[0])
     elif lane is not None and lane.kind == "reduce":
-        _in_lanes(group, anchor, lane)
+        _schedule_lanes(group, anchor, lane)

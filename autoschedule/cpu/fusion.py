@@ -14,7 +14,7 @@ from ...te.shape import constant_extent
 from ..accesses import ASSUMED, op_loads
 from ..operations import is_expensive, weight
 from .operands import is_product
-from .sum_plan import Terms, best_plan, gathers, terms_of
+from .sum_plan import Terms, best_plan, find_terms, gathers
 
 __all__ = ["axes_shared", "cheap", "computed_again"]
 
@@ -26,7 +26,7 @@ def axes_shared(reader: Operation, producer: Operation, machine: Machine) -> fro
     """The data axes of `reader` at which it reads `producer`, where that is a part: each of its elements is needed for one vector
     of results alone, and computed there it takes no longer than apart. None where it is no part. Both are reductions."""
     loads = [load for load in op_loads(reader) if load.producer is producer.output(0)]
-    terms = terms_of(producer.values[0], producer.axis)
+    terms = find_terms(producer.values[0], producer.axis)
     if not reader.axis or is_product(reader) or is_product(producer) or terms is None:
         return None
     lane, own, bits = reader.axis[-1], producer.axis[-1:], producer.output(0).dtype.bits
@@ -49,13 +49,13 @@ def axes_shared(reader: Operation, producer: Operation, machine: Machine) -> fro
     if (
         any(gathers(load, own, lanes) for load in op_loads(producer))
         or loads
-        and _better_apart(producer, terms, loads[0], machine)
+        and _is_separation_faster(producer, terms, loads[0], machine)
     ):
         return None
     return shared
 
 
-def _better_apart(producer: Operation, terms: Terms, load: ProducerLoad, machine: Machine) -> bool:
+def _is_separation_faster(producer: Operation, terms: Terms, load: ProducerLoad, machine: Machine) -> bool:
     """Return whether a reduction that is computed for one vector of what reads it, by this load, takes longer than stored and loaded:
     tiles of several rows load once what all of them read."""
     free = tuple(
@@ -104,7 +104,7 @@ def _traffic(op: Operation, machine: Machine) -> float:
 
 def _operations(value: Expr, axis: Sequence[IterVar], machine: Machine) -> float | None:
     """Operations on vectors that a reduction takes as it is best computed."""
-    terms = terms_of(value, axis)
+    terms = find_terms(value, axis)
     plan = best_plan(terms, machine) if terms is not None else None
     if terms is None or plan is None:
         return None

@@ -27,9 +27,9 @@ from ..matrices import upstream
 from ..operations import is_known
 from ..plan import Candidate
 from .byte_tiles import byte_tiles
-from .factors import Sides, are_widened, of_factors, sides_of, sweep_factors
+from .factors import Sides, are_widened, find_sides, matricize_factors, sweep_factors
 from .fallback import contraction_or_sums, reduction
-from .gemm_nest import PREFETCH, ask_ahead, passes_caches, result_of, sum_up, tasks
+from .gemm_nest import PREFETCH, passes_caches, prefetch_panels, result_stage, sum_up, tasks
 from .gemm_plan import Plan, plans
 from .gemv import gemv, thin
 from .operands import Operands, is_product, operands, reduce_axes
@@ -58,8 +58,8 @@ def _products(group: Group) -> None:
     anchor = group.anchor
     if not is_product(anchor):
         reduction(group)
-    elif (sides := _to_widen(group)) is not None:
-        wide = of_factors(group, sides)
+    elif (sides := _find_narrow_sides(group)) is not None:
+        wide = matricize_factors(group, sides)
         _products(wide)
         sweep_factors(group, wide)
     elif all(map(constant_extent, (*anchor.axis, *reduce_axes(anchor)))) and not operands(group).product.in_place:
@@ -70,12 +70,12 @@ def _products(group: Group) -> None:
         shape = thin(group, product)
         sizes = replace(product.product, in_place=True) if kept else product.product  # panels that no call packs
         ways = [Candidate(str(way), partial(apply, group, product, way, kept)) for way in plans(sizes, group.machine)]
-        if shape is not None and not (kept and shape.outer and not _widened(group, product.b)):
+        if shape is not None and not (kept and shape.outer and not _is_widened(group, product.b)):
             ways.insert(0, Candidate("a matrix and few vectors", partial(gemv, group, product, shape)))
         group.choose("gemm", [*ways, Candidate("as any reduction", partial(reduction, group))])
 
 
-def _to_widen(group: Group) -> Sides | None:
+def _find_narrow_sides(group: Group) -> Sides | None:
     """The sides of a product of narrow floats, each of which is converted once: where enough rows and columns use it again, and B
     is neither packed nor known before the call."""
     anchor = group.anchor
@@ -83,7 +83,7 @@ def _to_widen(group: Group) -> Sides | None:
     if both is None or not are_widened(both) or min(constant_extent(axis) or 0 for axis in anchor.axis[-2:]) < WIDENED:
         return None
     product = operands(group)
-    return None if product.product.in_place or is_known(source(product.b)) else sides_of(anchor)
+    return None if product.product.in_place or is_known(source(product.b)) else find_sides(anchor)
 
 
 def apply(group: Group, found: Operands, chosen: Plan, kept: bool = False) -> None:
@@ -92,21 +92,21 @@ def apply(group: Group, found: Operands, chosen: Plan, kept: bool = False) -> No
     panel = _packed_panel(group, found.b, tile.columns) if chosen.packed or kept else None
     if found.a.indices[-1] is not reduce_axes(anchor)[0]:
         _pack_rows(group, found.a, tile.rows)
-    stage, sums = s[group.output], result_of(group, chosen)
+    stage, sums = s[group.output], result_stage(group, chosen)
     per_panel, per_tile = tasks(stage, stage.op.axis, chosen)
     if passes_caches(group, found.product):
         stage.pragma(stage.leaf_iter_vars[-1], "nontemporal_store")
     at = sum_up(sums, reduce_axes(sums.op), stage, per_panel, per_tile, chosen)
     if panel is not None and kept:
         s[panel].parallel(s[panel].op.axis[0])
-        ask_ahead(sums, panel, chosen)
+        prefetch_panels(sums, panel, chosen)
     elif panel is not None:
         s[panel].compute_at(*at)
     elif not found.product.in_place and found.product.stride > tile.columns:
         sums.prefetch(source(found.b), sums.leaf_iter_vars[-3], PREFETCH)
 
 
-def _widened(group: Group, b: ProducerLoad) -> bool:
+def _is_widened(group: Group, b: ProducerLoad) -> bool:
     """Return whether B is computed from fewer bytes than it has: packed, it would be more to read, where reading is all there is."""
     return any(tensor.dtype.bits < b.dtype.bits for head in upstream(group, b) for tensor in head.input_tensors)
 

@@ -15,7 +15,7 @@ from .streams import last_cache
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["PREFETCH", "ask_ahead", "passes_caches", "result_of", "sum_up", "tasks"]
+__all__ = ["PREFETCH", "prefetch_panels", "passes_caches", "result_stage", "sum_up", "tasks"]
 
 PREFETCH = 8
 """Rows of B that are asked for ahead: they lie too far apart for the processor to guess."""
@@ -25,7 +25,7 @@ SHALLOW = 256
 """Sums up to which stores cost something beside them."""
 
 
-def result_of(group: Group, chosen: Plan) -> Stage:
+def result_stage(group: Group, chosen: Plan) -> Stage:
     """The stage of the sums, in the memory that they take: registers, or a panel of results."""
     s, anchor = group.s, group.anchor
     scope = "global" if chosen.depth else "local"
@@ -44,7 +44,7 @@ def tasks(stage: Stage, axes: Sequence[IterVar], chosen: Plan) -> tuple[IterVar,
     if not chosen.row_tiles:  # sizes that the call decides: loops of sums, whose last tiles can be told from the others
         stage.reorder(*outer, panels, rows, i, j)
         stage.parallel(stage.fuse(*outer) if outer else panels)
-        _written_out(stage, chosen, i, j)
+        _write_out(stage, chosen, i, j)
         return panels, rows
     some_rows, rows = stage.split(rows, factor=chosen.row_tiles)
     some_panels, panels = stage.split(panels, factor=chosen.panels)
@@ -53,11 +53,11 @@ def tasks(stage: Stage, axes: Sequence[IterVar], chosen: Plan) -> tuple[IterVar,
     task = stage.fuse(*outer, some_rows, some_panels)
     if chosen.parallel:
         stage.parallel(task)
-    _written_out(stage, chosen, i, j)
+    _write_out(stage, chosen, i, j)
     return (task, panels) if chosen.together else (panels, rows)
 
 
-def _written_out(stage: Stage, chosen: Plan, i: IterVar, j: IterVar) -> None:
+def _write_out(stage: Stage, chosen: Plan, i: IterVar, j: IterVar) -> None:
     if not chosen.depth:
         stage.unroll(i)
     stage.vectorize(j)
@@ -89,7 +89,7 @@ def sum_up(
     return at
 
 
-def ask_ahead(sums: Stage, panel: Tensor, chosen: Plan) -> None:
+def prefetch_panels(sums: Stage, panel: Tensor, chosen: Plan) -> None:
     """Panels that lie in memory come while the one before is multiplied, and not all at once before its first rows are."""
     if not chosen.depth and chosen.row_tiles >= PASSES:
         step = sums.leaf_iter_vars[-3]

@@ -15,7 +15,7 @@ from math import ceil, gcd
 from ...codegen.machine import WAYS, Machine, RegisterTile, register_tiles
 from ..accesses import ASSUMED
 
-__all__ = ["TASKS", "Plan", "Product", "grid", "plan", "plans", "together"]
+__all__ = ["TASKS", "Plan", "Product", "grid", "plan", "plans", "group_panels"]
 
 DIRECT_ROWS, CROWDED_ROWS = 256, 48
 """Up to so many rows reading B where it lies costs less than packing it: each element is used so seldom. Fewer, where all rows
@@ -80,7 +80,7 @@ def plan(product: Product, machine: Machine) -> Plan:
     return plans(product, machine)[0]
 
 
-def together(usual: Plan, product: Product, machine: Machine) -> Plan | None:
+def group_panels(usual: Plan, product: Product, machine: Machine) -> Plan | None:
     """The same with as many panels together as an eighth of the second cache holds, where results are as well; None where that is
     one, or they are no copies."""
     columns = ceil(product.n / usual.tile.columns)
@@ -126,10 +126,10 @@ def plans(product: Product, machine: Machine) -> tuple[Plan, ...]:
     ways = [each for _, each in sorted(found, key=lambda pair: pair[0])]
     if not product.m or not product.n:
         return tuple(dict.fromkeys(replace(each, depth=0, row_tiles=0, panels=0, parallel=True) for each in ways))
-    return tuple(dict.fromkeys((*ways, *(other for each in ways for other in _changed(each, sized, machine.cores)))))
+    return tuple(dict.fromkeys((*ways, *(other for each in ways for other in _vary_plan(each, sized, machine.cores)))))
 
 
-def _changed(usual: Plan, product: Product, cores: int) -> Iterator[Plan]:
+def _vary_plan(usual: Plan, product: Product, cores: int) -> Iterator[Plan]:
     """Plans that differ from one in a single thing; in their tasks only where threads share them."""
     rows, columns = ceil(product.m / usual.tile.rows), ceil(product.n / usual.tile.columns)
     if not product.in_place and not (usual.packed and product.scattered):

@@ -35,7 +35,7 @@ from .streams import last_cache
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["Thin", "gemv", "of_few_vectors", "thin"]
+__all__ = ["Thin", "gemv", "find_schedule", "thin"]
 
 ALONG, ACROSS = 32, 4
 """The most vectors beside a matrix whose rows lie along the sum, and across it: more are worth packing it."""
@@ -65,7 +65,7 @@ class Thin:
     along: bool
 
 
-def of_few_vectors(group: Group) -> Callable[[Group], None] | None:
+def find_schedule(group: Group) -> Callable[[Group], None] | None:
     """Return what schedules a product of a matrix and a few vectors; None where the group's anchor is none."""
     if not is_product(group.anchor):
         return None
@@ -102,16 +102,16 @@ def gemv(group: Group, terms: Operands, shape: Thin) -> None:
         group.machine.cores if max(product.m, product.n) * (product.k or 1) * product.batch >= WORTH_THREADS else 1
     )
     if shape.along:
-        _along(group, shape, threads)
+        _schedule_along_sum(group, shape, threads)
     else:
-        _across(group, shape, product.batch, threads)
+        _schedule_across_rows(group, shape, product.batch, threads)
 
 
-def _along(group: Group, shape: Thin, threads: int) -> None:
+def _schedule_along_sum(group: Group, shape: Thin, threads: int) -> None:
     s, anchor, output = group.s, group.anchor, group.output
     (k,) = reduce_axes(anchor)
     if shape.vectors.indices[-1] is not k:
-        _lay_along(group, shape.vectors)
+        _copy_vectors(group, shape.vectors)
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)
     far, depth = _is_far(group, shape.matrix), constant_extent(k) or ASSUMED
     partials: list[Stage] = []
@@ -169,7 +169,7 @@ def _is_far(group: Group, matrix: ProducerLoad) -> bool:
     return len(known) == tensor.ndim and prod(known) * tensor.dtype.bytes > room
 
 
-def _lay_along(group: Group, vectors: ProducerLoad) -> None:
+def _copy_vectors(group: Group, vectors: ProducerLoad) -> None:
     """A copy of the vectors in which each lies along the sum."""
     s = group.s
     copy = s.cache_read(source(vectors), "global", [group.anchor])
@@ -178,7 +178,7 @@ def _lay_along(group: Group, vectors: ProducerLoad) -> None:
     s[copy].transform_layout(lambda *at: [*at[:-2], at[-1], at[-2]])
 
 
-def _across(group: Group, shape: Thin, batch: int, threads: int) -> None:
+def _schedule_across_rows(group: Group, shape: Thin, batch: int, threads: int) -> None:
     s, anchor, output = group.s, group.anchor, group.output
     (k,) = reduce_axes(anchor)
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)

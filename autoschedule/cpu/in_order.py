@@ -18,12 +18,12 @@ from ...ir.visit import post_order
 from ..accesses import numeric_shape, op_loads
 from ..cost.instructions import instruction_classes
 from ..forms.rows import full_load
-from ..loops import fused
+from ..loops import fuse_axes
 from ..operations import fixed_extent
 from .declaration import calls_functions
 from .injective import worth_threads
-from .lanes import power_below
-from .transposes import MAX_TILE, WORD, read_across, turned_rows
+from .lanes import floor_power
+from .transposes import MAX_TILE, WORD, find_strided_reads, transpose_rows
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -81,7 +81,7 @@ def _bits(group: Group) -> int:
 
 def _size(group: Group) -> int:
     """Rows that are turned at once, and elements of each: a vector has room for them, and rows have as many."""
-    return power_below(
+    return floor_power(
         max(min(group.machine.lanes(_bits(group)), MAX_TILE, fixed_extent(group.anchor.reduce_axis[-1])), 1)
     )
 
@@ -108,18 +108,18 @@ def rows_in_order(group: Group) -> bool:
     rows, lane = stage.split(stage.op.axis[place], factor=several)
     outer = [*(axis for at, axis in enumerate(stage.op.axis) if at != place), rows]
     stage.reorder(*outer, lane)
-    block = fused(stage, outer)
+    block = fuse_axes(stage, outer)
     if threads:
         stage.parallel(block)
     stage.vectorize(lane)
     sums.compute_at(stage, block)
     data, along = list(sums.op.axis), sums.op.reduce_axis[-1]
-    across = read_across(s, [sums.op], {sums.op: data[place]}, {sums.op: along})
+    across = find_strided_reads(s, [sums.op], {sums.op: data[place]}, {sums.op: along})
     steps, step = sums.split(along, factor=max(group.machine.line * 8 // anchor.output(0).dtype.bits, size))
     lane = data.pop(place)
     sums.reorder(*data, *sums.op.reduce_axis[:-1], steps, step, lane)
     sums.unroll(step)
     sums.vectorize(lane)
     for source, at in across.items():
-        turned_rows(s, source, at, [sums.op], size).compute_at(sums, steps)
+        transpose_rows(s, source, at, [sums.op], size).compute_at(sums, steps)
     return True

@@ -27,14 +27,14 @@ from ..accesses import find_axes, load_access
 from ..cost.cpu import Lines
 from ..cost.instructions import classify_access
 from ..drafts.draft import Drafts
-from ..operations import inlined_into, weight
+from ..operations import find_inlined, weight
 from ..plan import Candidate
 from ..structure import structure_key
 from .declaration import calls_functions, part_left_by_llvm, unroll_short_loops
-from .digits import digits_of
+from .digits import find_digits
 from .lanes import length
 from .streams import streams, sweep_past_caches
-from .transposes import crossing_of, transpose_tiles
+from .transposes import find_crossing, transpose_tiles
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -78,7 +78,7 @@ def _ways(group: Group, op: Operation) -> list[Candidate]:
     axes = list(stage.op.axis)
     if not axes:
         return [Candidate("a single element", lambda: None)]
-    operators = sum(map(weight, (op, *inlined_into(s, op))))
+    operators = sum(map(weight, (op, *find_inlined(s, op))))
     usual, threads = VECTORS if operators <= LIGHT else 1, worth_threads(axes, operators)
     value = expand_inlined(s[op])
     flat = op.num_outputs == 1 and _is_flat(op, value)
@@ -86,13 +86,13 @@ def _ways(group: Group, op: Operation) -> list[Candidate]:
         _Loops(flat, vectors, shared) for shared in (threads, not threads) for vectors in dict.fromkeys((usual, *STEPS))
     ]
     loads = collect_loads(value)
-    run = digits_of(op, loads).get(len(axes) - 1, 0) if op.num_outputs == 1 else 0
+    run = find_digits(op, loads).get(len(axes) - 1, 0) if op.num_outputs == 1 else 0
     if run * 2 >= group.machine.lanes(op.output(0).dtype.bits):
         ways = [*(_Loops(flat, usual, shared, run) for shared in (threads, not threads)), *ways]
     if _is_of_components(axes, value):
         ways = [*(_Loops(False, usual, shared, apart=True) for shared in (threads, not threads)), *ways]
     loops = _candidates(group, op, ways, value, threads)
-    crossing = crossing_of(group, op, loads) if op.num_outputs == 1 else None
+    crossing = find_crossing(group, op, loads) if op.num_outputs == 1 else None
     if crossing is not None:
         return [
             Candidate("squares that are transposed", partial(transpose_tiles, group, op, crossing, threads)),
@@ -111,7 +111,7 @@ def _candidates(group: Group, op: Operation, ways: Sequence[_Loops], value: Expr
         if group.machine.lanes(bits) * bits > NARROW and not (usual.run or usual.apart):
             one = replace(usual, vectors=1)
             ways = [one, *(way for way in ways if way != one)]
-        return [Candidate(str(way), partial(_in_vectors, stage, group, way)) for way in ways]
+        return [Candidate(str(way), partial(_vectorize_elements, stage, group, way)) for way in ways]
     drafts, lines, form = Drafts(), Lines(), structure_key(value, op.axis)
     left = part_left_by_llvm(value, op.axis[1:])
 
@@ -123,7 +123,7 @@ def _candidates(group: Group, op: Operation, ways: Sequence[_Loops], value: Expr
         return Candidate(text, lambda: apply(stage, group), times[0])
 
     return [
-        *(candidate(str(way), way, partial(_in_vectors, way=way)) for way in ways),
+        *(candidate(str(way), way, partial(_vectorize_elements, way=way)) for way in ways),
         *(
             candidate(
                 "as declared" + ("" if shared else ", one thread"), shared, partial(_keep_loops, threads=shared), left
@@ -175,7 +175,7 @@ class _Loops:
         )
 
 
-def _in_vectors(stage: Stage, group: Group, way: _Loops) -> None:
+def _vectorize_elements(stage: Stage, group: Group, way: _Loops) -> None:
     axes = list(stage.op.axis)
     if way.run:
         axes[-1:] = stage.split(axes[-1], factor=way.run)

@@ -20,9 +20,9 @@ from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ..loops import fused
+from ..loops import fuse_axes
 
-__all__ = ["ROUNDS", "across_lanes", "halves", "length", "power_below", "with_lane_last"]
+__all__ = ["ROUNDS", "reduce_lanes", "halves", "length", "floor_power", "move_lane_last"]
 
 MOST_ACCUMULATORS = 8
 ROUNDS = 6
@@ -30,7 +30,7 @@ ROUNDS = 6
 many loads a processor does not see to be one stream that it could fetch ahead."""
 
 
-def across_lanes(
+def reduce_lanes(
     s: Schedule,
     op: Operation,
     axes: Sequence[IterVar],
@@ -43,16 +43,16 @@ def across_lanes(
     machine adds at once, and has registers for. Returns the stages, in order, the last being that of `op`: where the first is
     attached, attach all.
     """
-    extent, lane = length(axes), fused(s[op], axes)
+    extent, lane = length(axes), fuse_axes(s[op], axes)
     lanes = machine.lanes(max(tensor.dtype.bits for tensor in op.outputs))
     room = max(machine.registers * 3 // 4 // op.num_outputs, 1)  # what takes up a term has the rest
     most = min(machine.accumulators, MOST_ACCUMULATORS, room) if accumulators is None else accumulators
     if extent is None:
         width = lanes * most
     elif extent < lanes:
-        width = _power_above(extent)
+        width = _ceil_power(extent)
     else:
-        width = lanes * power_below(max(min(most, extent // (lanes * ROUNDS)), 1))
+        width = lanes * floor_power(max(min(most, extent // (lanes * ROUNDS)), 1))
     partials: list[Stage] = []
     while width > 1:
         inner = s[op].split(lane, factor=width)[1]
@@ -96,16 +96,16 @@ def length(axes: Sequence[IterVar]) -> int | None:
     return prod(extent for extent in known if extent is not None) if None not in known else None
 
 
-def with_lane_last(axes: Sequence[IterVar]) -> list[IterVar]:
+def move_lane_last(axes: Sequence[IterVar]) -> list[IterVar]:
     """The axes, the last of those that have neighbours behind the others."""
     lane = next((axis for axis in reversed(axes) if constant_extent(axis) != 1), axes[-1])
     return [*(axis for axis in axes if axis is not lane), lane]
 
 
-def power_below(value: int) -> int:
+def floor_power(value: int) -> int:
     """The greatest power of two that is no greater."""
     return 1 << (value.bit_length() - 1)
 
 
-def _power_above(value: int) -> int:
+def _ceil_power(value: int) -> int:
     return 1 << (max(value, 1) - 1).bit_length()

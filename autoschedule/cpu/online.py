@@ -30,10 +30,10 @@ from ...te.softmax_sums import weighted_sum
 from ..accesses import contiguous_axes, domain_axes, find_axes, load_axes, source
 from ..cost.estimate import Estimate
 from ..forms.online import OnlineForm, match_online, product_sides
-from ..loops import fused
+from ..loops import fuse_axes
 from ..plan import Candidate, Decision
-from ..registry import registered
-from .transposes import MAX_TILE, turned_rows
+from ..registry import registered_rules
+from .transposes import MAX_TILE, transpose_rows
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -58,7 +58,7 @@ def online_sums(s: Schedule, begin: Callable[[Operation], Group]) -> list[Decisi
     for op in [stage.op for stage in s.stages if stage.op.reduction is not None and not stage.op.algorithm]:
         if op in s and weighted_sum(s[op].op) is not None:
             group = begin(op)
-            if not any(rule.matches(group) for rule in registered()) and _schedule_sum(group):
+            if not any(rule.matches(group) for rule in registered_rules()) and _schedule_sum(group):
                 decisions += group.decisions
     return decisions
 
@@ -129,7 +129,7 @@ def _schedule_blocks(group: Group, form: OnlineForm, block: int) -> None:
     outer, row, e = form.of_output.order_loops(stage)
     blocks, i = stage.split(row, factor=block)
     columns, e = stage.split(e, factor=lanes)
-    task = fused(stage, [*outer, blocks])
+    task = fuse_axes(stage, [*outer, blocks])
     stage.reorder(task, i, columns, e)
     stage.parallel(task)
     stage.vectorize(e)
@@ -206,7 +206,7 @@ def _compute_scores(
     if i not in contiguous_axes(load):
         place = next(place for place, index in enumerate(load.indices) if i in find_axes(index))
         size = min(width, MAX_TILE)
-        turned_rows(s, source(load), place, [sums.op], size).compute_at(*task)
+        transpose_rows(s, source(load), place, [sums.op], size).compute_at(*task)
     names = [axis.name for axis in sums.op.axis]
     lane = _put_last(sums, form.of_product[0])
     j = next(axis for axis in sums.op.axis if axis.name == names[form.of_product[1]])

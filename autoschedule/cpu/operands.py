@@ -35,7 +35,7 @@ def is_product(op: Operation) -> bool:
     loads, both = op_loads(op), factors(op)
     if both is None or len(op.reduce_axis) != 1 or len(op.axis) < 2 or len(loads) != 2:
         return False
-    if loads[0].producer is loads[1].producer or [*map(_converted, both)] != loads:
+    if loads[0].producer is loads[1].producer or [*map(_strip_casts, both)] != loads:
         return False
     *batch, i, j = op.axis
     (k,) = op.reduce_axis
@@ -43,7 +43,7 @@ def is_product(op: Operation) -> bool:
     return _is_matrix(a, batch, i, k) and (_is_matrix(b, batch, j, k) or _is_packed(b, j, k))
 
 
-def _converted(value: Expr) -> Expr:
+def _strip_casts(value: Expr) -> Expr:
     while isinstance(value, Cast):
         value = value.value
     return value

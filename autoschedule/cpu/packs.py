@@ -20,14 +20,14 @@ from ...codegen.machine import Machine
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...te.tensor import Tensor
 from ..accesses import contiguous_axes, find_axes, load_axes, numeric_shape
-from ..loops import fused
+from ..loops import fuse_axes
 from .injective import sweep, worth_threads
 
 if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["Read", "is_movable", "order_of", "pack", "packs", "reads_of"]
+__all__ = ["Read", "is_movable", "copy_order", "pack", "packs", "find_reads"]
 
 PACKING, PACKING_FAR = 18, 40
 """Operations on vectors in whose time a vector of a tensor is loaded and stored in another order: of one that the second cache
@@ -58,7 +58,7 @@ class Read:
     lanes: int
 
 
-def place_of(load: ProducerLoad, axis: IterVar) -> int | None:
+def indexed_dim(load: ProducerLoad, axis: IterVar) -> int | None:
     """The dimension that is indexed by this axis alone; None where there is none, or others depend on it too."""
     places = [at for at, index in enumerate(load.indices) if axis in find_axes(index)]
     return places[0] if len(places) == 1 and load.indices[places[0]] is axis else None
@@ -66,7 +66,7 @@ def place_of(load: ProducerLoad, axis: IterVar) -> int | None:
 
 def is_movable(load: ProducerLoad, axis: IterVar, loads: Sequence[ProducerLoad]) -> bool:
     """Return whether lanes along `axis` can be put side by side in a copy of the tensor, for all loads of it."""
-    place = place_of(load, axis)
+    place = indexed_dim(load, axis)
     others = [other for other in loads if other.producer is load.producer and other is not load]
     return (
         place is not None
@@ -75,7 +75,7 @@ def is_movable(load: ProducerLoad, axis: IterVar, loads: Sequence[ProducerLoad])
     )
 
 
-def reads_of(
+def find_reads(
     loads: Sequence[ProducerLoad],
     reduced: Sequence[IterVar],
     machine: Machine,
@@ -98,7 +98,7 @@ def reads_of(
         own = machine.lanes(load.dtype.bits)
         others = [other for other in loads if other.producer is load.producer and other is not load]
         if not axes.isdisjoint(lane):
-            place = place_of(load, lane[0])
+            place = indexed_dim(load, lane[0])
             if len(lane) == 1 and place is not None and is_movable(load, lane[0], loads):
                 apart = lane[0] not in side_by_side
                 twins = frozenset(index for other in others if isinstance(index := other.indices[place], IterVar))
@@ -148,12 +148,12 @@ def packs(
     return tuple(chosen), more
 
 
-def order_of(
+def copy_order(
     load: ProducerLoad, lane: IterVar | None, reduced: Sequence[IterVar]
 ) -> tuple[list[int], list[int], int | None]:
     """The dimensions of a tensor in the order of its copy: those that stay outermost, those that the sum runs along, and that of
     the lanes, which is divided into panels around these, and lies innermost."""
-    place = place_of(load, lane) if lane is not None else None
+    place = indexed_dim(load, lane) if lane is not None else None
     order = [at for at, index in enumerate(load.indices) if at != place and find_axes(index).isdisjoint(reduced)]
     summed = sorted(
         (at for at in range(len(load.indices)) if at != place and at not in order),
@@ -175,7 +175,7 @@ def pack(
     s = group.s
     assert isinstance(load.producer, Tensor)
     copy = s.cache_read(load.producer, "global", [group.anchor])
-    order, summed, place = order_of(load, lane, reduced)
+    order, summed, place = copy_order(load, lane, reduced)
     last = len(load.indices) - 1
 
     def places(*at: Expr) -> list[Expr]:
@@ -201,5 +201,5 @@ def pack(
         stage.unroll(across_in)
     stage.vectorize(vector)
     if whole and worth_threads(moved):
-        stage.parallel(fused(stage, loops[: len(order) + 1]))
+        stage.parallel(fuse_axes(stage, loops[: len(order) + 1]))
     return stage

@@ -25,16 +25,16 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import contiguous_axes, find_axes, op_loads
 from ..forms.rows import full_load
-from ..loops import fused
-from ..operations import inlined_into
+from ..loops import fuse_axes
+from ..operations import find_inlined
 from .injective import worth_threads
-from .lanes import ROUNDS, across_lanes, length, with_lane_last
-from .streams import fetch_ahead
+from .lanes import ROUNDS, length, move_lane_last, reduce_lanes
+from .streams import prefetch_pages
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["add_rows", "layout_of", "places", "reads_once", "reduce", "too_few_rows"]
+__all__ = ["add_rows", "choose_layout", "places", "reads_once", "reduce", "too_few_rows"]
 
 TASKS = 32
 """Tasks that a reduction is cut into: several for each of a few threads, one for each of many."""
@@ -64,7 +64,7 @@ def reads_once(group: Group) -> bool:
     load = full_load(op)
     if load is None or group.parts:
         return False
-    layout = layout_of(group, op)
+    layout = choose_layout(group, op)
     if layout.kept:
         return True
     reduced = set(op.reduce_axis)
@@ -85,10 +85,10 @@ def reduce(group: Group) -> None:
     group.inline_cheap_heads()
     if any(constant_extent(axis) == 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
         return
-    threads = worth_threads((*anchor.axis, *anchor.reduce_axis), 1 + len(inlined_into(s, anchor)))
-    chunks = _chunks(anchor, layout_of(group, anchor)) if threads else 1
+    threads = worth_threads((*anchor.axis, *anchor.reduce_axis), 1 + len(find_inlined(s, anchor)))
+    chunks = _chunks(anchor, choose_layout(group, anchor)) if threads else 1
     if chunks > 1:
-        _in_chunks(group, anchor, chunks)
+        _schedule_chunks(group, anchor, chunks)
         return
     _one_step(group, anchor, group.output, threads)
 
@@ -104,14 +104,14 @@ def places(group: Group) -> None:
         return
     best = group.parts[0]
     threads = worth_threads((*best.axis, *best.reduce_axis))
-    row = fused(stage, axes) if axes else None
+    row = fuse_axes(stage, axes) if axes else None
     at_rows = row is not None and (length(axes) or TASKS) >= TASKS
     if row is not None and threads and at_rows:
         stage.parallel(row)
     for part in group.parts:
-        stages = across_lanes(s, part, part.reduce_axis, group.machine)
+        stages = reduce_lanes(s, part, part.reduce_axis, group.machine)
         if part is best and not at_rows:
-            loop = fused(s[part], list(s[part].op.axis))
+            loop = fuse_axes(s[part], list(s[part].op.axis))
             if threads:
                 s[part].parallel(loop)
             for item in stages[:-1]:
@@ -121,7 +121,7 @@ def places(group: Group) -> None:
                 each.compute_at(stage, row)
 
 
-def layout_of(group: Group, op: Operation) -> Layout:
+def choose_layout(group: Group, op: Operation) -> Layout:
     """See Layout. Kept ones have to fill a vector; reduced ones are read in the order of their loops."""
     reduced = set(op.reduce_axis)  # numbers of rows are read once, whatever they are read along
     loads = [load for load in op_loads(op) if any(not reduced.isdisjoint(find_axes(index)) for index in load.indices)]
@@ -136,13 +136,13 @@ def layout_of(group: Group, op: Operation) -> Layout:
         return Layout((), ())
     together = 1
     while together < len(op.reduce_axis) and all(
-        _ends_with(load.indices, op.reduce_axis[-together - 1 :]) for load in loads
+        _has_suffix(load.indices, op.reduce_axis[-together - 1 :]) for load in loads
     ):
         together += 1
     return Layout(tuple(op.reduce_axis[len(op.reduce_axis) - together :]), (), constant_extent(last[0]))
 
 
-def _ends_with(indices: Sequence[object], axes: Sequence[IterVar]) -> bool:
+def _has_suffix(indices: Sequence[object], axes: Sequence[IterVar]) -> bool:
     return len(indices) >= len(axes) and all(
         a is b for a, b in zip(indices[len(indices) - len(axes) :], axes, strict=True)
     )
@@ -151,7 +151,7 @@ def _ends_with(indices: Sequence[object], axes: Sequence[IterVar]) -> bool:
 def too_few_rows(group: Group, op: Operation, rows: int | None) -> bool:
     """Return whether threads would better share a reduction by parts of its sums than by `rows` tasks."""
     few = rows is not None and rows < group.machine.cores
-    return few and worth_threads((*op.axis, *op.reduce_axis)) and _chunks(op, layout_of(group, op)) > 1
+    return few and worth_threads((*op.axis, *op.reduce_axis)) and _chunks(op, choose_layout(group, op)) > 1
 
 
 def _chunks(op: Operation, layout: Layout) -> int:
@@ -160,25 +160,25 @@ def _chunks(op: Operation, layout: Layout) -> int:
     if kept is None or size is None:
         return 1
     tasks = kept if not layout.kept else max(kept // (constant_extent(layout.kept[0]) or 1), 1)
-    axes = _chunked(op, layout)
+    axes = _chunk_axes(op, layout)
     longest = (length(axes) or 1) // (4 * ROWS)
     return 1 if tasks >= TASKS else max(min(-(-TASKS // tasks), size // SMALL // tasks, longest), 1)
 
 
-def _chunked(op: Operation, layout: Layout) -> tuple[IterVar, ...]:
+def _chunk_axes(op: Operation, layout: Layout) -> tuple[IterVar, ...]:
     """The reduce axes that are cut: the outermost, and those that lie side by side with it."""
     return layout.reduced if len(layout.reduced) == len(op.reduce_axis) else tuple(op.reduce_axis[:1])
 
 
-def _in_chunks(group: Group, op: Operation, chunks: int) -> None:
+def _schedule_chunks(group: Group, op: Operation, chunks: int) -> None:
     """The chunks at once, each into results of its own, then those of all chunks."""
-    s, layout = group.s, layout_of(group, op)
-    axes = _chunked(op, layout)
+    s, layout = group.s, choose_layout(group, op)
+    axes = _chunk_axes(op, layout)
     size = length(axes)
     assert size is not None
     unit = 8 * group.machine.lanes(op.output(0).dtype.bits) if layout.reduced else ROWS
     factor = -(-size // (chunks * unit)) * unit
-    chunk = s[op].split(fused(s[op], axes), factor=factor)[0]
+    chunk = s[op].split(fuse_axes(s[op], axes), factor=factor)[0]
     partial = s.rfactor(list(s[op].op.outputs), chunk, factor_axis=0)[0].op
     within = partial.reduce_axis[-1:] if layout.reduced else ()
     _one_step(group, partial, partial, True, Layout(tuple(within), _same_axis(layout.kept, op, partial), layout.rows))
@@ -192,7 +192,7 @@ def _same_axis(kept: tuple[IterVar, ...], op: Operation, partial: Operation) -> 
 
 def _one_step(group: Group, op: Operation, output: Operation, threads: bool, layout: Layout | None = None) -> None:
     """Schedules a reduction, and the elementwise output behind it, at root."""
-    loops = layout_of(group, op) if layout is None else layout
+    loops = choose_layout(group, op) if layout is None else layout
     if loops.kept:
         _columns(group, op, output, threads)
     else:
@@ -203,12 +203,12 @@ def _rows(group: Group, op: Operation, output: Operation, threads: bool, layout:
     """One result after the other, in lanes over what is reduced."""
     s = group.s
     stage = s[output]
-    stages = across_lanes(s, op, layout.reduced, group.machine) if layout.reduced else [s[op]]
+    stages = reduce_lanes(s, op, layout.reduced, group.machine) if layout.reduced else [s[op]]
     if len(stages) > 1:
         _fetch_steps(stages[0], layout)
     if not stage.op.axis:
         return
-    row = fused(stage, list(stage.op.axis))
+    row = fuse_axes(stage, list(stage.op.axis))
     if threads:
         stage.parallel(row)
     for each in stages:
@@ -223,7 +223,7 @@ def _fetch_steps(stage: Stage, layout: Layout) -> None:
         (axis for axis in stage.leaf_iter_vars if axis not in stage.op.axis and stage.attr(axis).kind == "serial"), None
     )
     if loop is not None and step and layout.rows is not None and layout.rows % step == 0:
-        fetch_ahead(stage, loop, step)
+        prefetch_pages(stage, loop, step)
 
 
 def _columns(group: Group, op: Operation, output: Operation, threads: bool) -> None:
@@ -241,7 +241,7 @@ def _columns(group: Group, op: Operation, output: Operation, threads: bool) -> N
         wide, last = stage.split(last, factor=block if extent is not None else 4 * lanes)
         outer.append(wide)
     if outer:
-        at = fused(stage, outer)
+        at = fuse_axes(stage, outer)
         if threads:
             stage.parallel(at)
         inner.compute_at(stage, at)
@@ -253,7 +253,7 @@ def add_rows(stage: Stage, machine: Machine, extent: int | None) -> None:
     """The loops of a reduction whose results stay in the L1 cache while rows are added to them. extent: of a row that the stage
     computes."""
     lanes = machine.lanes(max(tensor.dtype.bits for tensor in stage.op.outputs))
-    *data, lane = with_lane_last(stage.op.axis)
+    *data, lane = move_lane_last(stage.op.axis)
     *slow, row = stage.op.reduce_axis
     count = constant_extent(row)
     rows, row = stage.split(row, factor=ROWS) if count is None or count > ROWS else (None, row)

@@ -28,13 +28,13 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import op_loads
 from ..forms.rows import RowChain, match_rows
-from ..loops import fused
-from ..operations import elements, fixed_extent, inlined_into, is_expensive, weight
+from ..loops import fuse_axes
+from ..operations import elements, find_inlined, fixed_extent, is_expensive, weight
 from ..plan import Candidate
 from .declaration import MOST_BODIES, calls_functions, unroll_short_loops
 from .injective import sweep, worth_threads
-from .lanes import across_lanes, length, with_lane_last
-from .reduce import add_rows, layout_of, reduce, too_few_rows
+from .lanes import length, move_lane_last, reduce_lanes
+from .reduce import add_rows, choose_layout, reduce, too_few_rows
 from .streams import stream, streams
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class _Rows:
         arrays = 1 + len(self.stored) + (self.group.anchor in self.chain.inside)
         return (self.extent or self.group.machine.l2) * arrays * self.bits // 8
 
-    def inside(self, op: Operation) -> list[IterVar]:
+    def row_axes(self, op: Operation) -> list[IterVar]:
         """The axes within a row of an operation as its stage has them now; what it reduces over, of numbers."""
         now = self.group.s[op].op
         anchor = self.group.anchor if op is self.group.output else op
@@ -96,7 +96,7 @@ def rows(group: Group) -> None:
         group.s[anchor].compute_inline()
     reduction = next(op for op in (anchor, *reversed(group.parts)) if op.reduction is not None)
     bits = max(op.output(0).dtype.bits for op in (*group.parts, group.output))
-    whole = _Rows(group, chain, _stored(chain, anchor), bits, length(reduction.reduce_axis))
+    whole = _Rows(group, chain, _find_stored(chain, anchor), bits, length(reduction.reduce_axis))
     group.choose("rows", _ways(whole, reduction))
 
 
@@ -104,7 +104,7 @@ def _ways(whole: _Rows, reduction: Operation) -> list[Candidate]:
     """The ways to compute a chain, the usual one first."""
     apart = Candidate("each reduction by itself", partial(_one_by_one, whole))
     if _is_short(whole, reduction):
-        written_out = Candidate("rows written out", partial(_write_rows_out, whole))
+        written_out = Candidate("rows written out", partial(_schedule_full_rows, whole))
         return [written_out, Candidate("a row at a time", partial(_side_by_side, whole)), apart]
     if not reduction.axis:  # one number: there are neither rows nor columns to take side by side
         return [apart]
@@ -114,10 +114,10 @@ def _ways(whole: _Rows, reduction: Operation) -> list[Candidate]:
             [apart, *together] if too_few_rows(whole.group, reduction, length(reduction.axis)) else [*together, apart]
         )
     usual, least = _columns(whole, reduction), LINES * whole.group.machine.line * 8 // whole.bits
-    extent = constant_extent(with_lane_last(reduction.axis)[-1])
+    extent = constant_extent(move_lane_last(reduction.axis)[-1])
     widths = dict.fromkeys([usual, *(width for width in (least, 4 * least) if extent is None or width < extent), None])
     together = [
-        Candidate("all columns" if width is None else f"{width} columns", partial(_across, whole, width))
+        Candidate("all columns" if width is None else f"{width} columns", partial(_schedule_row_lanes, whole, width))
         for width in widths
         if width != 0
     ]
@@ -131,7 +131,7 @@ def _inline_the_rest(whole: _Rows) -> None:
             whole.group.s[part].compute_inline()
 
 
-def _stored(chain: RowChain, anchor: Operation) -> tuple[Operation, ...]:
+def _find_stored(chain: RowChain, anchor: Operation) -> tuple[Operation, ...]:
     """The elements of rows that are computed once: those that cost something, and that several read."""
     read = [{load.producer for load in op_loads(op)} for op in (*chain.parts, anchor)]
     return tuple(
@@ -171,20 +171,20 @@ def _is_short(whole: _Rows, reduction: Operation) -> bool:
     )
 
 
-def _write_rows_out(whole: _Rows) -> None:
+def _schedule_full_rows(whole: _Rows) -> None:
     _inline_the_rest(whole)
     group, s = whole.group, whole.group.s
     stage, own = s[group.output], group.anchor
-    inside = whole.inside(group.output) if own in whole.chain.inside else []
+    inside = whole.row_axes(group.output) if own in whole.chain.inside else []
     kept = [axis for axis in stage.op.axis if axis not in inside]
     stage.reorder(*kept, *inside)
-    row = fused(stage, kept)
+    row = fuse_axes(stage, kept)
     if _worth(whole):
         stage.parallel(row)
     parts = [*whole.parts, *([own] if own is not group.output and own.reduction is not None else [])]
     for part in parts:
         s[part].compute_at(stage, row)
-        unroll_short_loops(s[part], [*(whole.inside(part) if part in whole.stored else ()), *s[part].op.reduce_axis])
+        unroll_short_loops(s[part], [*(whole.row_axes(part) if part in whole.stored else ()), *s[part].op.reduce_axis])
     unroll_short_loops(stage, [*inside, *stage.op.reduce_axis])
 
 
@@ -192,42 +192,42 @@ def _side_by_side(whole: _Rows) -> None:
     _inline_the_rest(whole)
     group, stage = whole.group, whole.group.s[whole.group.output]
     threads, own = _worth(whole), group.anchor
-    before = _across_a_row(group, own) if own.reduction is not None else []
+    before = _reduce_row_lanes(group, own) if own.reduction is not None else []
     stage = group.s[group.output]
-    inside = whole.inside(group.output) if own in whole.chain.inside else []
+    inside = whole.row_axes(group.output) if own in whole.chain.inside else []
     kept = [axis for axis in stage.op.axis if axis not in inside]
     stage.reorder(*kept, *inside)
-    row = fused(stage, kept) if kept else None
+    row = fuse_axes(stage, kept) if kept else None
     if row is not None and threads:
         stage.parallel(row)
     for part in whole.parts:
-        stages = _across_a_row(group, part) if part.reduction is not None else [group.s[part]]
+        stages = _reduce_row_lanes(group, part) if part.reduction is not None else [group.s[part]]
         if part in whole.stored:
-            _vectors(whole, stages[0], whole.inside(part))
+            _vectors(whole, stages[0], whole.row_axes(part))
         if row is not None:
             for each in stages:
                 each.compute_at(stage, row)
-            _ask_ahead(group, part, stages[0])
+            _prefetch_next_row(group, part, stages[0])
     for each in before:
         if row is not None and each is not stage:
             each.compute_at(stage, row)
     if not inside:
         return
     if streams(group.output):
-        last = fused(stage, _trailing(stage, inside))
+        last = fuse_axes(stage, _trailing(stage, inside))
         stage.vectorize(last)
         stream(stage, last)
     else:
         _vectors(whole, stage, inside)
 
 
-def _across_a_row(group: Group, op: Operation) -> list[Stage]:
+def _reduce_row_lanes(group: Group, op: Operation) -> list[Stage]:
     """The stages of a reduction in lanes over the axes that lie side by side."""
-    axes = layout_of(group, op).reduced or op.reduce_axis[-1:]
-    return across_lanes(group.s, op, axes, group.machine)
+    axes = choose_layout(group, op).reduced or op.reduce_axis[-1:]
+    return reduce_lanes(group.s, op, axes, group.machine)
 
 
-def _ask_ahead(group: Group, part: Operation, stage: Stage) -> None:
+def _prefetch_next_row(group: Group, part: Operation, stage: Stage) -> None:
     """Prefetch the same part of the next row in each step of a part that is slow to compute: memory would be idle meanwhile."""
     size = elements(group.output)
     if size is None or size * group.output.output(0).dtype.bytes <= group.machine.l2 or not _is_slow(part):
@@ -262,7 +262,7 @@ def _trailing(stage: Stage, axes: Sequence[IterVar]) -> list[IterVar]:
 def _vectors(whole: _Rows, stage: Stage, axes: Sequence[IterVar]) -> None:
     """Return those of these axes that lie side by side in vectors, several at a time."""
     together = _trailing(stage, axes)
-    axis, size, several = fused(stage, together), length(together), VECTORS * whole.group.machine.lanes(whole.bits)
+    axis, size, several = fuse_axes(stage, together), length(together), VECTORS * whole.group.machine.lanes(whole.bits)
     if size is None or size > several:
         axis = stage.split(axis, factor=several)[1]
     stage.vectorize(axis)
@@ -275,7 +275,7 @@ def _columns(whole: _Rows, reduction: Operation) -> int | None:
     """Return the number of columns of the rows that are computed together: as many as fit into the cache, and are
     shared evenly; 0 where even a few do not fit, None for all."""
     machine = whole.group.machine
-    *outer, lane = with_lane_last(reduction.axis)
+    *outer, lane = move_lane_last(reduction.axis)
     last, line = constant_extent(lane), machine.line * 8 // whole.bits
     if whole.extent is None:
         return VECTORS * machine.lanes(whole.bits)
@@ -290,7 +290,7 @@ def _columns(whole: _Rows, reduction: Operation) -> int | None:
     return None if parts == 1 else -(-last // (parts * line)) * line
 
 
-def _across(whole: _Rows, width: int | None) -> None:
+def _schedule_row_lanes(whole: _Rows, width: int | None) -> None:
     """Lanes over the last axis, which is none of the row's. width: of a block of it, None for all."""
     _inline_the_rest(whole)
     group, s, own = whole.group, whole.group.s, whole.group.anchor
@@ -298,13 +298,13 @@ def _across(whole: _Rows, width: int | None) -> None:
     sums = None
     if own.reduction is not None:
         sums = s[s.cache_write(list(s[own].op.outputs), "local")[0]] if group.output is own else s[own]
-    inside = whole.inside(group.output) if own in whole.chain.inside else []
-    *outer, last = with_lane_last([axis for axis in stage.op.axis if axis not in inside])
+    inside = whole.row_axes(group.output) if own in whole.chain.inside else []
+    *outer, last = move_lane_last([axis for axis in stage.op.axis if axis not in inside])
     if width is not None:
         wide, last = stage.split(last, factor=width)
         outer.append(wide)
     stage.reorder(*outer, *inside, last)
-    row = fused(stage, outer) if outer else None
+    row = fuse_axes(stage, outer) if outer else None
     if row is not None and _worth(whole):
         stage.parallel(row)
     extent = width or constant_extent(last)
@@ -316,8 +316,8 @@ def _across(whole: _Rows, width: int | None) -> None:
         if part.reduction is not None:
             add_rows(own, group.machine, extent)
             continue
-        within = whole.inside(part) if part in whole.stored else []
-        *which, lane = with_lane_last([axis for axis in part.axis if axis not in within])
+        within = whole.row_axes(part) if part in whole.stored else []
+        *which, lane = move_lane_last([axis for axis in part.axis if axis not in within])
         own.reorder(*which, *within, lane)
         _lanes(whole, own, lane, extent)
     if sums is not None:
@@ -347,17 +347,17 @@ def blocks(group: Group) -> None:
     if any(constant_extent(axis) == 0 for axis in stage.op.axis):
         return
     home = s[next(part for part in group.parts if "block" in part.attrs)]
-    loop = fused(home, home.op.axis)
+    loop = fuse_axes(home, home.op.axis)
     home.parallel(loop)
     for part in group.parts:
         if not part.reduce_axis:
             continue
-        stages = across_lanes(s, part, part.reduce_axis, group.machine)
+        stages = reduce_lanes(s, part, part.reduce_axis, group.machine)
         if home.reads(s[part]):
             for each in stages:
                 each.compute_at(home, loop)
     outer, inner = stage.split(stage.op.axis[-1], factor=BLOCK)
-    stage.parallel(fused(stage, [*stage.op.axis[:-1], outer]))
+    stage.parallel(fuse_axes(stage, [*stage.op.axis[:-1], outer]))
     stage.vectorize(inner)
     stream(stage, inner)
 
@@ -365,7 +365,7 @@ def blocks(group: Group) -> None:
 def _worth(whole: _Rows) -> bool:
     group = whole.group
     kept = [fixed_extent(axis) for axis in group.output.axis]
-    operators = 1 + len(group.parts) + len(inlined_into(group.s, group.output))
+    operators = 1 + len(group.parts) + len(find_inlined(group.s, group.output))
     if group.anchor in whole.chain.inside:
         return worth_threads(group.output.axis, operators)
     return (

@@ -15,11 +15,11 @@ from ...importing import import_on_thread
 from ...te.operation import Operation
 from ..groups import Group
 from ..pieces import CHAIN, ROWS, SCAN, Fusion
-from .chain_plan import chain_of
+from .chain_plan import find_chain
 from .fusion import axes_shared, cheap, computed_again
 from .online import online_sums
 
-__all__ = ["BEFORE", "BY_FORM", "RULES", "fusion_on", "module_of", "rule_for", "rule_in_order"]
+__all__ = ["BEFORE", "BY_FORM", "RULES", "fusion_rules", "load_row_module", "find_rule", "rule_in_order"]
 
 RULES: dict[str, tuple[str, str]] = {
     "conv2d_winograd": ("winograd", "conv2d_winograd"),
@@ -46,7 +46,7 @@ IN_ORDER = ("fallback", "sums_in_order")
 """For reductions whose sums must not be reordered."""
 INJECTIVE = ("injective", "injective")
 """For operations without a reduction."""
-SCRIPT = (".scripts", "on_cores")
+SCRIPT = (".scripts", "schedule_on_cores")
 """For operations that are loops already; its module stands beside this folder, since it serves GPUs too."""
 BEFORE = (online_sums,)
 """What schedules operations before a program is cut; the first one reorders sums."""
@@ -62,7 +62,7 @@ BY_FORM = (
 """The rules that no tag asks for, and what they are for."""
 
 
-def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:
+def find_rule(tag: str, anchor: Operation) -> Callable[[Group], None]:
     """The rule of a tag; "" for what has none."""
     if tag:
         return _rule(RULES[tag])
@@ -74,20 +74,20 @@ def rule_in_order(anchor: Operation) -> Callable[[Group], None]:
     return _rule(SCRIPT if not anchor.values else INJECTIVE if anchor.reduction is None else IN_ORDER)
 
 
-def module_of(row: tuple[str, str]) -> ModuleType:
+def load_row_module(row: tuple[str, str]) -> ModuleType:
     """The module of a row of the table."""
     return import_on_thread(f".{row[0]}", __package__ or "")
 
 
 def _rule(row: tuple[str, str]) -> Callable[[Group], None]:
-    return getattr(module_of(row), row[1])
+    return getattr(load_row_module(row), row[1])
 
 
-def fusion_on(machine: Machine) -> Fusion:
+def fusion_rules(machine: Machine) -> Fusion:
     """Return the producers that these rules compute in their consumers."""
     return Fusion(
         partial(axes_shared, machine=machine),
         partial(cheap, machine=machine),
         partial(computed_again, machine=machine),
-        partial(chain_of, machine=machine),
+        partial(find_chain, machine=machine),
     )

@@ -23,12 +23,12 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.shape import constant_extent
 from ..accesses import contiguous_axes, op_loads
-from ..loops import fused
+from ..loops import fuse_axes
 from ..operations import is_expensive, is_plain
 from .injective import worth_threads
-from .lanes import power_below
+from .lanes import floor_power
 from .sums import sums_of_a_step
-from .transposes import MAX_TILE, read_across, turned_rows
+from .transposes import MAX_TILE, find_strided_reads, transpose_rows
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -48,7 +48,7 @@ def scan(group: Group) -> None:
     if any(constant_extent(axis) == 0 for axis in dims) or len(dims) < 2:
         return
     if op.num_outputs > 1 or not all(map(is_plain, group.parts)):
-        _by_steps(group)
+        _schedule_steps(group)
         return
     ends = dict.fromkeys(tensor.op for tensor in op.input_tensors)
     for part in group.parts:
@@ -56,27 +56,27 @@ def scan(group: Group) -> None:
             s[part].compute_inline()
     if group.output is op:
         for end in ends:
-            _in_lanes(group, s[end], len(dims) - 1)
+            _vectorize_step(group, s[end], len(dims) - 1)
         return  # which alone may write its states
     load = next(load for load in op_loads(group.output) if load.producer is op.output(0))
     order = [group.output.axis.index(index) for index in load.indices if isinstance(index, IterVar)]
     if order[0] == len(dims) - 1:
-        _along_rows(group, order)
+        _schedule_rows(group, order)
     else:
-        _along_columns(group, order)
+        _schedule_columns(group, order)
 
 
-def _by_steps(group: Group) -> None:
+def _schedule_steps(group: Group) -> None:
     """Schedule a scan whose steps hold reductions, or which has several states: in each step one operation after the
     other, reductions in tiles of registers, the others in lanes."""
     for part in group.parts:
         if is_plain(part):
-            _in_lanes(group, group.s[part], len(part.axis) - 1)
+            _vectorize_step(group, group.s[part], len(part.axis) - 1)
         elif part.reduction is not None and part.axis:
             sums_of_a_step(replace(group, anchor=part, output=part, parts=(), held=frozenset(part.axis[:1])))
 
 
-def _along_columns(group: Group, order: Sequence[int]) -> None:
+def _schedule_columns(group: Group, order: Sequence[int]) -> None:
     """Schedule a scan whose neighbouring elements are no steps.
 
     order: the place among the output's axes of each dimension of the states.
@@ -90,13 +90,13 @@ def _along_columns(group: Group, order: Sequence[int]) -> None:
         wide, lane = stage.split(lane, factor=width)
         outer.append(wide)
     if outer:
-        _within_blocks(group, stage, outer, [time, lane])
+        _compute_scan_at(group, stage, outer, [time, lane])
     several = VECTORS * _lanes(group)
     if (width or constant_extent(lane) or several + 1) > several:
         lane = stage.split(lane, factor=several)[1]
     stage.vectorize(lane)
     for end in dict.fromkeys(tensor.op for tensor in group.anchor.input_tensors):
-        _in_lanes(group, s[end], order.index(len(axes) - 1))
+        _vectorize_step(group, s[end], order.index(len(axes) - 1))
 
 
 def _columns(group: Group, time: IterVar, lane: IterVar) -> int | None:
@@ -110,12 +110,12 @@ def _columns(group: Group, time: IterVar, lane: IterVar) -> int | None:
     return width if extent is None else -(-extent // (-(-extent // width) * least)) * least
 
 
-def _along_rows(group: Group, order: Sequence[int]) -> None:
+def _schedule_rows(group: Group, order: Sequence[int]) -> None:
     """Schedule a scan whose neighbouring elements are steps:
 
     as many rows at a time as a vector has lanes, turned on the way in and on the way out.
     """
-    s, stage, size = group.s, group.s[group.output], min(power_below(_lanes(group)), MAX_TILE)
+    s, stage, size = group.s, group.s[group.output], min(floor_power(_lanes(group)), MAX_TILE)
     axes = list(stage.op.axis)
     place = max(range(len(axes) - 1), key=lambda at: (min(constant_extent(axes[at]) or size, size), at))
     if size < 2 or (constant_extent(axes[place]) or size) < size or (constant_extent(axes[-1]) or size) < size:
@@ -123,16 +123,16 @@ def _along_rows(group: Group, order: Sequence[int]) -> None:
     rows, row = stage.split(axes[place], factor=size)
     outer = [*(axis for at, axis in enumerate(axes[:-1]) if at != place), rows]
     steps, step = stage.split(axes[-1], factor=size)
-    block = _within_blocks(group, stage, outer, [steps, row, step])
+    block = _compute_scan_at(group, stage, outer, [steps, row, step])
     dimension = order.index(place)
     ends = [tensor.op for tensor in dict.fromkeys(group.anchor.input_tensors)]
-    across = read_across(
+    across = find_strided_reads(
         s, ends, {end: s[end].op.axis[dimension] for end in ends}, {end: s[end].op.axis[0] for end in ends}
     )
     for source, at in across.items():
-        turned_rows(s, source, at, ends, size).compute_at(stage, block)
+        transpose_rows(s, source, at, ends, size).compute_at(stage, block)
     for end in ends:
-        _in_lanes(group, s[end], dimension)
+        _vectorize_step(group, s[end], dimension)
     tile = s[s.cache_read(group.anchor.output(0), "local", [stage.op])]
     tile.compute_at(stage, steps)
     others = [axis for at, axis in enumerate(tile.op.axis) if at != dimension]
@@ -143,17 +143,17 @@ def _along_rows(group: Group, order: Sequence[int]) -> None:
     stage.vectorize(step)
 
 
-def _within_blocks(group: Group, stage: Stage, outer: Sequence[IterVar], inner: Sequence[IterVar]) -> IterVar:
+def _compute_scan_at(group: Group, stage: Stage, outer: Sequence[IterVar], inner: Sequence[IterVar]) -> IterVar:
     """Has the scan computed within each iteration of the outer loops, which threads share."""
     stage.reorder(*outer, *inner)
-    block = fused(stage, outer)
+    block = fuse_axes(stage, outer)
     if worth_threads(group.output.axis, 1 + len(group.parts)):
         stage.parallel(block)
     group.s[group.anchor].compute_at(stage, block)
     return block
 
 
-def _in_lanes(group: Group, stage: Stage, dimension: int) -> None:
+def _vectorize_step(group: Group, stage: Stage, dimension: int) -> None:
     """A stage of a step, in vectors over a dimension of the states whose neighbours lie side by side in what it reads."""
     axes = list(stage.op.axis)
     lane = axes[dimension]

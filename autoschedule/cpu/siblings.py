@@ -38,7 +38,7 @@ from ..accesses import ASSUMED, tensor_bytes
 from ..cost.cpu import Lines, estimate
 from ..cost.estimate import pad_estimate
 from ..loop_nest import Body, Nest
-from ..lowered import nest_of
+from ..lowered import build_nest
 from ..plan import Candidate, Chooser, Decision
 
 __all__ = ["share_loops"]
@@ -60,7 +60,7 @@ def share_loops(s: Schedule, machine: Machine, chooser: Chooser) -> list[Decisio
         lowered = lower_parts(s, all_arguments(s))
     except LoweringError:
         return []
-    found = _found(lowered.bounds, nest_of(measure_work(lowered.function), machine))
+    found = _find_roots(lowered.bounds, build_nest(measure_work(lowered.function), machine))
     decisions: list[Decision] = []
     for first, second in pairs:
         leader, other = found.get(first), found.get(second)
@@ -122,7 +122,7 @@ def _pairs(s: Schedule, machine: Machine) -> Iterator[tuple[Stage, Stage]]:
     readers: dict[Tensor, list[Stage]] = {}
     for stage in s.stages:
         if stage.attach_type == "root" and stage.op.values and not stage.op.calls_intrinsic and stage.leaf_iter_vars:
-            for tensor in _read_from_outside(stage):
+            for tensor in _external_reads(stage):
                 if _bytes(tensor) >= machine.l2:
                     readers.setdefault(tensor, []).append(stage)
     met: set[tuple[Stage, Stage]] = set()
@@ -134,7 +134,7 @@ def _pairs(s: Schedule, machine: Machine) -> Iterator[tuple[Stage, Stage]]:
                 yield one, other
 
 
-def _read_from_outside(root: Stage) -> set[Tensor]:
+def _external_reads(root: Stage) -> set[Tensor]:
     """The tensors that a stage reads, itself, through what is inlined, or through what is computed at its loops."""
     s = root.schedule
     inside, found = {root: None}, set[Tensor]()
@@ -172,7 +172,7 @@ def _extent(stage: Stage, axis: IterVar) -> int | None:
     return None if within is None else integer_value(within.extent)
 
 
-def _found(bounds: Bounds, work: Nest) -> dict[Stage, _Root]:
+def _find_roots(bounds: Bounds, work: Nest) -> dict[Stage, _Root]:
     """The stages at root by themselves, each with its nest."""
     nests = {part.axis: part for part in work.body if isinstance(part, Nest) and _runs(part)}
     roots: dict[Stage, _Root] = {}
@@ -239,7 +239,7 @@ def _match(one: Computation, other: Computation, bounds: Bounds) -> _Match:
     return _Match(one, other, tuple(alike), shared)
 
 
-def _matches_inside(match: _Match, bounds: Bounds) -> list[_Match]:
+def _match_attached(match: _Match, bounds: Bounds) -> list[_Match]:
     """Return whether the stages computed at the loops that both share are at the same ones, and read the same."""
     ones, others = (
         [each for each in bounds.of if each.parent is whole and each.leader is None and each.place < match.shared]
@@ -254,7 +254,7 @@ def _matches_inside(match: _Match, bounds: Bounds) -> list[_Match]:
             and not one.reads.keys().isdisjoint(other.reads)
             and not any(each.parent is match.other and each.op.outputs[0] in other.reads for each in others)
         ):
-            found += [inside, *_matches_inside(inside, bounds)]
+            found += [inside, *_match_attached(inside, bounds)]
     return found
 
 
@@ -263,7 +263,7 @@ def _ways(leader: _Root, other: _Root, bounds: Bounds, machine: Machine) -> list
     match = _match(leader.computation, other.computation, bounds)
     if not match.shared:
         return []
-    inside = _matches_inside(match, bounds)
+    inside = _match_attached(match, bounds)
     names: dict[Var, Var] = {
         theirs.var: own.var
         for each in (match, *inside)
@@ -276,8 +276,8 @@ def _ways(leader: _Root, other: _Root, bounds: Bounds, machine: Machine) -> list
     ways: list[tuple[Candidate, Nest | None]] = []
     for matches in dict.fromkeys([(match, *inside), (match,), (replace(match, shared=max(threads, 1)),)]):
         variables = [own.var for each in matches for own, _ in each.alike[: each.shared] if own.var is not None]
-        merged = _merged(leader.nest, renamed, variables)
-        expected = _spilled(merged, machine)
+        merged = _merge_nests(leader.nest, renamed, variables)
+        expected = _add_spills(merged, machine)
         if expected is None:
             continue
         time = estimate(Nest(None, 1, (expected,)), machine, lines)
@@ -312,7 +312,7 @@ def _apply(matches: Sequence[_Match]) -> None:
         match.other.stage.compute_with(stage, stage.leaf_iter_vars[match.shared - 1])
 
 
-def _merged(one: Nest, other: Nest, shared: Sequence[Var]) -> Nest:
+def _merge_nests(one: Nest, other: Nest, shared: Sequence[Var]) -> Nest:
     """Two nests over one loop as one; loops over `shared` within both are one too."""
     body = list(one.body)
     for part in other.body:
@@ -326,18 +326,18 @@ def _merged(one: Nest, other: Nest, shared: Sequence[Var]) -> Nest:
         )
         into = body[at] if at is not None else None
         if at is not None and isinstance(into, Nest) and isinstance(part, Nest):
-            body[at] = _merged(into, part, shared)
+            body[at] = _merge_nests(into, part, shared)
         else:
             body.append(part)
     return replace(one, body=tuple(body))
 
 
-def _spilled(nest: Nest, machine: Machine) -> Nest | None:
+def _add_spills(nest: Nest, machine: Machine) -> Nest | None:
     """A nest with stores and loads of the sums that have no register while an iteration of an innermost loop runs, in which several
     bodies have some; None where not even the sums alone have."""
     body: list[Nest | Body] = []
     for part in nest.body:
-        inside = _spilled(part, machine) if isinstance(part, Nest) else part
+        inside = _add_spills(part, machine) if isinstance(part, Nest) else part
         if inside is None:
             return None
         body.append(inside)

@@ -10,7 +10,7 @@ from ...schedule import Stage
 from ...te.operation import Operation
 from ..operations import elements
 
-__all__ = ["fetch_ahead", "last_cache", "stream", "streams", "sweep_past_caches"]
+__all__ = ["prefetch_pages", "last_cache", "stream", "streams", "sweep_past_caches"]
 
 _USUAL = 32 << 20
 BLOCK = 8192
@@ -34,7 +34,7 @@ def stream(stage: Stage, axis: IterVar) -> None:
         stage.pragma(axis, "nontemporal_store")
 
 
-def fetch_ahead(stage: Stage, axis: IterVar, step: int) -> None:
+def prefetch_pages(stage: Stage, axis: IterVar, step: int) -> None:
     """Let each iteration of a loop ask for what lies a page further on in the arguments that no cache holds, of which it reads
     `step` elements side by side."""
     for tensor in stage.op.input_tensors:

@@ -27,9 +27,9 @@ from ...ir.visit import children, post_order
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import ASSUMED, contiguous_axes, domain_axes, find_axes, load_axes
-from .packs import Read, is_movable, packs, reads_of
+from .packs import Read, find_reads, is_movable, packs
 
-__all__ = ["WORSE", "SumPlan", "Terms", "best_plan", "gathers", "plans", "terms_of"]
+__all__ = ["WORSE", "SumPlan", "Terms", "best_plan", "gathers", "plans", "find_terms"]
 
 FACTORS = (1, 2, 3, 4, 6, 8, 12)
 """Values of an axis that a tile may have of it, beside all."""
@@ -91,7 +91,7 @@ class Terms:
         return prod(self.extents[axis] for axis in self.axis)
 
 
-def terms_of(value: Expr, axis: Sequence[IterVar]) -> Terms | None:
+def find_terms(value: Expr, axis: Sequence[IterVar]) -> Terms | None:
     """Return the terms of the reduction `value` over the data axes `axis`; None where it reduces tuples, or their
     number depends on the result.
     """
@@ -100,7 +100,7 @@ def terms_of(value: Expr, axis: Sequence[IterVar]) -> Terms | None:
     operators: Counter[frozenset[IterVar]] = Counter()
     loads: list[ProducerLoad] = []
     source = value.sources[0]
-    for node, axes in _with_axes(source):
+    for node, axes in _walk_with_axes(source):
         if node is source and isinstance(node, Mul):  # one operation with the sum
             continue
         if not axes.isdisjoint(value.axes):  # what no term changes is computed before the sum
@@ -111,11 +111,11 @@ def terms_of(value: Expr, axis: Sequence[IterVar]) -> Terms | None:
     return Terms(tuple(operators.items()), tuple(loads), tuple(axis), value.axes, source.dtype.bits)
 
 
-def _with_axes(value: Expr) -> Iterator[tuple[Expr, frozenset[IterVar]]]:
+def _walk_with_axes(value: Expr) -> Iterator[tuple[Expr, frozenset[IterVar]]]:
     """The loads and operators of an expression, each once, with the axes that it depends on. Arithmetic of indices is free:
     loops do it."""
     axes: dict[int, frozenset[IterVar]] = {}
-    for node in post_order(value, below=_outside_of_indices):
+    for node in post_order(value, below=_value_children):
         if isinstance(node, ProducerLoad):
             axes[id(node)] = load_axes(node)
         elif isinstance(node, Var):
@@ -126,7 +126,7 @@ def _with_axes(value: Expr) -> Iterator[tuple[Expr, frozenset[IterVar]]]:
             yield node, axes[id(node)]
 
 
-def _outside_of_indices(node: Node) -> Sequence[Node]:
+def _value_children(node: Node) -> Sequence[Node]:
     return [] if isinstance(node, ProducerLoad) else children(node)
 
 
@@ -179,7 +179,7 @@ def _all_tiles(
 ) -> list[tuple[_Tile, int]]:
     """The tiles that there are, those first that may take least, each with its place among them by axes."""
     lanes = [lane] if lane is not None else [*_data_lanes(terms, movable), *_reduce_lanes(terms)]
-    tiles = [tile for axes in lanes for tile in _tiles_of(terms, machine, axes, vectors, movable)]
+    tiles = [tile for axes in lanes for tile in _enumerate_tiles(terms, machine, axes, vectors, movable)]
     return [(tiles[at], at) for at in sorted(range(len(tiles)), key=lambda at: tiles[at].least)]
 
 
@@ -203,7 +203,7 @@ class _Tile(NamedTuple):
         return SumPlan(self.lane, self.vectors, rows, self.least + more, packed)
 
 
-def _tiles_of(
+def _enumerate_tiles(
     terms: Terms,
     machine: Machine,
     lane: tuple[IterVar, ...],
@@ -211,13 +211,13 @@ def _tiles_of(
     movable: Collection[Tensor],
 ) -> Iterator[_Tile]:
     room = machine.registers * 3 // 4
-    reads = tuple(reads_of(terms.loads, terms.reduce_axis, machine, lane, terms.bits, movable))
+    reads = tuple(find_reads(terms.loads, terms.reduce_axis, machine, lane, terms.bits, movable))
     work, lanes = _work(terms, machine, lane, reads), machine.lanes(terms.bits)
     if len(lane) > 1:
         vectors = [ceil(prod(terms.extents[axis] for axis in lane) / lanes)]
     widths = {many: _steps_of_lanes(terms, machine, lane, many) for many in vectors}
     ends, fewest = {many: _end(terms, machine, lane, many) for many in vectors}, machine.accumulators
-    axes, scattered = _rows(terms, lane), _scattered(terms, machine, lane)
+    axes, scattered = _rows(terms, lane), _scattered_stores(terms, machine, lane)
     shares = [{size: _share(terms.extents[axis], size) for size in _sizes(axis, room)} for axis in axes]
     parts = [(count, of_lanes, [axis in found for axis in axes]) for (found, of_lanes), count in work.items()]
     last = axes.index(terms.axis[-1]) if scattered and terms.axis[-1] in axes else None
@@ -232,7 +232,7 @@ def _tiles_of(
                 yield _Tile(steps * max(step, fewest) + ends[many] + apart, lane, many, axes, sizes, steps, reads)
 
 
-def cost_of(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int) -> float:
+def count_operations(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int) -> float:
     """Operations on vectors for each term, one result at a time; lane: () for one element at a time."""
     parts = [(count, of_lanes, ()) for (_, of_lanes), count in _work(terms, machine, lane).items()]
     along, once = _step(parts, ())
@@ -240,7 +240,7 @@ def cost_of(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: 
     return (
         steps * max(along * vectors + once, machine.accumulators)
         + _end(terms, machine, lane, vectors)
-        + _scattered(terms, machine, lane)
+        + _scattered_stores(terms, machine, lane)
     )
 
 
@@ -250,7 +250,7 @@ def _end(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int
     return (vectors - 1 + 2 * log2(machine.lanes(terms.bits))) / terms.depth if reduced else 0.0
 
 
-def _scattered(terms: Terms, machine: Machine, lane: tuple[IterVar, ...]) -> float:
+def _scattered_stores(terms: Terms, machine: Machine, lane: tuple[IterVar, ...]) -> float:
     """The same in which results are stored that do not lie beside the others of their vector, one at a time."""
     if not lane or lane[0].kind == "reduce" or lane[-1] is terms.axis[-1]:
         return 0.0
@@ -312,7 +312,7 @@ def gathers(load: ProducerLoad, lane: Sequence[IterVar], lanes: int) -> bool:
         return False
     if len(lane) == 1:
         return lane[0] not in contiguous_axes(load)
-    return not _in_one_piece(load, lane)
+    return not _is_contiguous(load, lane)
 
 
 def _quick(index: Expr, lanes: int) -> set[IterVar]:
@@ -350,12 +350,12 @@ def _data_lanes(terms: Terms, movable: Collection[Tensor]) -> Iterator[tuple[Ite
         if any(constant_extent(axis) == 0 for axis in lane):
             return
         reading = [load for load in terms.loads if not load_axes(load).isdisjoint(lane)]
-        if count > 1 and not all(_in_one_piece(load, lane) for load in reading):
+        if count > 1 and not all(_is_contiguous(load, lane) for load in reading):
             return
         yield lane
 
 
-def _in_one_piece(load: ProducerLoad, lane: Sequence[IterVar]) -> bool:
+def _is_contiguous(load: ProducerLoad, lane: Sequence[IterVar]) -> bool:
     """Return whether a load's last dimensions are these axes, over their whole extents but for the first one's."""
     count = len(lane)
     if len(load.indices) < count or any(not set(lane).isdisjoint(find_axes(index)) for index in load.indices[:-count]):

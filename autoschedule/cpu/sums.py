@@ -32,16 +32,16 @@ from ..accesses import dimensions, find_axes, load_axes, op_loads
 from ..cost.cpu import Lines
 from ..cost.estimate import Estimate, soonest
 from ..drafts.draft import Drafts
-from ..loops import fused
-from ..operations import inlined_into
+from ..loops import fuse_axes
+from ..operations import find_inlined
 from ..plan import Candidate
 from ..structure import structure_key
 from .declaration import calls_functions, part_left_by_llvm, unroll_short_loops
 from .fusion import axes_shared, computed_again
 from .injective import worth_threads
-from .lanes import halves, length, power_below
+from .lanes import floor_power, halves, length
 from .packs import pack
-from .sum_plan import WORSE, SumPlan, Terms, best_plan, cost_of, plans, terms_of
+from .sum_plan import WORSE, SumPlan, Terms, best_plan, count_operations, find_terms, plans
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -70,7 +70,7 @@ def sums(group: Group, plainly: IterVar | None, vectors: int) -> bool:
     if terms is None or not found:
         return False
     lane = (plainly,) if plainly is not None else ()
-    if not group.parts and found[0].cost > GAIN * cost_of(terms, group.machine, lane, vectors if lane else 1):
+    if not group.parts and found[0].cost > GAIN * count_operations(terms, group.machine, lane, vectors if lane else 1):
         return False
     if _place_heads(group):
         terms = _terms(group, group.anchor)
@@ -138,9 +138,9 @@ def _apply(group: Group, plan: SumPlan | None) -> None:
     if plan is None:
         keep_loops(group)
     elif plan.lane[0].kind == "reduce":
-        _across_lanes(group, plan)
+        _schedule_sum_lanes(group, plan)
     else:
-        _along_lanes(group, plan)
+        _schedule_data_lanes(group, plan)
 
 
 def _is_short(group: Group) -> bool:
@@ -155,7 +155,7 @@ def keep_loops(group: Group) -> None:
     """Keep the declared loops, the first of them shared among threads and short ones written out; sums are computed where they are
     read."""
     s, anchor, stage = group.s, group.anchor, group.s[group.output]
-    loops = _in_parallel(group, stage, list(stage.op.axis), {}) if stage.op.axis else []
+    loops = _parallelize_loops(group, stage, list(stage.op.axis), {}) if stage.op.axis else []
     inside = list(s[anchor].op.reduce_axis) if anchor is group.output else []
     left = [*loops[:1], *unroll_short_loops(stage, [*loops[1:], *inside])]
     if anchor is not group.output and loops:
@@ -204,7 +204,7 @@ def _plans(group: Group, terms: Terms, number: int | None = None) -> list[SumPla
 def _movable(group: Group) -> set[Tensor]:
     """The tensors that the anchor may read a copy of: nothing that is inlined into it reads them too, and steps read the same."""
     s, anchor = group.s, group.anchor
-    elsewhere = {tensor for op in inlined_into(s, anchor) for tensor in op.input_tensors}
+    elsewhere = {tensor for op in find_inlined(s, anchor) for tensor in op.input_tensors}
     elsewhere |= {load.producer for load in op_loads(s[anchor].op) if not group.held.isdisjoint(load_axes(load))}
     return {
         tensor for tensor in s[anchor].op.input_tensors if tensor not in elsewhere and s[tensor].attach_type != "inline"
@@ -214,7 +214,7 @@ def _movable(group: Group) -> set[Tensor]:
 def _terms(group: Group, op: Operation) -> Terms | None:
     """Return the work of a term of a reduction with the expressions of all that is inlined into it."""
     now = group.s[op].op
-    return terms_of(expand_inlined(group.s[now]), now.axis) if now.reduction is not None else None
+    return find_terms(expand_inlined(group.s[now]), now.axis) if now.reduction is not None else None
 
 
 def _place_heads(group: Group) -> bool:
@@ -236,10 +236,10 @@ def _place_heads(group: Group) -> bool:
     return placed
 
 
-def _along_lanes(group: Group, plan: SumPlan) -> None:
+def _schedule_data_lanes(group: Group, plan: SumPlan) -> None:
     s, anchor, stage = group.s, group.anchor, group.s[group.output]
     sizes = _sizes(s[anchor].op, plan)
-    ahead = _ahead(group)
+    ahead = _outer_axes(group)
     width = group.machine.lanes(anchor.output(0).dtype.bits) * plan.vectors
     lanes_at = [at for at, axis in enumerate(s[anchor].op.axis) if axis in plan.lane]
     order = _nest(group, plan, sizes, width) if plan.packed else _Nest()
@@ -277,7 +277,7 @@ def _along_lanes(group: Group, plan: SumPlan) -> None:
                 outer = [within]
             (late if at in order.late else before if at in ahead else after).extend(outer)
             inside += [order.late.index(at)] * len(outer) if at in order.late else []
-    lane = fused(stage, [axes[at] for at in lanes_at])
+    lane = fuse_axes(stage, [axes[at] for at in lanes_at])
     extent = constant_extent(lane)
     if len(plan.lane) == 1 and (extent is None or extent > width):
         vector, lane = stage.split(lane, factor=width)
@@ -286,7 +286,7 @@ def _along_lanes(group: Group, plan: SumPlan) -> None:
         before.append(vector)
     late = [loop for _, loop in sorted(zip(inside, late, strict=True), key=lambda pair: pair[0])]
     stage.reorder(*before, *late, *after, *rows, lane)
-    before = _in_parallel(group, stage, before if order.panels else [*before, *late], trips)
+    before = _parallelize_loops(group, stage, before if order.panels else [*before, *late], trips)
     for load, panel in zip(plan.packed, panels, strict=True):
         if before and order.panels and plan.lane[0] in load_axes(load):
             panel.compute_at(stage, before[-1])
@@ -351,7 +351,7 @@ def _read(load: ProducerLoad, sizes: Mapping[IterVar, int]) -> int:
     return prod(each.width(sizes) for each in dimensions(load))
 
 
-def _ahead(group: Group) -> frozenset[int]:
+def _outer_axes(group: Group) -> frozenset[int]:
     """The places of the data axes whose loops stand around the parts; where there are none, of all."""
     anchor = group.anchor
     for part in group.parts:
@@ -360,11 +360,11 @@ def _ahead(group: Group) -> frozenset[int]:
     return frozenset(range(len(anchor.axis)))
 
 
-def _across_lanes(group: Group, plan: SumPlan) -> None:
+def _schedule_sum_lanes(group: Group, plan: SumPlan) -> None:
     s, anchor, stage = group.s, group.anchor, group.s[group.output]
     sizes = _sizes(s[anchor].op, plan)
     (lane,) = plan.lane
-    width = power_below(
+    width = floor_power(
         min(group.machine.lanes(anchor.output(0).dtype.bits) * plan.vectors, constant_extent(lane) or 1)
     )
     _, inner = s[anchor].split(lane, factor=width)
@@ -379,7 +379,7 @@ def _across_lanes(group: Group, plan: SumPlan) -> None:
         outer += loops
         rows += inside
     stage.reorder(*outer, *rows)
-    outer = _in_parallel(group, stage, outer, trips)
+    outer = _parallelize_loops(group, stage, outer, trips)
     for axis in rows:
         stage.unroll(axis)
     for each in partials:
@@ -410,7 +410,7 @@ def _steps(axis: IterVar, size: int) -> int:
     return ceil((constant_extent(axis) or 0) / size)
 
 
-def _in_parallel(group: Group, stage: Stage, loops: list[IterVar], trips: Mapping[IterVar, int]) -> list[IterVar]:
+def _parallelize_loops(group: Group, stage: Stage, loops: list[IterVar], trips: Mapping[IterVar, int]) -> list[IterVar]:
     """Share the first loops among the threads, as many of them as make enough tasks. Returns the loops as they are then. trips: the
     iterations of those that are parts of axes. Loops over steps, which stand before all others, run one iteration."""
     anchor, first = group.anchor, len(group.held)
@@ -421,7 +421,7 @@ def _in_parallel(group: Group, stage: Stage, loops: list[IterVar], trips: Mappin
     while count < len(loops) and tasks < TASKS * group.machine.cores:
         tasks *= trips.get(loops[count]) or constant_extent(loops[count]) or TASKS * group.machine.cores
         count += 1
-    task = fused(stage, loops[first:count])
+    task = fuse_axes(stage, loops[first:count])
     stage.parallel(task)
     return [*loops[:first], task, *loops[count:]]
 
@@ -440,7 +440,7 @@ def _sum_up(stage: Stage, sizes: Mapping[int, int], lanes: int, whole: Container
         outer += outside
         tile += inside
     reduced = [axis for axis in stage.leaf_iter_vars if axis.kind == "reduce"]
-    lane = fused(stage, op.axis[count:])
+    lane = fuse_axes(stage, op.axis[count:])
     stage.reorder(*outer, *reduced, *tile, lane)
     for axis in tile:
         stage.unroll(axis)

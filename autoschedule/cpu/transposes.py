@@ -24,14 +24,14 @@ from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import find_axes
-from ..operations import inlined_into
+from ..operations import find_inlined
 from .streams import streams
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
     from ..groups import Group
 
-__all__ = ["Crossing", "crossing_of", "read_across", "transpose_tiles", "turned_rows"]
+__all__ = ["Crossing", "find_crossing", "find_strided_reads", "transpose_tiles", "transpose_rows"]
 
 MAX_TILE, QUICK_TILE = 16, 8
 WORD = 32
@@ -49,7 +49,7 @@ class Crossing:
     size: int
 
 
-def crossing_of(group: Group, op: Operation, loads: list[ProducerLoad]) -> Crossing | None:
+def find_crossing(group: Group, op: Operation, loads: list[ProducerLoad]) -> Crossing | None:
     """Return whether `op`, whose reads (those of what is inlined included) are `loads`, is to be computed in such tiles."""
     if len(op.axis) < 2 or op.num_outputs > 1:
         return None
@@ -70,7 +70,7 @@ def crossing_of(group: Group, op: Operation, loads: list[ProducerLoad]) -> Cross
             and others[0] is last
             and not any(along in find_axes(index) for index in load.indices[:-1])
             and all((constant_extent(axis) or 0) >= size for axis in (along, last))
-            and readers_within(group.s, load.producer, [op])
+            and find_readers(group.s, load.producer, [op])
         ):
             return Crossing(load.producer, op.axis.index(along), size)
     return None
@@ -79,7 +79,7 @@ def crossing_of(group: Group, op: Operation, loads: list[ProducerLoad]) -> Cross
 def transpose_tiles(group: Group, op: Operation, crossing: Crossing, threads: bool) -> None:
     """Schedules a stage at root in tiles."""
     s, size = group.s, crossing.size
-    tile = s.cache_read(crossing.source, "local", readers_within(s, crossing.source, [op])[:1])
+    tile = s.cache_read(crossing.source, "local", find_readers(s, crossing.source, [op])[:1])
     stage = s[op]
     axes = list(stage.op.axis)
     along, last = axes[crossing.across], axes[-1]
@@ -101,7 +101,7 @@ def transpose_tiles(group: Group, op: Operation, crossing: Crossing, threads: bo
     copy.vectorize(contiguous)
 
 
-def read_across(
+def find_strided_reads(
     s: Schedule,
     ops: Sequence[Operation],
     rows: Mapping[Operation, IterVar],
@@ -116,17 +116,17 @@ def read_across(
             place = _place_of_row(load, rows[op], along[op])
             if isinstance(load.producer, Tensor) and place is not None:
                 found[load.producer] = place
-    return {tensor: place for tensor, place in found.items() if readers_within(s, tensor, ops)}
+    return {tensor: place for tensor, place in found.items() if find_readers(s, tensor, ops)}
 
 
-def readers_within(s: Schedule, source: Tensor, ops: Sequence[Operation]) -> list[Tensor]:
+def find_readers(s: Schedule, source: Tensor, ops: Sequence[Operation]) -> list[Tensor]:
     """Return the readers of a tensor among operations and those inlined into them; nothing where some of it is inlined elsewhere too, where
     a copy that is computed at a loop of theirs would not be there."""
     whole = {s[op] for op in ops}
     readers = [
         s[op].op
         for each in ops
-        for op in (s[each].op, *inlined_into(s, s[each].op))
+        for op in (s[each].op, *find_inlined(s, s[each].op))
         if source in s[op].op.input_tensors
     ]
     waiting = [s[op] for op in readers]
@@ -145,10 +145,10 @@ def _place_of_row(load: ProducerLoad, row: IterVar, along: IterVar) -> int | Non
     return places[0] if len(places) == 1 and load.indices[places[0]] is row else None
 
 
-def turned_rows(s: Schedule, source: Tensor, place: int, readers: Sequence[Operation], size: int) -> Stage:
+def transpose_rows(s: Schedule, source: Tensor, place: int, readers: Sequence[Operation], size: int) -> Stage:
     """The stage of a copy of a tensor for these readers in which rows, the index at `place`, lie side by side: loaded along the
     rows, `size` vectors at a time, and turned in registers. It is not placed yet."""
-    copy = s.cache_read(source, "global", readers_within(s, source, readers))
+    copy = s.cache_read(source, "global", find_readers(s, source, readers))
     stage = s[copy]
     moved = stage.transform_layout(lambda *at: [*at[:place], *at[place + 1 :], at[place]], 0)
     assert moved is not None

@@ -32,11 +32,11 @@ from ..cost.cpu import Lines, estimate
 from ..cost.estimate import Estimate
 from ..cost.instructions import count_instructions, instruction_class, list_work
 from ..loop_nest import Body, Nest, nest_loops
-from ..loops import fused
-from ..operations import inlined_into
+from ..loops import fuse_axes
+from ..operations import find_inlined
 from ..plan import Candidate
 from .injective import worth_threads
-from .lanes import halves, power_below
+from .lanes import floor_power, halves
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -190,7 +190,7 @@ def _schedule_way(group: Group, way: _Way) -> None:
     s, anchor, stage = group.s, group.anchor, group.s[group.output]
     lanes = group.machine.lanes(_bits(group)) * way.vectors
     lane = _same_axis(group, way.axis)
-    threads = worth_threads((*anchor.axis, *anchor.reduce_axis), 1 + len(inlined_into(s, anchor)))
+    threads = worth_threads((*anchor.axis, *anchor.reduce_axis), 1 + len(find_inlined(s, anchor)))
     place = None
     if lane is not None and lane.kind == "reduce":
         at = s[anchor].op.reduce_axis.index(lane)
@@ -212,7 +212,7 @@ def _schedule_way(group: Group, way: _Way) -> None:
         stage.vectorize(axis)
         _put_lane_last(merged[0], merged[0].op.axis[place])
     if outer:
-        task = fused(stage, outer)
+        task = fuse_axes(stage, outer)
         if threads:
             stage.parallel(task)
         for each in merged:
@@ -240,7 +240,7 @@ def _share_chunks(group: Group, place: int, lanes: int) -> None:
 def _split_lanes(s: Schedule, op: Operation, place: int, lanes: int) -> list[Stage]:
     """Partial results in lanes over a reduce axis, whose loop stands before those of the others, and what takes them together."""
     lane = s[op].op.reduce_axis[place]
-    _, inner = s[op].split(lane, factor=power_below(min(lanes, constant_extent(lane) or lanes)))
+    _, inner = s[op].split(lane, factor=floor_power(min(lanes, constant_extent(lane) or lanes)))
     first = s[s.rfactor(list(s[op].op.outputs), inner, -1)[0].op]
     *data, last = first.op.axis
     reduced = list(first.op.reduce_axis)

@@ -31,13 +31,13 @@ from ..cost.cpu import Lines
 from ..cost.estimate import Estimate, pad_estimate
 from ..drafts.draft import Drafts
 from ..forms.window import is_sliding, is_window
-from ..loops import fused
+from ..loops import fuse_axes
 from ..operations import weight
 from ..plan import Candidate
-from .chain_member import taps_of
+from .chain_member import tap_product
 from .chain_plan import ends_within_vectors
 from .injective import worth_threads
-from .lanes import power_below
+from .lanes import floor_power
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -93,7 +93,7 @@ def time_of_images(group: Group, images: Sequence[Operation]) -> Estimate:
 
     def store(own: Group) -> None:
         for image in images:
-            _stored(own, own.s[image])
+            _schedule_image(own, own.s[image])
 
     return group.draft(store, Drafts(), Lines(), images)
 
@@ -125,7 +125,7 @@ def _guarded_axes(group: Group, sums: Sequence[Operation], images: Sequence[Oper
 def _plans(group: Group, sums: Sequence[Operation], images: Sequence[Operation], guarded: set[int]) -> list[WindowPlan]:
     """The plans worth estimating: along axes that windows slide along, where there are such beside the lanes'. Where guards ask for an
     axis that is one of several that make up tasks, they would stay around every tap: such are left out, unless all are."""
-    taps, axes = max(map(taps_of, sums)), group.s[group.output].op.axis
+    taps, axes = max(map(tap_product, sums)), group.s[group.output].op.axis
     held = [True] if any(weight(image) > CHEAP for image in images) else [False]
     if held == [False] and any(map(partial(ends_within_vectors, machine=group.machine), images)):
         held = [False, True]
@@ -189,7 +189,7 @@ def _apply(group: Group, sums: Sequence[Operation], images: Sequence[Operation],
     stage.reorder(*outer, *steps, row, lane)
     stage.unroll(row)
     stage.vectorize(lane)
-    task = fused(stage, outer) if outer else None
+    task = fuse_axes(stage, outer) if outer else None
     guards = [
         (node, op) for op in held for node in post_order(expand_inlined(s[s[op].op])) if isinstance(node, IfThenElse)
     ]
@@ -210,12 +210,12 @@ def _apply(group: Group, sums: Sequence[Operation], images: Sequence[Operation],
     for image in images if plan.stored else ():
         if task is not None:
             s[image].compute_at(stage, task)
-        _stored(group, s[image])
+        _schedule_image(group, s[image])
 
 
 def _operators(sums: Sequence[Operation]) -> int:
     """Of an element, in all taps."""
-    return sum(2 * taps_of(op) for op in sums)
+    return sum(2 * tap_product(op) for op in sums)
 
 
 def _sum_up(stage: Stage) -> None:
@@ -228,7 +228,7 @@ def _sum_up(stage: Stage) -> None:
     stage.vectorize(lane)
 
 
-def _stored(group: Group, stage: Stage) -> None:
+def _schedule_image(group: Group, stage: Stage) -> None:
     """An image, a row at a time in vectors."""
     column = stage.op.axis[-1]
     width, extent = group.machine.lanes(stage.op.output(0).dtype.bits), constant_extent(column) or ASSUMED
@@ -240,4 +240,4 @@ def _stored(group: Group, stage: Stage) -> None:
 
 def _vector(extent: int, width: int) -> int:
     """Lanes along an axis of so many values: a vector, or the least power of two that holds a shorter axis."""
-    return width if extent >= width else power_below(2 * extent - 1)
+    return width if extent >= width else floor_power(2 * extent - 1)

@@ -69,7 +69,7 @@ class _Winograd:
         s, group = self.s, self.group
         if group.output is not group.anchor:
             s[group.anchor].compute_inline()
-        banded = self._banded()
+        banded = self._prefers_bands()
         stage = s[group.output]
         task, chunk, row = self._store(stage, banded)
         self._results(stage, row)
@@ -86,7 +86,7 @@ class _Winograd:
     def _bytes(self, *extents: int) -> int:
         return prod(extents) * self.layer.bits // 8 * self.size**2
 
-    def _banded(self) -> bool:
+    def _prefers_bands(self) -> bool:
         """Return whether a band's squares stay in the cache while all channels pass by, or a chunk's weights while all bands do. Where
         there is one chunk, each band's squares are computed once in any case."""
         weights = self._bytes(self.layer.inputs, self.layer.outputs)

@@ -24,7 +24,7 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from .conv_plan import Layer, Tile, channel_tile, pieces, step_cycles
+from .conv_plan import Layer, Tile, channel_tile, split_extent, step_cycles
 from .gemm import gemm
 from .injective import sweep, worth_threads
 from .winograd import sweep_part
@@ -97,7 +97,9 @@ def _cycles(layer: Layer, plan: _Plan, machine: Machine) -> float:
     """Of the busiest thread, or of one where there are no others, on average."""
     chunk = plan.tile.vectors * layer.lanes
     bands, chunks, flat = layer.height // plan.rows, -(-layer.outputs // chunk), plan.rows * layer.width
-    step = sum(many * step_cycles(size, plan.tile.vectors, machine) for size, many in pieces(flat, plan.tile.columns))
+    step = sum(
+        many * step_cycles(size, plan.tile.vectors, machine) for size, many in split_extent(flat, plan.tile.columns)
+    )
     products = layer.batch * bands * chunks * step * layer.inputs * prod(layer.taps)
     squares = _squares(layer, layer.height)
     kept = machine.l2 // 2
@@ -118,11 +120,11 @@ def _schedule(group: Group, parts: dict[str, Operation], layer: Layer, plan: _Pl
     columns = s[parts["columns"]]
     columns.compute_at(stage, tile)
     columns.set_scope("local")
-    _in_registers(columns, columns.op.axis[:-1])
+    _write_out(columns, columns.op.axis[:-1])
     products.compute_at(stage, inner)
     _products(products, plan)
     squares = s[parts["squares"]]
-    outer = _squared(group, squares, parts)
+    outer = _schedule_squares(group, squares, parts)
     if plan.banded:
         squares.compute_at(stage, task)
     elif threads:
@@ -148,7 +150,7 @@ def _store(stage: Stage, layer: Layer, plan: _Plan) -> tuple[IterVar, IterVar, I
     return task, outer[1], across
 
 
-def _in_registers(stage: Stage, axes: list[IterVar] | tuple[IterVar, ...]) -> None:
+def _write_out(stage: Stage, axes: list[IterVar] | tuple[IterVar, ...]) -> None:
     """A small stage written out, in vectors of channels."""
     for axis in axes:
         stage.unroll(axis)
@@ -165,7 +167,7 @@ def _products(stage: Stage, plan: _Plan) -> None:
     stage.vectorize(lane)
 
 
-def _squared(group: Group, squares: Stage, parts: dict[str, Operation]) -> list[IterVar]:
+def _schedule_squares(group: Group, squares: Stage, parts: dict[str, Operation]) -> list[IterVar]:
     """The transform of the image, a tile of a block of channels at a time; returns its outer loops."""
     rows, image = group.s[parts["rows"]], group.s[parts["image"]]
     a, b, batch, chunk, down, across, lane = squares.op.axis
@@ -175,7 +177,7 @@ def _squared(group: Group, squares: Stage, parts: dict[str, Operation]) -> list[
     squares.vectorize(lane)
     rows.compute_at(squares, across)
     rows.set_scope("local")
-    _in_registers(rows, rows.op.axis[2:-1])
+    _write_out(rows, rows.op.axis[2:-1])
     image.compute_at(squares, chunk)
     image.vectorize(image.op.axis[-1])
     return [batch, chunk]

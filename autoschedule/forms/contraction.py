@@ -19,7 +19,7 @@ from ...te.factors import factors, guarded_load
 from ...te.operation import Operation
 from ...te.tf32 import unwrap_tf32
 from ..accesses import contiguous_axes, dimension, find_axes, load_axes, row_steps, source
-from ..operations import fixed_extent, size_of
+from ..operations import fixed_extent, iteration_count
 
 __all__ = ["Contraction", "match_contraction", "strip_conversion", "strip_guard"]
 
@@ -102,12 +102,14 @@ def match_contraction(op: Operation, read: Callable[[Expr], Expr] = lambda facto
     left, right = load_axes(a), load_axes(b)
     columns = tuple(takewhile(lambda axis: axis in right - left, reversed(op.axis)))[::-1]
     rows = tuple(axis for axis in op.axis if axis in left - right)
-    if size_of(columns) >= LONG_ROW:  # whole lines of the result wherever they are: what is read decides the order
+    if (
+        iteration_count(columns) >= LONG_ROW
+    ):  # whole lines of the result wherever they are: what is read decides the order
         rows = tuple(sorted(rows, key=lambda axis: _last_dimension(a, axis)))
     single = {axis for axis in op.axis if fixed_extent(axis) == 1}  # indices may have its value instead
     if not left & right >= {*op.reduce_axis} or not left | right >= axes - single or not columns or not rows:
         return None
-    if source(a) is source(b) and size_of((*rows, *columns)) == 1:  # one row, read twice
+    if source(a) is source(b) and iteration_count((*rows, *columns)) == 1:  # one row, read twice
         return None
     beside = contiguous_axes(b)
     outer = tuple(

@@ -19,7 +19,7 @@ from ...te.rewrite import collect_loads
 from ...te.softmax_sums import weighted_sum
 from ...te.tensor import Tensor, find_tensor
 from ..accesses import dimension, domain_axes, find_axes, load_axes, source
-from ..loops import fused
+from ..loops import fuse_axes
 from ..operations import elements, fixed_extent, is_plain
 from .contraction import strip_conversion
 
@@ -55,7 +55,7 @@ class Rows:
             inner = [head]
         outer = [axis for axis in axes if axis is not row and axis is not column]
         stage.reorder(*outer, *inner, row, column)
-        return outer, fused(stage, [*inner, row]), column
+        return outer, fuse_axes(stage, [*inner, row]), column
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import dimension, domain_axes, find_axes, load_axes, op_loads, source, strip_clamps
-from ..operations import fixed_extent, size_of
+from ..operations import fixed_extent, iteration_count
 from .convolution import match_convolution
 
 __all__ = ["Reach", "Window", "find_reaches", "is_sliding", "is_window", "match_windows"]
@@ -144,7 +144,7 @@ def _window(tensor: Tensor, loads: Sequence[ProducerLoad], op: Operation) -> Win
     sums: list[Mapping[IterVar, int]] = []
     offsets: list[tuple[int, ...]] = []
     fixed: set[IterVar] = set()
-    many = len(loads) * size_of(op.reduce_axis) >= MIN_CLAMPED
+    many = len(loads) * iteration_count(op.reduce_axis) >= MIN_CLAMPED
     for indices in zip(*(load.indices for load in loads), strict=True):
         made = [dimension(strip_clamps(index) if many else index) for index in indices]
         parts, others = made[0].steps, [part for part, _ in made[0].rest]

@@ -32,9 +32,9 @@ from ..accesses import source
 from ..cost.estimate import Estimate
 from ..cost.gpu import busiest, kernel_time, max_resident
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
-from ..loops import fused
+from ..loops import fuse_axes
 from ..matrices import declare_matrices
-from ..operations import size_of
+from ..operations import iteration_count
 from ..plan import Candidate
 from .grids import Grid
 from .tensor_cores import (
@@ -162,7 +162,7 @@ def _tiles(found: Contraction, gpu: Gpu, down: bool, result: int) -> Iterator[Ti
     """Return the tiles that fit the shared memory of a block, and are no more than twice as large as the result. down:
     B lies in rows of its columns, which are whole panels."""
     size = found.a.dtype.bytes
-    rows, columns, terms = map(size_of, (found.rows, found.columns, found.summed))
+    rows, columns, terms = map(iteration_count, (found.rows, found.columns, found.summed))
     depth = PANEL_BYTES // size
     for shape in OWN:
         for groups in GROUPS:
@@ -189,18 +189,21 @@ def _comes_in_boxes(group: Group, found: Contraction, load: ProducerLoad) -> boo
         or len(tensor.shape) > MOST_DIMENSIONS
     ):
         return False
-    if size_of(own) == 1:  # of which no dimension of the tensor is known by its index
+    if iteration_count(own) == 1:  # of which no dimension of the tensor is known by its index
         return False
     last, depth = load.indices[-1], PANEL_BYTES // size
     lies = last is found.summed[0] if size == 1 or found.is_read_along_sum(load) else last is own[0]
     extent = tensor.shape[-1]
     return (
-        lies and isinstance(extent, IntImm) and extent.value * size % ROW_BYTES == 0 and size_of(found.summed) > depth
+        lies
+        and isinstance(extent, IntImm)
+        and extent.value * size % ROW_BYTES == 0
+        and iteration_count(found.summed) > depth
     )
 
 
 def _grid(found: Contraction, tile: Tile, gpu: Gpu) -> Grid:
-    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
     row = terms * found.a.dtype.bytes
     return Grid(
         gpu, (ceil(rows / tile.rows), ceil(columns / tile.columns)), (tile.rows * row, tile.columns * row), batch
@@ -209,7 +212,7 @@ def _grid(found: Contraction, tile: Tile, gpu: Gpu) -> Grid:
 
 def _in_order(found: Contraction, tile: Tile, gpu: Gpu) -> Tile:
     """With the bands that memory needs; with roles, as many blocks as the GPU holds, where there are more tiles."""
-    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
     grid = _grid(found, tile, gpu)
     band = grid.band(batch * rows * columns * terms / (gpu.processors * gpu.warpgroup * 2 / found.a.dtype.bytes))
     held = gpu.processors * _at_once(tile, gpu)
@@ -261,7 +264,7 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
     """As of other products on tensor cores; what is multiplied comes from shared memory once for each of the instructions, and what
     began together ends before the next begins, which blocks beside it fill. The copy engine takes no instructions of threads, and
     longer for the first bytes."""
-    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
     size = found.a.dtype.bytes
     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
     depth, at_once = PANEL_BYTES // size, _at_once(tile, gpu)
@@ -312,7 +315,7 @@ def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -
         if tile.boxes:
             stage.pipeline(tile.stages, by="tma", warp_specialize=tile.roles, cluster=tile.cluster)
             continue
-        axes = fused(stage, stage.op.axis[:-1]), stage.op.axis[-1]
+        axes = fuse_axes(stage, stage.op.axis[:-1]), stage.op.axis[-1]
         shared_by_all(stage, axes, tile, elements_at_once(found, load), (1, 1))
         stage.pipeline(tile.stages)
 

@@ -31,10 +31,10 @@ from ..accesses import domain_axes, find_axes, load_axes, source
 from ..cost.estimate import Estimate
 from ..cost.gpu import Waves, busiest, kernel_time
 from ..forms.online import OnlineForm, match_online, product_sides
-from ..loops import fused
+from ..loops import fuse_axes
 from ..operations import fixed_extent, is_plain
 from ..plan import Candidate, Decision
-from ..registry import registered
+from ..registry import registered_rules
 from .online_cores import apply_on_cores, core_tiles, time_on_cores
 from .threads import WARP, lanes_along_last, lanes_of
 
@@ -92,7 +92,7 @@ def online(group: Group) -> bool:
     """One kernel for a sum that is weighted by a softmax of a product's rows, chunk by chunk, so that no scores are stored. Does
     nothing and returns False where the anchor is none."""
     form = match_online(group.s, group.anchor)
-    if form is None or any(rule.matches(group) for rule in registered()):
+    if form is None or any(rule.matches(group) for rule in registered_rules()):
         return False
     gpu = target_gpu(group.target)
     ways: list[tuple[Estimate, str, Callable[[], None]]] = [
@@ -231,7 +231,7 @@ def _stored(stage: Stage, form: OnlineForm, tile: Tile) -> tuple[Stage, IterVar,
     across, vector = stage.split(inner, factor=lanes)
     stage.reorder(*outer, block, apart, down, across, own, vector)
     if outer:
-        stage.bind(fused(stage, outer), thread_axis("blockIdx.y"))
+        stage.bind(fuse_axes(stage, outer), thread_axis("blockIdx.y"))
     stage.bind(block, thread_axis("blockIdx.x"))
     stage.bind(apart, thread_axis("vthread"))
     stage.bind(down, thread_axis((0, tile.threads[0]), "threadIdx.y"))
@@ -296,7 +296,7 @@ def _filled(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, stages: int = 1
     stage.compute_at(*at)
     if stages > 1:
         stage.pipeline(stages)
-    rest, vector = stage.split(fused(stage, stage.op.axis[-2:]), factor=lanes_along_last(stage))
+    rest, vector = stage.split(fuse_axes(stage, stage.op.axis[-2:]), factor=lanes_along_last(stage))
     rest, x = stage.split(rest, factor=tile.threads[1])
     rest, y = stage.split(rest, factor=tile.threads[0])
     stage.vectorize(vector)

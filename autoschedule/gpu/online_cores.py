@@ -32,7 +32,7 @@ from ..accesses import domain_axes
 from ..cost.estimate import Estimate
 from ..cost.gpu import Waves, busiest, kernel_time
 from ..forms.online import OnlineForm, product_heads
-from ..loops import fused
+from ..loops import fuse_axes
 from ..operations import fixed_extent
 from .tensor_cores import M, N, shared_by_all
 from .threads import VECTOR, WARP, lanes_along_last, lanes_of
@@ -201,7 +201,7 @@ def _stored(s: Schedule, form: OnlineForm, tile: CoreTile) -> tuple[_Place, _Pla
     block, rows = stage.split(row, factor=tile.rows)
     stage.reorder(*outer, block, rows, e)
     if outer:
-        stage.bind(fused(stage, outer), thread_axis("blockIdx.y"))
+        stage.bind(fuse_axes(stage, outer), thread_axis("blockIdx.y"))
     stage.bind(block, thread_axis("blockIdx.x"))
     shared_by_all(stage, (rows, e), tile, lanes, (1, 1))
     filled.compute_at(stage, block)
@@ -331,7 +331,7 @@ def _filled(stage: Stage, at: _Place, tile: CoreTile, stages: int = 1) -> None:
     lanes = lanes_of(stage.op.output(0).dtype)
     row, column = stage.op.axis[-2:]
     stage.storage_align(row, 2 * lanes, lanes)
-    outer = fused(stage, stage.op.axis[:-1]) if len(stage.op.axis) > 2 else row
+    outer = fuse_axes(stage, stage.op.axis[:-1]) if len(stage.op.axis) > 2 else row
     shared_by_all(stage, (outer, column), tile, lanes_along_last(stage), (1, 1))
     if stages > 1:
         stage.pipeline(stages)

@@ -30,7 +30,7 @@ from ..cost.estimate import Estimate
 from ..cost.gpu import Waves, busiest, kernel_time
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..matrices import declare_matrices, matrix_axes
-from ..operations import size_of
+from ..operations import iteration_count
 from ..plan import Candidate
 from .grids import Grid, bind_blocks
 from .hopper import on_warpgroups
@@ -108,7 +108,7 @@ def product(group: Group, in_order: bool = False) -> bool:
 
 def _tiles(found: Contraction, gpu: Gpu, bits: int) -> Iterator[Tile]:
     """Return the tiles that fit the shared memory of a block, and are no more than twice as large as the result."""
-    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
     lanes, whole = lanes_of(found.a.dtype), found.a.dtype.bits == found.b.dtype.bits == 32
     depth = next((each for each in DEPTHS if terms % each == 0), min(16, ceil(terms / lanes) * lanes))
     for threads in THREADS:
@@ -131,7 +131,7 @@ def _shared_bytes(tile: Tile, bits: int) -> int:
 
 
 def _grid(found: Contraction, tile: Tile, gpu: Gpu) -> Grid:
-    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
     panels = tile.rows * terms * found.a.dtype.bytes, tile.columns * terms * found.b.dtype.bytes
     return Grid(gpu, (ceil(rows / tile.rows), ceil(columns / tile.columns)), panels, batch)
 
@@ -140,7 +140,7 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
     """Blocks share the multiprocessors in waves. One of them takes, for each part of the sum, the longest of its multiply-adds, of
     what its instructions take to begin and its loads from shared memory; and waits for memory as long as no other block fills that
     time. All of them together take no less than their bytes from memory and from the L2 cache."""
-    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns) * tile.splits
     threads, (own_rows, own_columns) = prod(tile.threads), tile.own
     registers = (own_rows * own_columns + (own_rows + own_columns) * 4) * bits // 32 + OTHER_REGISTERS
@@ -199,7 +199,11 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
 def _beside(found: Contraction, tile: Tile) -> int:
     """Return the number of columns of a thread that are neighbours: as many as 16 bytes of the result hold; where
     threads take terms of a column at once, one, so that those of neighbours are of different rows."""
-    return 1 if found.is_read_along_sum(found.b) else gcd(lanes_of(found.b.dtype), tile.own[1], size_of(found.columns))
+    return (
+        1
+        if found.is_read_along_sum(found.b)
+        else gcd(lanes_of(found.b.dtype), tile.own[1], iteration_count(found.columns))
+    )
 
 
 def _result(

@@ -24,7 +24,7 @@ from ...te.tensor import find_tensor
 from ..accesses import contiguous_axes, dimension, find_axes, op_loads
 from ..cost.estimate import Estimate
 from ..cost.gpu import kernel_time, max_resident
-from ..loops import fused
+from ..loops import fuse_axes
 from ..operations import fixed_extent
 from ..plan import Candidate
 from .threads import SECTOR, THREADS, VECTOR, WARP
@@ -93,11 +93,11 @@ class RowBlock:
         under which a row is computed."""
         if outer:
             stage.reorder(*outer, *inner)
-        elements = fused(stage, inner) if inner else None
+        elements = fuse_axes(stage, inner) if inner else None
         if outer:
             whole = self.along or fixed_extent(outer[-1]) < WARP
-            block, row = stage.split(fused(stage, outer) if whole else outer[-1], factor=self.beside)
-            block = block if whole else fused(stage, [*outer[:-1], block])
+            block, row = stage.split(fuse_axes(stage, outer) if whole else outer[-1], factor=self.beside)
+            block = block if whole else fuse_axes(stage, [*outer[:-1], block])
         elif elements is not None:
             one, elements = stage.split(elements, nparts=1)
             block, row = stage.split(one, factor=1)
@@ -122,7 +122,7 @@ class RowBlock:
         """Has the threads of a row share its sum, and load its terms a vector at once."""
         stage = s[op]
         copies = [s[s.cache_read(tensor, "local", [op])] for tensor in terms_beside(stage.op)]
-        thread, vector = self._shared(stage, fused(stage, stage.op.reduce_axis))
+        thread, vector = self._shared(stage, fuse_axes(stage, stage.op.reduce_axis))
         stage.set_scope("local")
         stage.unroll(vector)
         for copy in copies:

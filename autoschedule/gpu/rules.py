@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ...te.operation import Operation
 from ..pieces import ROWS, SCAN
-from ..scripts import on_gpu
+from ..scripts import schedule_on_gpu
 from .elements import element_a_thread, injective
 from .online import online, online_sums
 from .products import product
@@ -32,7 +32,7 @@ from .windows import windows
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["BEFORE", "BY_FORM", "RULES", "rule_for", "rule_in_order", "share_scan"]
+__all__ = ["BEFORE", "BY_FORM", "RULES", "find_rule", "rule_in_order", "share_scan"]
 
 RULES: dict[str, Callable[[Group], None]] = {ROWS: rows, SCAN: scan}
 """tag -> rule. Operations of no tag that is here have a rule by their form."""
@@ -40,16 +40,16 @@ BEFORE = (online_sums, stencil_chains)
 """What schedules operations before a program is cut; the first one reorders sums."""
 
 
-def rule_for(tag: str, anchor: Operation) -> Callable[[Group], None]:
+def find_rule(tag: str, anchor: Operation) -> Callable[[Group], None]:
     """The rule of a tag; "" for what has none."""
     if not anchor.values and tag not in RULES:
-        return on_gpu
+        return schedule_on_gpu
     return RULES.get(tag, elementwise if anchor.reduction is None else reduction)
 
 
 def rule_in_order(anchor: Operation) -> Callable[[Group], None]:
     """The rule of an operation whose sums, if it has any, must not be reordered."""
-    return on_gpu if not anchor.values else elementwise if anchor.reduction is None else reduction_in_order
+    return schedule_on_gpu if not anchor.values else elementwise if anchor.reduction is None else reduction_in_order
 
 
 def reduction(group: Group) -> None:
@@ -79,7 +79,7 @@ BY_FORM: tuple[tuple[Callable[..., object], str], ...] = (
     (sums, "any reduction"),
     (injective, "operations without a reduction"),
     (element_a_thread, "sums in their order, sizes that the call decides"),
-    (on_gpu, "hybrid scripts"),
+    (schedule_on_gpu, "hybrid scripts"),
     (scan, "scans"),
 )
 """All rules, and what they are for."""

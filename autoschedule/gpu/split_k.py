@@ -17,7 +17,7 @@ from ...codegen.gpus import Gpu
 from ...te.tensor import Tensor
 from ..cost.gpu import LAUNCH
 from ..forms.contraction import Contraction
-from ..operations import fixed_extent, size_of
+from ..operations import fixed_extent, iteration_count
 from .elements import vectors_a_thread
 from .threads import lanes_of
 
@@ -45,7 +45,7 @@ def time_of_parts(found: Contraction, splits: int, item: int, gpu: Gpu) -> float
     of a sum."""
     if splits == 1:
         return 0.0
-    stored = splits * item * size_of((*found.outer, *found.rows, *found.columns))
+    stored = splits * item * iteration_count((*found.outer, *found.rows, *found.columns))
     rate = gpu.l2_rate if stored < gpu.l2 / 2 else gpu.memory_rate
     return LAUNCH + (2 * stored / rate + 2 * gpu.latency) / (gpu.clock * 1e9)
 

@@ -32,10 +32,10 @@ from ..accesses import tensor_bytes
 from ..cost.estimate import Estimate
 from ..cost.gpu import Waves, busiest, kernel_time
 from ..forms.window import Reach, find_reaches
-from ..loops import fused
-from ..operations import elements, fixed_extent, is_expensive, is_plain, size_of, weight
+from ..loops import fuse_axes
+from ..operations import elements, fixed_extent, is_expensive, is_plain, iteration_count, weight
 from ..plan import Candidate, Decision
-from ..registry import registered
+from ..registry import registered_rules
 from .threads import WARP
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def stencil_chains(s: Schedule, begin: Callable[[Operation], Group]) -> list[Dec
     decisions: list[Decision] = []
     for op in [stage.op for stage in reversed(s.stages)]:
         chain = _chain(s, op) if op in s and _is_free(s[op]) else None
-        if chain is None or any(rule.matches(begin(op)) for rule in registered()):
+        if chain is None or any(rule.matches(begin(op)) for rule in registered_rules()):
             continue
         group = begin(op)
         gpu = target_gpu(group.target)
@@ -183,7 +183,7 @@ def _plane(op: Operation) -> tuple[int, int] | None:
     """Return the axes that are rows and columns: the last two, or those before a few components; None of what is no stencil's operation."""
     if op.num_outputs > 1 or not op.values or op.calls_intrinsic or len(op.axis) < 2:
         return None
-    if not all(map(fixed_extent, (*op.axis, *op.reduce_axis))) or size_of(op.reduce_axis) > MOST_TERMS:
+    if not all(map(fixed_extent, (*op.axis, *op.reduce_axis))) or iteration_count(op.reduce_axis) > MOST_TERMS:
         return None
     last = len(op.axis) - 1
     few = last >= 2 and fixed_extent(op.axis[-1]) <= COMPONENTS
@@ -207,7 +207,7 @@ def _shared_bytes(chain: _Chain, tile: Tile) -> int:
 
 def _work(op: Operation) -> tuple[int, int]:
     """Of an element, what is read and how many instructions that and the rest take."""
-    count = size_of(op.reduce_axis)
+    count = iteration_count(op.reduce_axis)
     loads = len(collect_loads(*op.values)) * count
     return loads, weight(op) * count + loads
 
@@ -293,7 +293,7 @@ def _stored(stage: Stage, plane: tuple[int, int], tile: Tile) -> tuple[IterVar, 
     stage.reorder(
         *outer, *(block for block, _ in pairs), *(thread for _, thread in own), *(rest for rest, _ in own), *inner
     )
-    block = fused(stage, [*outer, *(block for block, _ in pairs)])
+    block = fuse_axes(stage, [*outer, *(block for block, _ in pairs)])
     stage.bind(block, thread_axis("blockIdx.x"))
     for (_, thread), name, count in zip(own, "yx", THREADS, strict=True):
         stage.bind(thread, thread_axis((0, count), f"threadIdx.{name}"))

@@ -33,9 +33,9 @@ from ..accesses import source
 from ..cost.estimate import Estimate
 from ..cost.gpu import Waves, busiest, kernel_time
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
-from ..loops import fused
+from ..loops import fuse_axes
 from ..matrices import declare_matrices, matrix_axes
-from ..operations import size_of
+from ..operations import iteration_count
 from ..plan import Candidate
 from .grids import Grid, bind_blocks
 from .split_k import in_parts, splits_of, time_of_parts
@@ -183,7 +183,7 @@ def is_theirs(group: Group, found: Contraction, sums: Mapping[str, str] = SUMS) 
 
 def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
     """Return the tiles that fit the shared memory of a block, and are no more than twice as large as the result."""
-    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
     depth = (DEPTH_BYTES if terms * size > DEPTH_BYTES // 2 else DEPTH_BYTES // 2) // size
     for own in OWN:
         for warps in WARPS:
@@ -215,7 +215,7 @@ def _pad_bytes(size: int) -> int:
 
 
 def _grid(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Grid:
-    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
     panels = tile.rows * terms * size, tile.columns * terms * size
     return Grid(gpu, (ceil(rows / tile.rows), ceil(columns / tile.columns)), panels, batch)
 
@@ -224,7 +224,7 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Estimate:
     """As of other products: blocks share the multiprocessors in waves, and of each part of the sum a block takes the longest of its
     products, its loads of fragments and its instructions. It waits for memory as long as what is under way, in its own pipeline and
     for blocks beside it, is less than what arrives within the latency."""
-    rows, columns, terms, batch = map(size_of, (found.rows, found.columns, found.summed, found.outer))
+    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns) * tile.splits
     warps = prod(tile.warps)
     registers = tile.own[0] * tile.own[1] // WARP + (tile.own[0] + tile.own[1]) * 32 // WARP // 4 + OTHER_REGISTERS
@@ -297,7 +297,7 @@ def stored_by_blocks(
     """The loops of what is stored, the blocks in bands of so many rows, or so many blocks that stay; returns the stage and the loop
     of a block."""
     anchor, stage = group.anchor, group.s[group.output]
-    beside = size_of(found.columns) if anchor.axis[-len(found.columns) :] == found.columns else 1
+    beside = iteration_count(found.columns) if anchor.axis[-len(found.columns) :] == found.columns else 1
     lanes = gcd(lanes_of(stage.op.output(0).dtype), beside)
     at, inners = _blocks_of(stage, *matrix_axes(stage, found, anchor), tile, band, resident)
     shared_by_all(stage, inners, tile, lanes, (4, 2) if tile.columns * 4 < LINE else (1, 1))
@@ -318,7 +318,7 @@ def _blocks_of(
     across, j = stage.split(column, factor=tile.columns)
     stage.reorder(*outer, down, across, i, j)
     if outer:
-        stage.bind(fused(stage, outer), thread_axis("blockIdx.z"))
+        stage.bind(fuse_axes(stage, outer), thread_axis("blockIdx.z"))
     return bind_blocks(stage, down, across, band, resident), (i, j)
 
 
@@ -391,7 +391,7 @@ def _fetched(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, together: int)
     down = dtype.bytes == WORD and column.name != "k"  # read down its columns, 4 rows of 8 words at once
     stage.storage_align(row, *((32, 8) if down else (2 * lanes, lanes)))
     whole = column.name == "k" or (tile.rows if column.name == "i" else tile.columns) * dtype.bytes >= LINE
-    outer = fused(stage, stage.op.axis[:-1]) if len(stage.op.axis) > 2 else row
+    outer = fuse_axes(stage, stage.op.axis[:-1]) if len(stage.op.axis) > 2 else row
     shared_by_all(
         stage, (outer, column), tile, together, (1, 1) if whole or together < lanes else (4, 2) if down else (8, 1)
     )

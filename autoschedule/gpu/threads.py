@@ -12,7 +12,7 @@ from ...te.rewrite import collect_loads
 from ...te.tensor import find_tensor
 from ..accesses import source
 from ..forms.contraction import Contraction
-from ..operations import fixed_extent, size_of
+from ..operations import fixed_extent, iteration_count
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -66,7 +66,7 @@ def reason_of(found: Contraction, dtype: DType) -> str:
         if together % lanes:
             why = f"rows of {together}" if together > 1 else "windows, or elements apart"
             reasons.append(f"{source(load).name} by {gcd(together, lanes) * load.dtype.bytes} bytes: {why}")
-    columns, lanes = size_of(found.columns), lanes_of(dtype)
+    columns, lanes = iteration_count(found.columns), lanes_of(dtype)
     if columns % lanes:
         reasons.append(f"the result by {gcd(columns, lanes) * dtype.bytes} bytes: rows of {columns}")
     return "; ".join(reasons)

@@ -28,8 +28,8 @@ from ..accesses import dimension, numeric_shape, op_loads, tensor_bytes
 from ..cost.estimate import Estimate
 from ..cost.gpu import Waves, busiest, kernel_time
 from ..forms.window import Window, match_windows
-from ..loops import fused
-from ..operations import extents_of, fixed_extent, is_expensive, is_plain, size_of
+from ..loops import fuse_axes
+from ..operations import data_extents, fixed_extent, is_expensive, is_plain, iteration_count
 from ..plan import Candidate
 from .elements import element_a_thread
 from .threads import WARP, lanes_of
@@ -83,7 +83,7 @@ def windows(group: Group) -> bool:
     op = group.s[group.anchor].op
     if group.parts or len(op.outputs) > 1 or not op.axis or not all(map(fixed_extent, (*op.axis, *op.reduce_axis))):
         return False
-    if extents_of(group.output) != extents_of(op) or fixed_extent(op.axis[-1]) < 2:
+    if data_extents(group.output) != data_extents(op) or fixed_extent(op.axis[-1]) < 2:
         return False
     found = match_windows(op)
     gpu = target_gpu(group.target)
@@ -155,7 +155,7 @@ def _time(op: Operation, found: Sequence[Window], tile: Tile, gpu: Gpu) -> Estim
     threads = prod(tile.threads) * tile.planes
     own = dict.fromkeys(op.axis, 1) | dict.fromkeys(op.axis[-2:-1], tile.own)
     taken = sum(window.elements(own) * gcd(abs(window.steps[-1][op.axis[-1]]), BANKS) for window in found)
-    work = tile.own * size_of(op.reduce_axis) * max(window.loads for window in found)
+    work = tile.own * iteration_count(op.reduce_axis) * max(window.loads for window in found)
     filled = sum(window.elements(block) * window.tensor.dtype.bytes for window in found)
     warps = ceil(threads / WARP)
     parts = (
@@ -170,8 +170,8 @@ def _time(op: Operation, found: Sequence[Window], tile: Tile, gpu: Gpu) -> Estim
 def _time_alone(op: Operation, found: Sequence[Window], gpu: Gpu) -> Estimate:
     """Of a thread for each result, which loads whatever it reads."""
     threads = 256
-    blocks = ceil(size_of(op.axis) / threads)
-    taken = sum(window.loads for window in found) * size_of(op.reduce_axis)
+    blocks = ceil(iteration_count(op.axis) / threads)
+    taken = sum(window.loads for window in found) * iteration_count(op.reduce_axis)
     warps = threads // WARP
     parts = (
         ("loads", warps * taken * UNALIGNED * WARP * WORD / gpu.shared_rate),
@@ -194,7 +194,7 @@ def _in_waves(
     """block: threads of one and its bytes of shared memory; work: what it does, and cycles of that; filled: bytes that it loads."""
     waves = Waves.of(gpu, blocks, block[0], OTHER_REGISTERS + 8, block[1])
     whole = sum(tensor_bytes(window.tensor) for window in found)
-    stored = size_of(op.axis) * op.output(0).dtype.bytes
+    stored = iteration_count(op.axis) * op.output(0).dtype.bytes
     idle = ceil(waves.count / waves.resident) * gpu.latency
     return kernel_time(
         gpu,
@@ -278,7 +278,7 @@ def _result(stage: Stage, tile: Tile) -> tuple[IterVar, IterVar]:
             threads.insert(0, row)
             own.append(rest)
     stage.reorder(*outer, *blocks, *threads, *own)
-    block = fused(stage, [*outer, *blocks])
+    block = fuse_axes(stage, [*outer, *blocks])
     stage.bind(block, thread_axis("blockIdx.x"))
     for thread, name in zip(reversed(threads), "xyz", strict=False):
         stage.bind(thread, thread_axis(f"threadIdx.{name}"))
@@ -293,7 +293,7 @@ def _summed(sums: Stage, stage: Stage, thread: IterVar, tile: Tile) -> None:
     sums.compute_at(stage, thread)
     reduced, axes = list(sums.op.reduce_axis), list(sums.op.axis)
     sums.reorder(*reduced, *axes)
-    inner = size_of(reduced) * tile.own
+    inner = iteration_count(reduced) * tile.own
     for axis in reversed([*reduced, *axes]):
         if inner > UNROLLED and axis in reduced[:-1]:
             return
@@ -314,7 +314,7 @@ def _filled(copy: Stage, at: tuple[Stage, IterVar], tile: Tile, lanes: int, shif
             copy.storage_align(moved[-3], BANKS, tile.threads[1] // tile.own)  # rows of a warp lie in other banks
     copy.set_scope("shared")
     copy.compute_at(*at)
-    rest = fused(copy, axes)
+    rest = fuse_axes(copy, axes)
     for count, name in zip((tile.threads[1], tile.threads[0], tile.planes), "xyz", strict=True):
         if count > 1 or name == "x":
             rest, thread = copy.split(rest, factor=count)

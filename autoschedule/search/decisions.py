@@ -20,7 +20,7 @@ from ...ir.cached import cached_property
 from ...te import Tensor
 from ..cost.estimate import Estimate
 from ..plan import Candidate, cheapest
-from ..registry import registered
+from ..registry import registered_rules
 from ..scheduler import schedule
 from .fingerprint import code_text, fingerprint
 from .space import Config, Made
@@ -54,9 +54,9 @@ class _Walk:
         usual = cheapest(name, candidates)
         if len(candidates) == 1:
             return usual
-        name = _numbered(name, self.names)
+        name = _number_text(name, self.names)
         told: dict[str, int] = {}
-        texts = [_numbered(candidate.description, told) for candidate in candidates]
+        texts = [_number_text(candidate.description, told) for candidate in candidates]
         at = texts.index(wanted) if (wanted := self.wanted.get(name)) in texts else usual
         self.steps.append(
             (_Menu(name, dict(zip(texts, _slower(candidates, usual), strict=True)), texts[usual]), texts[at])
@@ -64,7 +64,7 @@ class _Walk:
         return at
 
 
-def _numbered(text: str, times: dict[str, int]) -> str:
+def _number_text(text: str, times: dict[str, int]) -> str:
     """The text; from its second time on with a number, so that operations of one name are told apart."""
     times[text] = times.get(text, 0) + 1
     return text if times[text] == 1 else f"{text} ({times[text]})"
@@ -97,7 +97,7 @@ class DecisionSpace:
     @property
     def identity(self) -> str:
         """The name; with rules of one's own, theirs and a fingerprint of their code."""
-        own = registered()
+        own = registered_rules()
         if not own:
             return self.name
         code = [code_text(method) for rule in own for method in vars(type(rule)).values() if callable(method)]
@@ -115,7 +115,7 @@ class DecisionSpace:
         self._tree[path] = None
         return Made(made, self.args, Config(self.name, path))
 
-    def _led(self, config: Config) -> Config:
+    def _follow_decisions(self, config: Config) -> Config:
         """Follow the decisions of a point, as far as they are known without making it."""
         path: _Path = ()
         wanted = dict(config.choices)
@@ -140,7 +140,7 @@ class DecisionSpace:
             if text != taken
         ]
         for _, name, text in sorted(near, key=lambda one: one[0]):
-            yield self._led(_with(usual, name, text))
+            yield self._follow_decisions(_replace_choice(usual, name, text))
 
     def sample(self, rng: np.random.Generator) -> Config:
         """Every decision that is known drawn anew."""
@@ -148,7 +148,7 @@ class DecisionSpace:
             self.make(Config(self.name, ()))
         path: _Path = ()
         while (menu := self._tree.get(path)) is not None:
-            path = (*path, (menu.name, _drawn(menu.slower, rng)))
+            path = (*path, (menu.name, _draw_candidate(menu.slower, rng)))
         return Config(self.name, path)
 
     def mutate(self, config: Config, rng: np.random.Generator) -> Config:
@@ -156,13 +156,13 @@ class DecisionSpace:
         names = [name for name, _ in config.choices if name in self._menus]
         for _ in range(1 + int(rng.random() < 0.3)) if names else ():
             name = names[int(rng.integers(len(names)))]
-            config = _with(config, name, _drawn(self._menus[name], rng))
-        return self._led(config)
+            config = _replace_choice(config, name, _draw_candidate(self._menus[name], rng))
+        return self._follow_decisions(config)
 
     def cross(self, one: Config, other: Config, rng: np.random.Generator) -> Config:
         """Each decision from one or the other."""
         theirs = dict(other.choices)
-        return self._led(
+        return self._follow_decisions(
             Config(
                 self.name,
                 tuple((name, theirs.get(name, text) if rng.random() < 0.5 else text) for name, text in one.choices),
@@ -174,11 +174,11 @@ class DecisionSpace:
         return config.space == self.name and all(isinstance(text, str) for _, text in config.choices)
 
 
-def _with(config: Config, name: str, text: str) -> Config:
+def _replace_choice(config: Config, name: str, text: str) -> Config:
     return Config(config.space, tuple((each, text if each == name else taken) for each, taken in config.choices))
 
 
-def _drawn(menu: Mapping[str, float], rng: np.random.Generator) -> str:
+def _draw_candidate(menu: Mapping[str, float], rng: np.random.Generator) -> str:
     """A candidate, the rather the faster it is said to be: estimates are trusted a little."""
     texts = sorted(menu, key=lambda text: menu.get(text, inf))
     weights = np.array([1 / (2 + at) for at in range(len(texts))])

@@ -229,7 +229,7 @@ class Configurator:
         filter: keeps the choices for which it is true. max_factor: the greatest inner extent.
         Raises BadDefinition (TW0605).
         """
-        if self._known(name):
+        if self._is_defined(name):
             return
         extent = axis if isinstance(axis, int) else _extent(name, axis)
         if num_outputs < 1:
@@ -245,7 +245,7 @@ class Configurator:
 
     def define_knob(self, name: str, candidate: Iterable[Any]) -> None:
         """One of some values; `cfg[name].val` is the one chosen. Raises BadDefinition (TW0605)."""
-        if not self._known(name):
+        if not self._is_defined(name):
             self._define(name, (Knob(value) for value in candidate))
 
     def define_reorder(
@@ -260,7 +260,7 @@ class Configurator:
 
         Raises BadDefinition (TW0605).
         """
-        if self._known(name):
+        if self._is_defined(name):
             return
         if policy == "all":
             orders: Iterable[Sequence[int]] = permutations(range(len(axes)))
@@ -273,7 +273,7 @@ class Configurator:
     def define_annotate(self, name: str, axes: Sequence[IterVar], policy: str = "try_unroll_vec") -> None:
         """Define the annotation of loops. policy: "none", "unroll" (all of them), "vec" (the last), "try_unroll" (the last ones
         or none), "try_vec" (the last or not), "try_unroll_vec" (both kinds). Raises BadDefinition (TW0605)."""
-        if self._known(name):
+        if self._is_defined(name):
             return
         if policy not in _ANNOTATIONS:
             raise self._bad(name, f"policy is {policy!r}", ", ".join(_ANNOTATIONS))
@@ -299,7 +299,7 @@ class Configurator:
             )
         return part.choices[number]
 
-    def _known(self, name: str) -> bool:
+    def _is_defined(self, name: str) -> bool:
         """Return whether this run has defined it; a second definition in one run would hide the first."""
         if name in self.parts:
             raise self._bad(name, "it is defined already", "one definition a name")
@@ -330,7 +330,7 @@ def _extent(name: str, axis: IterVar) -> int:
     return axis.dom.extent.value
 
 
-def factors_of(extent: int) -> list[int]:
+def find_factors(extent: int) -> list[int]:
     """The factors of a number, least first."""
     lesser = [number for number in range(1, isqrt(max(extent, 0)) + 1) if extent % number == 0]
     return [*lesser, *(extent // number for number in reversed(lesser) if number * number != extent)]
@@ -341,9 +341,9 @@ def _powers(extent: int) -> list[int]:
 
 
 _SPLITTERS: dict[str, tuple[Callable[[int], list[int]], ...]] = {
-    "factors": (factors_of,),
+    "factors": (find_factors,),
     "power2": (_powers,),
-    "verbose": (factors_of, _powers),
+    "verbose": (find_factors, _powers),
 }
 
 

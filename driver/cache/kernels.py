@@ -81,7 +81,7 @@ def read_code(
     others: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[CompiledModule, list[Signature], dict[Constant, str]]:
     """The machine code of an entry, the signatures of its kernels, and the constants that it reads. others: addresses of outside
-    functions that it calls, of those that are not in this process by their names. Raises as module_of does."""
+    functions that it calls, of those that are not in this process by their names. Raises as load_row_module does."""
     about = entry.about
     signatures = [Signature.from_json(function["signature"]) for function in about["functions"]]
     messages = {s.name: tuple(function["messages"]) for s, function in zip(signatures, about["functions"], strict=True)}

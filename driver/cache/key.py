@@ -15,7 +15,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from ...arguments import is_sequence
-from ...autoschedule.registry import registered
+from ...autoschedule.registry import registered_rules
 from ...codegen.calibration import read_calibration
 from ...codegen.result import BuildOptions
 from ...codegen.target import Target
@@ -53,7 +53,7 @@ def program_key(
     """The key of all kernels of a program; None where it is not kept. texts: what the program declares each from, by name. over: the
     names of those whose output is put over an input."""
     version = code_version(above=True)
-    if not target.is_native or not version or registered():
+    if not target.is_native or not version or registered_rules():
         return None
     told = [f"{'over ' if name in over else ''}{name}\n{text}" for name, text in sorted(texts.items())]
     choices = _choices(options, exact, bare=True)
@@ -76,7 +76,7 @@ def _total(name: str, what: Any, args: Any) -> Any:
         return (name, list(what.outputs), list(args), list(what.records))
     if isinstance(what, Function):
         return (name, what)
-    if is_sequence(what) and all(isinstance(tensor, (Tensor, Var)) for tensor in what) and not registered():
+    if is_sequence(what) and all(isinstance(tensor, (Tensor, Var)) for tensor in what) and not registered_rules():
         return (name, list(what))
     raise NoStructure(type(what).__name__)
 

@@ -19,7 +19,7 @@ from tilewright.autoschedule.drafts.draft import Draft, Drafts, Undrafted
 from tilewright.autoschedule.drafts.nests import nest_of_draft
 from tilewright.autoschedule.groups import Group
 from tilewright.autoschedule.loop_nest import Body, Nest
-from tilewright.autoschedule.lowered import estimate_of
+from tilewright.autoschedule.lowered import estimate_schedule
 from tilewright.autoschedule.plan import Candidate, cheapest
 from tilewright.codegen.machine import MACHINES, find_machine
 from tilewright.codegen.target import Target
@@ -74,7 +74,7 @@ def test_drafts_are_estimated_as_the_loops_that_are_lowered(cpu: str) -> None:
             m, n, k = (int(rng.integers(low, high)) for low, high in ((40, 130), (40, 130), (20, 90)))
             for candidate, lowered in of_candidates(lambda: declare(m, n, k), target, rng.integers):
                 assert candidate.estimate is not None
-                whole = estimate_of(lowered, machine).seconds
+                whole = estimate_schedule(lowered, machine).seconds
                 ratios.append(candidate.estimate.seconds / whole)
     assert len(ratios) > 12
     assert 0.8 < median(ratios) < 1.25, ratios
@@ -173,9 +173,9 @@ def test_a_convolution_in_blocks_is_timed_by_its_draft_as_by_its_loops() -> None
     target = Target.parse("llvm -mcpu=skylake-avx512 -uncalibrated")
     x, w = te.placeholder((1, 4, 14, 14, 16), name="x"), te.constant(np.ones((4, 4, 3, 3, 16, 16), "float32"), "w")
     y = topi.nn.conv2d(x, w, 1, 1, layout="NCHW16c")
-    s = scheduler._scheduled(te.create_schedule(y.op), target, False, cheapest, {}, whole=True)
+    s = scheduler._schedule_pieces(te.create_schedule(y.op), target, False, cheapest, {}, whole=True)
     (decision,) = s.decisions
-    assert decision.seconds == pytest.approx(estimate_of(s, find_machine(target)).seconds, rel=0.2)
+    assert decision.seconds == pytest.approx(estimate_schedule(s, find_machine(target)).seconds, rel=0.2)
 
 
 def test_what_is_computed_at_a_loop_is_the_box_that_it_reads() -> None:

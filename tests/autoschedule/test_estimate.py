@@ -12,7 +12,7 @@ from tilewright.autoschedule.cost.cpu import BEGUN, LEAVE, estimate
 from tilewright.autoschedule.cost.estimate import Estimate
 from tilewright.autoschedule.cost.instructions import count_instructions, list_work
 from tilewright.autoschedule.loop_nest import Body, Nest
-from tilewright.autoschedule.lowered import estimate_of
+from tilewright.autoschedule.lowered import estimate_schedule
 from tilewright.codegen.machine import MACHINES, Instruction, Machine, find_machine
 from tilewright.codegen.target import Target
 from tilewright.ir.analysis.footprint import Access, line_bytes
@@ -160,7 +160,7 @@ def product(tile: int, vectors: int) -> te.Schedule:
 
 def test_tiles_of_lowered_loops_are_ordered_as_registers_and_units_ask_for() -> None:
     machine = replace(PLAIN, l2=1 << 20)
-    times = {tile: estimate_of(product(*tile), machine) for tile in ((1, 1), (4, 1), (6, 2), (12, 3))}
+    times = {tile: estimate_schedule(product(*tile), machine) for tile in ((1, 1), (4, 1), (6, 2), (12, 3))}
     assert times[1, 1].binds == "latency of the sum" and times[6, 2].binds == "fma throughput"
     assert times[6, 2].seconds < times[4, 1].seconds < times[1, 1].seconds
     assert times[12, 3].seconds > times[6, 2].seconds, "36 sums are more than there are registers"
@@ -170,7 +170,7 @@ def test_tiles_of_lowered_loops_are_ordered_as_registers_and_units_ask_for() -> 
 
 def test_every_row_of_the_table_estimates() -> None:
     s = product(4, 2)
-    times = [estimate_of(s, row).seconds for row in MACHINES]
+    times = [estimate_schedule(s, row).seconds for row in MACHINES]
     assert all(1e-6 < seconds < 1e-1 for seconds in times)
 
 

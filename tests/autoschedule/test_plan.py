@@ -13,7 +13,7 @@ from tilewright.autoschedule import Estimate, scheduler
 from tilewright.autoschedule.cost.estimate import soonest
 from tilewright.autoschedule.groups import Group
 from tilewright.autoschedule.plan import Candidate, cheapest, time_text
-from tilewright.autoschedule.registry import registered
+from tilewright.autoschedule.registry import registered_rules
 from tilewright.codegen.result import BuildOptions
 from tilewright.codegen.target import Target
 from tilewright.driver.cache.key import build_key
@@ -56,7 +56,7 @@ class Columns(tw.autoschedule.Rule):
 @pytest.fixture(autouse=True)
 def _no_rule_is_left() -> Iterator[None]:
     yield
-    assert not registered(), "a test left its rule"
+    assert not registered_rules(), "a test left its rule"
 
 
 def test_every_group_has_a_row_that_says_what_binds_it() -> None:
@@ -156,7 +156,7 @@ def test_rules_are_taken_away_in_any_order_and_twice() -> None:
     assert [row.name for row in tw.autoschedule.rules()[:2]] == ["reordered", "columns"]
     first.unregister()
     first.unregister()
-    assert [rule.name for rule in registered()] == ["reordered"]
+    assert [rule.name for rule in registered_rules()] == ["reordered"]
     second.unregister()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.autoschedule.cpu.cells import cells_of
+from tilewright.autoschedule.cpu.cells import find_cells
 
 Program = tuple[list[Any], Any]
 
@@ -80,7 +80,7 @@ def test_a_condition_of_floats_has_every_bit(form: str, columns: int) -> None:
     shape = (40, columns) if columns else (40,)
     sums = te.compute(shape, lambda b, *j: FORMS[form](place[ROWS] == b, x[(ROWS, *j)]), "S")
     s = tw.autoschedule.schedule(sums, exact=True)
-    assert s.plan[0].rule == "cells" and s.is_exact and cells_of(sums.op)
+    assert s.plan[0].rule == "cells" and s.is_exact and find_cells(sums.op)
     rng = np.random.default_rng(columns)
     cells, values = rng.integers(-3, 43, 501).astype(np.int32), rng.standard_normal(x.shape).astype(np.float32)
     cells[cells == 17] = 18  # empty: +0
@@ -136,15 +136,15 @@ def test_no_loop_over_the_cells_is_left() -> None:
     inputs, result = by_channels(1001, 40, 3)
     ir = tw.build(topi.schedule(result), [*inputs, result]).source("ir")
     assert "b: int32 = int32(floor(x[" in ir
-    assert [axis.name for axis in cells_of(result.op)] == ["b"]
+    assert [axis.name for axis in find_cells(result.op)] == ["b"]
     inputs, result = of_pixels(9, 9, 5, 7)
-    assert [axis.name for axis in cells_of(result.op)] == ["y", "x"]
+    assert [axis.name for axis in find_cells(result.op)] == ["y", "x"]
 
 
 @pytest.mark.parametrize("elements", [0, 1, 1001, 60_001])
 def test_counting_goes_over_the_elements_once(elements: int) -> None:
     (x,), result = counts(elements, 257)
-    assert [axis.name for axis in cells_of(result.op)] == ["b"]
+    assert [axis.name for axis in find_cells(result.op)] == ["b"]
     array = np.random.default_rng(0).uniform(-0.1, 1.1, elements).astype(np.float32)
     out = np.full(257, -1, np.int32)
     f = tw.build(topi.schedule(result), [x, result])
@@ -159,4 +159,4 @@ def test_conditions_on_places_that_are_known_choose_no_cells() -> None:
     i = te.reduce_axis((0, 40), "i")
     known = te.compute((20,), lambda b: te.sum(x[i], axis=i, where=i // 2 == b), "known")
     several = te.compute((20,), lambda b: te.sum(x[i], axis=i, where=x[i] * 20 > b.astype("float32")), "several")
-    assert not cells_of(known.op) and not cells_of(several.op)
+    assert not find_cells(known.op) and not find_cells(several.op)

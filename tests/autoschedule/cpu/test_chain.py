@@ -12,7 +12,7 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import scheduler
-from tilewright.autoschedule.cpu.rules import RULES, fusion_on
+from tilewright.autoschedule.cpu.rules import RULES, fusion_rules
 from tilewright.autoschedule.forms.window import is_window
 from tilewright.autoschedule.groups import cut
 from tilewright.autoschedule.pieces import CHAIN, Piece
@@ -34,7 +34,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def of_chains(*outputs: Any) -> list[Piece]:
     """The pieces that are chains."""
-    pieces = cut(te.create_schedule(list(outputs)), RULES, fusion_on(MACHINES[1]))
+    pieces = cut(te.create_schedule(list(outputs)), RULES, fusion_rules(MACHINES[1]))
     return [piece for piece in pieces if piece.tag == CHAIN]
 
 

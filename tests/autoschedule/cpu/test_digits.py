@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import schedule
-from tilewright.autoschedule.cpu.digits import digits_of
+from tilewright.autoschedule.cpu.digits import find_digits
 from tilewright.ir.stmt import Allocate
 from tilewright.ir.visit import post_order
 
@@ -79,12 +79,12 @@ def test_axes_of_one_value_do_not_keep_groups_from_being_products() -> None:
 
 def test_an_axis_is_digits_where_one_divisor_divides_its_extent() -> None:
     _, conv = groups(3, 7, 5, 23, 1)
-    assert digits_of(conv.op) == {0: 7}
+    assert find_digits(conv.op) == {0: 7}
     a = te.placeholder((64,), name="A")
     k = te.reduce_axis((0, 2), "k")
     twice = te.compute((12,), lambda i: te.sum(a[i // 3 + k] * a[i // 4 + k], k), name="twice")
     uneven = te.compute((13,), lambda i: te.sum(a[i // 3 + k] * a[i % 3], k), name="uneven")
-    assert digits_of(twice.op) == {} and digits_of(uneven.op) == {}
+    assert find_digits(twice.op) == {} and find_digits(uneven.op) == {}
 
 
 def test_what_no_product_of_matrices_comes_of_stays_as_it_was() -> None:

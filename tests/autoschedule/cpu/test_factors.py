@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import schedule, scheduler
-from tilewright.autoschedule.cpu.factors import sides_of
+from tilewright.autoschedule.cpu.factors import find_sides
 from tilewright.runtime.array import numpy_dtype
 
 Case = tuple[Sequence[tuple[int, ...]], Callable[..., te.Tensor], bool]
@@ -122,9 +122,9 @@ def test_narrow_floats_are_converted_once_and_every_bit_is_that_of_the_program(
 def test_what_a_product_of_elements_is_has_rules_of_its_own() -> None:
     a, b = te.placeholder((5, 7), name="a"), te.placeholder((7, 9), name="b")
     k = te.reduce_axis((0, 7), "k")
-    assert sides_of(te.compute((5, 9), lambda i, j: te.sum(a[i, k] * b[k, j], k)).op) is None, (
+    assert find_sides(te.compute((5, 9), lambda i, j: te.sum(a[i, k] * b[k, j], k)).op) is None, (
         "both factors are elements"
     )
-    assert sides_of(te.compute((5, 9), lambda i, j: te.sum(a[i, k] * 2.0 * b[k, j], k)).op) is not None
-    assert sides_of(te.compute((5, 9), lambda i, j: te.sum(te.exp(a[i, k] * b[k, j]), k)).op) is None, "no product"
-    assert sides_of(te.compute((5, 9), lambda i, j: te.max(a[i, k] * 2.0 * b[k, j], k)).op) is None, "no sum"
+    assert find_sides(te.compute((5, 9), lambda i, j: te.sum(a[i, k] * 2.0 * b[k, j], k)).op) is not None
+    assert find_sides(te.compute((5, 9), lambda i, j: te.sum(te.exp(a[i, k] * b[k, j]), k)).op) is None, "no product"
+    assert find_sides(te.compute((5, 9), lambda i, j: te.max(a[i, k] * 2.0 * b[k, j], k)).op) is None, "no sum"

@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import schedule, scheduler
-from tilewright.autoschedule.cpu.sum_plan import WORSE, SumPlan, best_plan, plans, terms_of
+from tilewright.autoschedule.cpu.sum_plan import WORSE, SumPlan, best_plan, find_terms, plans
 from tilewright.codegen.machine import MACHINES
 
 AVX2 = next(row for row in MACHINES if row.name == "avx2" and not row.cpus)
@@ -50,7 +50,7 @@ def contraction(text: str, sizes: str) -> tuple[list[te.Tensor], te.Tensor]:
 
 def planned(text: str, sizes: str) -> SumPlan:
     given, c = contraction(text, sizes)
-    terms = terms_of(c.op.values[0], c.op.axis)
+    terms = find_terms(c.op.values[0], c.op.axis)
     assert terms is not None
     chosen = best_plan(terms, AVX2, movable=given)
     assert chosen is not None
@@ -73,7 +73,7 @@ def random_values(inputs: list[te.Tensor]) -> list[np.ndarray]:
 @pytest.mark.parametrize(("text", "sizes"), CONTRACTIONS)
 def test_the_first_plans_are_the_cheapest_of_all(text: str, sizes: str) -> None:
     given, c = contraction(text, sizes)
-    terms = terms_of(c.op.values[0], c.op.axis)
+    terms = find_terms(c.op.values[0], c.op.axis)
     assert terms is not None
     all_of_them = plans(terms, AVX2, movable=given)
     costs = [plan.cost for plan in all_of_them]
@@ -101,7 +101,7 @@ def test_what_is_used_seldom_is_read_where_it_lies() -> None:
 
 def test_nothing_is_copied_that_may_not_be() -> None:
     _, c = contraction("abcd-aebf-dfce", "17x23x31x17x19x31")
-    terms = terms_of(c.op.values[0], c.op.axis)
+    terms = find_terms(c.op.values[0], c.op.axis)
     assert terms is not None
     chosen = best_plan(terms, AVX2)
     assert chosen is not None

@@ -15,7 +15,7 @@ from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.accesses import op_loads
 from tilewright.autoschedule.cost.estimate import Estimate
 from tilewright.autoschedule.cpu.fusion import axes_shared, computed_again
-from tilewright.autoschedule.cpu.sum_plan import SumPlan, best_plan, gathers, terms_of
+from tilewright.autoschedule.cpu.sum_plan import SumPlan, best_plan, find_terms, gathers
 from tilewright.autoschedule.plan import Candidate
 from tilewright.codegen.machine import MACHINES
 
@@ -28,7 +28,7 @@ def placeholder(*shape: Any, name: str = "A") -> Any:
 
 
 def plan(tensor: Any, machine: Any = AVX2) -> SumPlan:
-    terms = terms_of(tensor.op.values[0], tensor.op.axis)
+    terms = find_terms(tensor.op.values[0], tensor.op.axis)
     assert terms is not None
     chosen = best_plan(terms, machine)
     assert chosen is not None
@@ -91,7 +91,7 @@ def test_nothing_is_planned_for_tuples() -> None:
     )
     k = te.reduce_axis((0, 33), "k")
     both = te.compute((7,), lambda i: pair((a[i, k], a[i, k]), axis=k), "both")
-    assert terms_of(both[0].op.values[0], both[0].op.axis) is None
+    assert find_terms(both[0].op.values[0], both[0].op.axis) is None
 
 
 # What belongs together
@@ -162,7 +162,7 @@ def test_sums_whose_length_depends_on_the_result(last: bool) -> None:
         return te.sum(a[k, i] * b[k, o] * 2, axis=k)
 
     total = te.compute((9, 40), lambda o, i: prefix(i, o), "T") if last else te.compute((40, 9), prefix, "T")
-    assert terms_of(total.op.values[0], total.op.axis) is None
+    assert find_terms(total.op.values[0], total.op.axis) is None
     rng = np.random.default_rng(0)
     x, y = rng.random((40, 40), np.float32), rng.random((40, 9), np.float32)
     got = np.zeros((9, 40) if last else (40, 9), np.float32)

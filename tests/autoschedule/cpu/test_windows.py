@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import scheduler
-from tilewright.autoschedule.cpu.rules import RULES, fusion_on
+from tilewright.autoschedule.cpu.rules import RULES, fusion_rules
 from tilewright.autoschedule.groups import cut
 from tilewright.autoschedule.pieces import CHAIN
 from tilewright.autoschedule.plan import Candidate, Decision
@@ -41,7 +41,7 @@ def test_a_batch_of_one_image_does_not_make_one_vector_of_all_it_holds() -> None
     pieces = [
         piece
         for machine in MACHINES
-        for piece in cut(te.create_schedule([by_channels(56, 58, 96, 5)]), RULES, fusion_on(machine))
+        for piece in cut(te.create_schedule([by_channels(56, 58, 96, 5)]), RULES, fusion_rules(machine))
         if piece.tag == CHAIN
     ]
     assert any("padded" in [op.name for op in piece.parts] for piece in pieces), "some machine stores it for each tile"

@@ -16,7 +16,7 @@ from .....autoschedule.search.space import Annotate, Choice, Configurator, Part
 from .....autoschedule.search.space import Knob as OtherOptionEntity
 from .....autoschedule.search.space import Reorder as ReorderEntity
 from .....autoschedule.search.space import Split as SplitEntity
-from .....autoschedule.search.space import factors_of as get_factors
+from .....autoschedule.search.space import find_factors as get_factors
 from .....errors import user_source
 from .....ir.expr import IntImm, IterVar
 from .....schedule import Schedule
