@@ -398,6 +398,9 @@ class Conversion:
         for at, size in enumerate(sizes):
             reach, step, begin = (kernel[at] - 1) * dilation[at] + 1, stride[at], pads[at]
             far = begin + pads[rank + at] - reach + step - 1
+            if isinstance(size, int):  # one that is known beside others that are not
+                ends.append(min((size + far) // step + 1, (size + begin + step - 1) // step))
+                continue
             text = f"min((({size}) + {far}) // {step} + 1, (({size}) + {begin + step - 1}) // {step})"
             ends.append(tensor_type([text], "bool").shape[0])
         axes = tuple(range(lead, lead + rank))

@@ -133,6 +133,11 @@ def test_pools_of_images_of_no_known_size(function: Callable[[Any], Any]) -> Non
     agrees(function, *images, dynamic=[{2: OPEN, 3: OPEN}])
 
 
+def test_pools_of_images_of_one_known_side() -> None:
+    images = [(torch.randn(2, 3, size, 8),) for size in (9, 8, 11)]
+    agrees(lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True), *images, dynamic=[{2: OPEN}])
+
+
 X, INDEX, SOURCE = torch.randn(6, 8), torch.randint(0, 6, (6, 8)), torch.randn(6, 8)
 NUMBERS = torch.tensor([0.0, -1.0, -2.5, 0.5, 1.0, 2.0, 3.25, 100.0, 1e8, -1e-3])
 LABELS, WEIGHTS = torch.tensor([1, 7, 0, 2, 2, 5]), torch.rand(8)

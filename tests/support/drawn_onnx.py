@@ -35,8 +35,9 @@ __all__ = [
 FLOATS = ("float32", "float64", "float16")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 NEWEST = 24
-DOMAINS = {"ai.onnx.ml": 5}
-"""The versions of other operators than ONNX's own; 1 where none stands here."""
+DOMAINS = {"ai.onnx.ml.TreeEnsemble": 5, "ai.onnx.ml": 3}
+"""The versions of other operators than ONNX's own, or of all of a domain; 1 where none stands here. Of ai.onnx.ml, 5 has no more
+TreeEnsembleClassifier and TreeEnsembleRegressor."""
 
 
 @dataclass
@@ -85,7 +86,10 @@ class Drawn:
         return self
 
     def _model(self, graph: Any) -> Any:
-        versions = {node.domain: DOMAINS.get(node.domain, 1) for node in graph.node} | {"": self.opset}
+        versions = {
+            node.domain: DOMAINS.get(f"{node.domain}.{node.op_type}", DOMAINS.get(node.domain, 1))
+            for node in graph.node
+        } | {"": self.opset}
         opsets = [helper.make_opsetid(*one) for one in versions.items()]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
