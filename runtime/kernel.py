@@ -151,9 +151,9 @@ class _Entry:
         status = self.run(ctypes.addressof(records), ctypes.addressof(symbols))
         del keep
         if status:
-            self.raise_status(status)
+            self.failed(status)
 
-    def raise_status(self, status: int) -> None:
+    def failed(self, status: int) -> None:  # machine code, of exported libraries too, calls it by this name
         """Raise for a kernel that returned `status`."""
         raise self.failure(status)
 
@@ -302,7 +302,7 @@ class Prepared:
             raise diagnose.decode_status(signature, status, self._found)
         status = entry.run(ctypes.addressof(records), ctypes.addressof(symbols)) if run else 0
         if status:
-            entry.raise_status(status)
+            entry.failed(status)
 
 
 class _NoEntry:
