@@ -15,6 +15,10 @@ import pytest
 from sources import ROOT, source_files
 
 OLD = Path(__file__).with_name("old_words.txt")
+# A verb that a name begins with and that is missing there is added.
+VERBS = frozenset(Path(__file__).with_name("verbs.txt").read_text().split())
+PREDICATES = frozenset("is has can are should must may needs".split())
+WEAK_VERBS = frozenset("get do make compute handle process".split())
 
 PREPOSITIONS = frozenset(
     "above across after against along around as at before behind below beside between beyond by for from in inside into of "
@@ -136,6 +140,40 @@ def test_new_files_say_it_in_plain_words() -> None:
         lines += [f"{place}: {fault}" for fault in name_faults(stem)]
         lines += [f"{place}: {fault}" for fault in file_faults(ast.parse(path.read_text()), public)]
     assert lines == []
+
+
+def first_words() -> Iterator[str]:
+    """The first word of each function's name, of those that the rule holds for, compat/ left out."""
+    public = public_names()
+    for path in source_files("compat"):
+        bodies: list[ast.Module | ast.ClassDef] = [ast.parse(path.read_text())]
+        for holder in bodies:
+            bodies += [node for node in holder.body if isinstance(node, ast.ClassDef)]
+            for node in holder.body:
+                if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or is_property(node):
+                    continue
+                if not node.name.startswith("__") and node.name not in public:
+                    yield node.name.strip("_").partition("_")[0]
+
+
+def test_half_of_the_functions_begin_with_a_verb_or_a_predicate() -> None:
+    words = list(first_words())
+    active = [word for word in words if word in VERBS | PREDICATES]
+    assert len(active) >= 0.45 * len(words), f"{len(active)} of {len(words)} names begin with a verb or a predicate"
+    weak = [word for word in active if word in WEAK_VERBS]
+    assert len(weak) <= 0.1 * len(active), f"{len(weak)} of {len(active)} verbs say little (get, do, make ...)"
+
+
+def test_docstrings_begin_with_no_question_word() -> None:
+    texts = [
+        text
+        for path in source_files("compat")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if (text := ast.get_docstring(node)) is not None
+    ]
+    questions = [text.partition("\n")[0] for text in texts if QUESTION.match(text.strip())]
+    assert len(questions) <= 0.01 * len(texts), questions
 
 
 def test_the_list_of_old_files_only_shrinks() -> None:
