@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from heapq import heappop, heappush
 from math import inf
 from typing import cast
 
-from ..codegen.gpus import target_gpu
+from ..codegen.gpus import Gpu, target_gpu
 from ..codegen.machine import Machine
 from ..codegen.target import Target
 from ..ir.expr import IterVar
@@ -33,7 +34,9 @@ from ..te.shape import same_extent
 from .accesses import is_no_larger, is_permutation, is_pointwise, max_reads, reads_output
 from .cost.cpu import Lines, estimate
 from .cost.estimate import Estimate
+from .cost.gpu import estimate_kernels
 from .drafts.draft import Draft, Drafts, Undrafted
+from .drafts.kernels import kernels_of_draft
 from .drafts.nests import nest_of_draft
 from .forms.rows import match_rows
 from .loop_nest import scale_bodies
@@ -91,6 +94,11 @@ class Group:
         """Return whether somebody else than the rules chooses."""
         return self.chooser is not cheapest
 
+    @property
+    def gpu(self) -> Gpu | None:
+        """The GPU that the schedule is for; None for a processor."""
+        return target_gpu(self.target) if self.target.backend.rules == "gpu" else None
+
     def times(self, key: Hashable, found: Callable[[], Sequence[Estimate]]) -> Sequence[Estimate]:
         """Estimates, made once for all that is as `key` says."""
         times = self.known.get(key)
@@ -102,7 +110,7 @@ class Group:
         self,
         apply: Callable[[Group], None],
         drafts: Drafts,
-        lines: Lines,
+        lines: Lines | None = None,
         outputs: Sequence[Operation] | None = None,
         by_llvm: float = 1.0,
     ) -> Estimate:
@@ -114,10 +122,23 @@ class Group:
             apply(replace(self, s=cast(Schedule, draft), decisions=[], begun=-1))
             for op in (self.output,) if outputs is None else outputs:
                 draft[op].touched = True
+            if self.gpu is not None:
+                return estimate_kernels(kernels_of_draft(draft, self.machine), self.gpu)
             nest = nest_of_draft(draft, self.machine)
             return estimate(nest if by_llvm == 1.0 else scale_bodies(nest, by_llvm), self.machine, lines)
         except Undrafted:
             return Estimate((("not estimated", inf),))
+
+    def draft_candidates(
+        self, ways: Iterable[tuple[str, Callable[[Group], None]]], reason: str = ""
+    ) -> list[Candidate]:
+        """Candidates for ways to schedule the group, each with what it is, estimated from drafts where there are several: of one
+        alone the plan tells the time from its loops."""
+        ways, drafts = list(ways), Drafts()
+        if len(ways) == 1:
+            ((text, apply),) = ways
+            return [Candidate(text, partial(apply, self), None, reason)]
+        return [Candidate(text, partial(apply, self), self.draft(apply, drafts), reason) for text, apply in ways]
 
     def choose(self, rule: str, candidates: Sequence[Candidate]) -> None:
         """Apply one of the ways in which a rule can schedule the group (or an operation of it), the cheapest unless somebody
@@ -137,7 +158,7 @@ class Group:
                 chosen,
                 candidates[chosen].estimate,
                 candidates[chosen].reason,
-                target_gpu(self.target) if self.target.backend.rules == "gpu" else None,
+                self.gpu,
             )
         )
         candidates[chosen].apply()

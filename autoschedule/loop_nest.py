@@ -10,10 +10,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..ir.analysis.footprint import Access
+from ..ir.analysis.footprint import Access, Array
 from ..ir.expr import Var
 
-__all__ = ["Body", "Nest", "nest_loops", "scale_bodies"]
+__all__ = ["Body", "Memory", "Nest", "Transfer", "nest_loops", "scale_bodies"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transfer:
+    """The loads, or stores, of an access in one iteration of a body by a thread of a GPU. scope: of the memory; times: how many;
+    bytes: of each."""
+
+    access: Access
+    scope: str
+    times: float
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """The memory of a GPU that a stage fills: the elements of its array that one run stores. scope: "shared", or of registers;
+    bytes: of all; stages: of the pipeline that fills it; among: threads of which each has its part in registers; of a
+    kernel, those of a block."""
+
+    array: Array
+    scope: str
+    bytes: int
+    stages: int = 1
+    among: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,24 +46,32 @@ class Body:
     machine.Instructions. accesses: the elements that are read and written in memory, whatever is kept in registers. inner: the
     loops that are written out in it or are lanes, each axis with how many values it takes. chain: the instructions that wait for
     those of the iteration before, as name and number one after the other. spilled: how often in a body sums wait until they are
-    stored and loaded again, since they are not in registers."""
+    stored and loaded again, since they are not in registers. transfers: on a GPU, the loads and stores behind the accesses;
+    kept: the arrays in registers that are read."""
 
     instructions: Mapping[str, float]
     accesses: tuple[Access, ...] = ()
     inner: tuple[tuple[Var, int], ...] = ()
     chain: tuple[str, int] | None = None
     spilled: int = 0
+    transfers: tuple[Transfer, ...] = ()
+    kept: tuple[Array, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Nest:
     """A loop, or a sequence (axis None, trips 1). Several loops may be over one axis: each takes it `trips` times as far as those
-    inside. parallel: its iterations are tasks, with those of the one loop inside if that is parallel too."""
+    inside. parallel: its iterations are tasks, with those of the one loop inside if that is parallel too. thread: the tag of the
+    axis of a GPU that runs its iterations, "blockIdx.x", "threadIdx.y", "vthread"; share: the part of them, with those of loops
+    inside on the same thread axis, that there are. memory: filled by what is in it, which is a stage."""
 
     axis: Var | None
     trips: int
     body: tuple[Nest | Body, ...]
     parallel: bool = False
+    thread: str = ""
+    share: float = 1.0
+    memory: Memory | None = None
 
 
 def nest_loops(parts: Sequence[Nest | Body], loops: Sequence[tuple[Var, int]], parallel: bool = False) -> Nest:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from ..codegen.gpus import Gpu
 from ..codegen.machine import Machine
 from ..errors import LoweringError
 from ..ir.analysis.footprint import Access, Array
@@ -22,9 +23,11 @@ from .accesses import ASSUMED
 from .cost.bodies import Site, assemble_body
 from .cost.cpu import estimate
 from .cost.estimate import Estimate
+from .cost.gpu import estimate_kernels
 from .cost.instructions import list_work
 from .gpu.shortfalls import shortfalls
 from .loop_nest import Body, Nest
+from .lowered_kernels import nest_of_kernel
 from .plan import Decision, Plan
 
 __all__ = ["estimate_schedule", "build_nest", "build_plan"]
@@ -42,29 +45,32 @@ def build_plan(s: Schedule) -> Plan:
         lowered = lower_parts(s, all_arguments(s))
     except LoweringError:  # changed further, and not whole yet
         return Plan(rows)
-    nests, short = _nests(s, lowered, rows), _shortfalls(s, lowered, rows)
+    gpu = next((row.gpu for row in rows if row.gpu is not None), None)
+    if gpu is not None:
+        return Plan(tuple(_of_kernels(s, lowered, rows, gpu)))
+    nests = _nests(s, lowered, rows)
     return Plan(
         tuple(
-            replace(
-                row,
-                estimate=row.estimate or (estimate(nests[at], row.machine) if at in nests else None),
-                reason="; ".join(filter(None, (row.reason, short.get(at)))),
-            )
+            replace(row, estimate=row.estimate or (estimate(nests[at], row.machine) if at in nests else None))
             for at, row in enumerate(rows)
         )
     )
 
 
-def _shortfalls(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict[int, str]:
-    """By the place of a row for a GPU, what its kernels leave of it."""
-    gpu = next((row.gpu for row in rows if row.gpu is not None), None)
-    if gpu is None:
-        return {}
+def _of_kernels(s: Schedule, lowered: Lowered, rows: Sequence[Decision], gpu: Gpu) -> Iterator[Decision]:
+    """The rows of a plan for a GPU, each with its kernels' time where it has none, and what they leave of the GPU."""
     kernels = [
         (kernel, [node.buffer for node in walk(kernel) if isinstance(node, BufferStore)])
         for kernel in collect_kernels(lowered.function)
     ]
-    return {at: shortfalls(own, gpu) for at, own in _assign_items(s, lowered, rows, kernels).items()}
+    owned = _assign_items(s, lowered, rows, kernels)
+    for at, row in enumerate(rows):
+        own = owned.get(at, [])
+        time = row.estimate
+        if time is None and own:
+            time = estimate_kernels([nest_of_kernel(kernel, row.machine) for kernel in own], gpu)
+        reason = "; ".join(filter(None, (row.reason, shortfalls(own, gpu))))
+        yield replace(row, estimate=time, reason=reason)
 
 
 def estimate_schedule(s: Schedule, machine: Machine) -> Estimate:

@@ -36,6 +36,11 @@ class Candidate:
     reason: str = ""
     further: bool = False
 
+    @property
+    def seconds(self) -> float:
+        """Its time as estimated; 0 where that is not known."""
+        return 0.0 if self.estimate is None else self.estimate.seconds
+
     def __repr__(self) -> str:
         time = time_text(None if self.estimate is None else self.estimate.seconds)
         return f"Candidate({self.description}{f', {time}' if time else ''})"

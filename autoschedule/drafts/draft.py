@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...ir.expr import Expr, FloorDiv, FloorMod, IterVar, Node, ProducerLoad, Range
+from ...ir.dtype import INT32
+from ...ir.expr import Expr, FloorDiv, FloorMod, IterVar, Node, ProducerLoad, Range, Reduce, Var
 from ...ir.ops import const, integer_value
 from ...ir.structural import structural_key
-from ...ir.visit import post_order, rewrite
+from ...ir.visit import post_order, rewrite, substitute
 from ...te.factors import guarded_load
 from ...te.operation import ComputeOp, Operation
 from ...te.rewrite import collect_loads
@@ -70,7 +71,9 @@ class DraftStage:
 
     op: the operation as it is computed now. own: the axes that its value is over, those of `op` unless its layout was transformed.
     layout: maps an element's indices to those of its place. array: what its elements are told by, whatever the operation
-    becomes. touched: whether the candidate schedules it.
+    becomes. touched: whether the candidate schedules it. stages: of the pipeline that fills it. threads: extents of the thread
+    axes that its loops are bound to, by their tags, where they are declared. aligned: by the place of a dimension, its padded
+    stride as a remainder: (modulus, remainder).
     """
 
     def __init__(self, draft: Draft, op: Operation, attach_type: str = "root") -> None:
@@ -86,6 +89,9 @@ class DraftStage:
         self.layout_key: Hashable = None
         self.array = op.outputs[0]
         self.scope = ""
+        self.stages = 1
+        self.threads: dict[str, int] = {}
+        self.aligned: dict[int, tuple[int, int]] = {}
         self.touched = False
 
     def __getattr__(self, name: str) -> Any:
@@ -126,9 +132,13 @@ class DraftStage:
             return axes[0]
         kind = "reduce" if any(axis.kind == "reduce" for axis in axes) else "data"
         count = prod(map(extent_in_numbers, axes))
-        fused = IterVar(".".join(axis.name for axis in axes), axes[0].dtype, _range(count), kind)
+        dtype = axes[0].dtype if axes else INT32
+        fused = IterVar(".".join(axis.name for axis in axes), dtype, _range(count), kind)
         self.parts[fused] = Part(axes)
         places = [self._place(axis) for axis in axes]
+        if not places:
+            self.leaf_iter_vars.insert(0, fused)
+            return fused
         self.leaf_iter_vars[places[0]] = fused
         for place in sorted(places[1:], reverse=True):
             del self.leaf_iter_vars[place]
@@ -151,6 +161,21 @@ class DraftStage:
     def vectorize(self, axis: IterVar) -> None:
         """Make the iterations of a loop lanes."""
         self._annotate(axis, "vectorize")
+
+    def bind(self, axis: IterVar, thread_axis: IterVar) -> None:
+        """Run the iterations of a loop on a thread axis."""
+        self._annotate(axis, thread_axis.thread_tag)
+        if thread_axis.dom is not None:
+            self.threads[thread_axis.thread_tag] = extent_in_numbers(thread_axis)
+
+    def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
+        """Pad rows of a dimension."""
+        (place,) = (at for at, each in enumerate(self.op.axis) if each is axis)
+        self.aligned[place] = factor, offset
+
+    def pipeline(self, stages: int) -> None:
+        """Begin copies `stages` - 1 iterations ahead."""
+        self.stages = stages
 
     def pragma(self, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
         """Do nothing: pragmas change how code is made, which estimates do not see."""
@@ -213,9 +238,10 @@ class DraftStage:
     def _make_loop(self, index: Expr, place: int) -> IterVar:
         """The loop that stands for an index of a layout: over an axis, or over a part of the number that several make."""
         whole, by = (index.a, integer_value(index.b)) if isinstance(index, (FloorDiv, FloorMod)) else (index, 0)
-        digits = _digits(whole, self.own)
         if by is None:
             raise Undrafted(f"a layout by {index}")
+        is_part = isinstance(whole, (FloorDiv, FloorMod))
+        digits = [self._make_loop(whole, place)] if is_part else _digits(whole, self.own)
         if not by and len(digits) == 1:
             return digits[0]
         size = prod(map(extent_in_numbers, digits))
@@ -281,12 +307,12 @@ class Draft:
         outputs = [tensor] if isinstance(tensor, Tensor) else list(tensor)
         stage = self[outputs[0]]
         op = stage.op.as_compute
-        if len(outputs) > 1 or stage.layout is not None or op is None:
-            raise Undrafted("a cache of several outputs, or in another layout")
+        if len(outputs) != stage.op.num_outputs or stage.layout is not None or op is None:
+            raise Undrafted("a cache of some outputs, or in another layout")
 
         def make() -> tuple[ComputeOp, ComputeOp]:
             cache = ComputeOp(name=f"{op.name}.{scope}", axis=op.axis, body=op.body)
-            return cache, replace(op, body=(ProducerLoad(cache.output(0), op.axis),))
+            return cache, replace(op, body=tuple(ProducerLoad(each, op.axis) for each in cache.outputs))
 
         cache, copy = self.shared.once(("cache_write", id(op)), op, make)
         made = self._add(cache, scope)
@@ -296,32 +322,40 @@ class Draft:
             stage.parts, stage.became = {}, {}
         stage.op, stage.reduced, stage.leaf_iter_vars = copy, (), list(op.axis)
         self.by_op[copy] = stage
-        return made.op.output(0) if isinstance(tensor, Tensor) else [made.op.output(0)]
+        return made.op.output(0) if isinstance(tensor, Tensor) else list(made.op.outputs)
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Iterable[Any], reindex: bool = False) -> Tensor:
         """A copy of `tensor` that readers read in its place."""
         source = self[tensor]
-        current = source.op.output(tensor.value_index)
+        is_laid_out = source.layout is not None
         stages = [self[reader] for reader in readers]
-        (reader,) = stages if len(stages) == 1 else (None,)
-        op = reader.op.as_compute if reader is not None else None
-        if reader is None or op is None or source.layout is not None:
-            raise Undrafted("a copy for several readers, or of another layout")
+        is_read = any(tensor in stage.op.input_tensors for stage in stages)  # whatever its stage computes by now
+        current = tensor if is_read else source.op.output(tensor.value_index)
+        ops = [op for stage in stages if (op := stage.op.as_compute) is not None]
+        if not ops or len(ops) < len(stages) or is_laid_out and source.scope != "local" or reindex and len(ops) > 1:
+            raise Undrafted("a copy for what is no expression, or of another layout")
         copy, moved = self.shared.once(
-            ("cache_read", id(op), id(current), reindex), (op, current), lambda: _make_copy(op, current, scope, reindex)
+            ("cache_read", id(current), reindex, *map(id, ops)),
+            (ops, current),
+            lambda: _make_copy(ops, current, scope, reindex),
         )
-        reader.op = moved
-        self.by_op[moved] = reader
+        for stage, op in zip(stages, moved, strict=True):
+            stage.op = op
+            self.by_op[op] = stage
         return self._add(copy, scope).op.output(0)
 
     def rfactor(self, tensor: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> Any:
         """Sums for each value of `axis`, one of the two parts of a reduce axis, and the sum of these."""
         stage = self[tensor if isinstance(tensor, Tensor) else tensor[0]]
         op, reduction, part = stage.op.as_compute, stage.op.reduction, stage.parts.get(axis)
-        if reduction is None or part is None or len(part.of) != 1 or op is None or op.num_outputs > 1:
+        if reduction is None or part is None or not part.factor or len(part.of) != 1 or op is None:
             raise Undrafted("an rfactor of anything but a part of one axis")
+        if not part.inner:
+            return self._sum_in_parts(stage, op, reduction, part, tensor, factor_axis)
+        if op.num_outputs > 1:
+            raise Undrafted("an rfactor of several outputs")
         along = part.of[0]
-        other = next(each for each, own in stage.parts.items() if own.of[0] is along and own.inner != part.inner)
+        other = next(each for each, own in stage.parts.items() if own.of[0] is along and not own.inner)
         taken, left = extent_in_numbers(axis), extent_in_numbers(other)
         lane = IterVar(axis.name, axis.dtype, _range(taken), "data")
         step = IterVar(other.name, axis.dtype, _range(left), "reduce")
@@ -340,6 +374,36 @@ class Draft:
         stage.leaf_iter_vars = [*op.axis, rest]
         self.by_op[stage.op] = stage
         return partial.output(0) if isinstance(tensor, Tensor) else [partial.output(0)]
+
+    def _sum_in_parts(
+        self, stage: DraftStage, op: ComputeOp, reduction: Reduce, part: Part, tensor: object, factor_axis: int
+    ) -> Any:
+        """Sums of neighbouring terms, and the sum of these."""
+        along = part.of[0]
+        place = factor_axis % (len(op.axis) + 1)
+
+        def make() -> tuple[ComputeOp, ComputeOp]:
+            count = -(-extent_in_numbers(along) // part.factor)
+            chunk = IterVar(f"{along.name}.outer", along.dtype, _range(count), "data")
+            term = IterVar(f"{along.name}.inner", along.dtype, _range(part.factor), "reduce")
+            rest = IterVar(f"{along.name}.outer", along.dtype, _range(count), "reduce")
+            at: dict[Var, Expr] = {along: chunk * part.factor + term}
+            axes = tuple(term if each is along else each for each in reduction.axes)
+            sources = tuple(substitute(each, at) for each in reduction.sources)
+            some = replace(reduction, sources=sources, axes=axes, condition=substitute(reduction.condition, at))
+            values = tuple(replace(some, value_index=each) for each in range(op.num_outputs))
+            partial = ComputeOp(name=f"{op.name}.rf", axis=(*op.axis[:place], chunk, *op.axis[place:]), body=values)
+            where = (*op.axis[:place], rest, *op.axis[place:])
+            loads = tuple(ProducerLoad(each, where) for each in partial.outputs)
+            whole = replace(reduction, sources=loads, axes=(rest,), fused=())
+            return partial, replace(op, body=tuple(replace(whole, value_index=each) for each in range(op.num_outputs)))
+
+        partial, whole = self.shared.once(("parts", id(op), id(along), part.factor, place), op, make)
+        self._add(partial, "")
+        stage.op, stage.reduced, stage.parts = whole, whole.reduce_axis, {}
+        stage.leaf_iter_vars = [*whole.axis, *whole.reduce_axis]
+        self.by_op[whole] = stage
+        return partial.output(0) if isinstance(tensor, Tensor) else list(partial.outputs)
 
     def move_op(self, stage: DraftStage, axes: Sequence[IterVar]) -> Operation:
         """The operation of a stage over the loops of its new layout. Its value stays over those of the old one, unless these
@@ -385,7 +449,7 @@ def _range(extent: int) -> Range:
 def _digits(number: Expr, own: Sequence[IterVar]) -> list[IterVar]:
     """The axes that make a number, the greatest factor first."""
     form = dimension(number)
-    if form.rest or form.offset or form.steps.keys() - {*own}:
+    if form.rest or form.steps.keys() - {*own}:
         raise Undrafted(f"a layout by {number}")
     if not form.steps:
         return []
@@ -398,17 +462,19 @@ def _digits(number: Expr, own: Sequence[IterVar]) -> list[IterVar]:
     return axes
 
 
-def _make_copy(op: ComputeOp, tensor: Tensor, scope: str, reindex: bool) -> tuple[ComputeOp, ComputeOp]:
-    """A copy of a tensor, and the operation that reads it. Its axes are those of the reader that index it, so that loops over them
+def _make_copy(
+    ops: Sequence[ComputeOp], tensor: Tensor, scope: str, reindex: bool
+) -> tuple[ComputeOp, Sequence[ComputeOp]]:
+    """A copy of a tensor, and the operations that read it. Its axes are those of the one reader that index it, so that loops over them
     are those of the copy too."""
-    name = f"{tensor.name}.{scope}"
-    loads = [load for load in collect_loads(*op.values) if load.producer is tensor]
+    name, op = f"{tensor.name}.{scope}", ops[0]
+    loads = [load for each in ops for load in collect_loads(*each.values) if load.producer is tensor]
     if not loads:
         raise Undrafted(f"{op.name} reads {tensor.name} through others")
     if not reindex:
         axes = tuple(_choose_axis(tensor, loads, place) for place in range(tensor.ndim))
         copy = ComputeOp(name=name, axis=axes, body=(ProducerLoad(tensor, axes),))
-        return copy, op.replace_inputs({tensor: copy.output(0)})
+        return copy, [each.replace_inputs({tensor: copy.output(0)}) for each in ops]
     guards = [node for value in op.values for node in post_order(value) if _guards(node, loads[0])]
     read: Expr = guards[0] if guards else loads[0]
     used = find_axes(read)
@@ -423,7 +489,7 @@ def _make_copy(op: ComputeOp, tensor: Tensor, scope: str, reindex: bool) -> tupl
             else None
         )
 
-    return copy, op.rewritten(lambda value: rewrite(value, rule))
+    return copy, [op.rewritten(lambda value: rewrite(value, rule))]
 
 
 def _guards(node: Node, load: ProducerLoad) -> bool:

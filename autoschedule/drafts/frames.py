@@ -39,7 +39,7 @@ class Frame:
     """A run of a stage. widths: the values of each of its own axes. names: what stands for an axis where it is one of
     the reader's. moved: how far loops around move an axis. box: the elements of each dimension; None: all of them. around: the own
     axes that the loop around moves. runs: the values of several axes as one, by the identities of these, where they are less than
-    the product of theirs."""
+    the product of theirs. block: on a GPU, the values that all threads of a block together take; None: the widths."""
 
     widths: Mapping[Var, int]
     names: Mapping[Var, Var] = field(default_factory=dict[Var, Var])
@@ -47,6 +47,7 @@ class Frame:
     box: tuple[int, ...] | None = None
     around: frozenset[Var] = frozenset()
     runs: Mapping[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
+    block: Mapping[Var, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,8 +63,12 @@ class StageLoops:
         whole = [digit for each in part.of for digit in self.digits(each)]
         if not part.factor:
             return whole
-        outer, inner = divide(whole, part.factor)
+        outer, inner = self.divide(whole, part.factor)
         return inner if part.inner else outer
+
+    def divide(self, whole: Digits, factor: int) -> tuple[Digits, Digits]:
+        """The steps of so many iterations, and these."""
+        return divide(whole, factor)
 
     def find_rest(self, leaf: IterVar) -> tuple[IterVar, int] | None:
         """The lanes whose steps a loop counts, and how many are left for the last step; None where it costs what others do."""

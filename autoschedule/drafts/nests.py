@@ -36,7 +36,7 @@ from .draft import Draft, DraftStage, extent_in_numbers
 from .frames import Frame, Parts, Value, find_fastest, is_register, parse_width
 from .stages import StageNest
 
-__all__ = ["Nests", "nest_of_draft"]
+__all__ = ["Nests", "nest_of_draft", "pad_shape"]
 
 MOST_WRITTEN = 16
 """Iterations of written-out loops up to which the value of each is looked at by itself."""
@@ -196,9 +196,11 @@ class Nests:
                 else numeric_shape(load.producer)
             )
             if layout is not None and stage is not None:
-                shape = self._shape(stage, shape)
+                shape = self.lay_out_shape(stage, shape)
                 indices = layout(*indices)
-                if box == "lies":
+                if box != "lies":
+                    shape = pad_shape(stage, shape)
+                else:
                     kept = [
                         (index, size)
                         for index, size in zip(indices, shape, strict=True)
@@ -206,6 +208,8 @@ class Nests:
                     ]
                     indices = [find_fastest(index.a) if isinstance(index, FloorMod) else index for index, _ in kept]
                     shape = [size for _, size in kept]
+            elif stage is not None and isinstance(box, tuple):
+                shape = pad_shape(stage, shape)
             places: dict[Var, Expr] = {**dict(names), **{axis: axis + by for axis, by in moved}}
             if places:
                 indices = [substitute(index, places) for index in indices]
@@ -220,9 +224,10 @@ class Nests:
             stage.layout_key = tuple(structural_key(index) for index in stage.layout(*stage.own))
         return stage.layout_key
 
-    def _shape(self, stage: DraftStage, box: Sequence[int]) -> tuple[int, ...]:
-        """The extents of a box of elements in a layout."""
-        assert stage.layout is not None
+    def lay_out_shape(self, stage: DraftStage, box: Sequence[int]) -> tuple[int, ...]:
+        """The extents of a box of elements as they lie in memory."""
+        if stage.layout is None:
+            return tuple(box)
         widths: dict[Var, int] = dict(zip(stage.own, box, strict=True))
         return tuple(parse_width(count_values(index, widths)) for index in stage.layout(*stage.own))
 
@@ -252,6 +257,18 @@ class Nests:
         return self.draft.shared.once(
             ("written", id(read)), read, lambda: Access(read.array, read.indices, read.shape, stored=True)
         )
+
+
+def pad_shape(stage: DraftStage, shape: Sequence[int]) -> tuple[int, ...]:
+    """The extents of a box whose rows are padded, as far as whole extents tell these."""
+    padded = list(shape)
+    for place, (factor, offset) in stage.aligned.items():
+        inner = prod(shape[place + 2 :])
+        stride = inner * shape[place + 1] if place + 1 < len(shape) else 1
+        more = (offset - stride) % factor
+        if more and place + 1 < len(shape) and more % inner == 0:
+            padded[place + 1] += more // inner
+    return tuple(padded)
 
 
 def _distinguishes(leaf: IterVar, value: Expr) -> bool:

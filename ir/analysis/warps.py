@@ -12,6 +12,7 @@ under them; an index that is read from memory may be any.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -26,7 +27,7 @@ from ..stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, 
 from ..visit import children, post_order, walk
 from .footprint import Array
 
-__all__ = ["Block", "Touch", "find_block", "collect_kernels", "sectors", "touches"]
+__all__ = ["Block", "Touch", "collect_kernels", "count_transactions", "find_block", "sectors", "touches"]
 
 WARP, SECTOR, BANKS, WORD, WIDEST = 32, 32, 32, 4, 16
 _PARTS = (2, 3)
@@ -356,6 +357,19 @@ def _is_vector(at: Lanes) -> bool:
     together: int = at.shape[1]
     beside: Lanes = at[:, :1] + np.arange(together)[:, None]
     return together == 1 or np.array_equal(at, beside) and not np.any(at[:, 0] % together)
+
+
+def count_transactions(begins: Sequence[int], size: int, is_shared: bool) -> int:
+    """Sectors of global memory, or passes through the banks of shared memory, of an access of `size` bytes by the threads of a
+    warp at these addresses."""
+    if not is_shared:
+        return len({sector for begin in begins for sector in range(begin // SECTOR, (begin + size - 1) // SECTOR + 1)})
+    at_once, passes = min(WARP, max(WARP * WORD // size, 1)), 0
+    for first in range(0, len(begins), at_once):
+        some = begins[first : first + at_once]
+        words = {(begin + byte) // WORD for begin in some for byte in range(0, size, WORD)}
+        passes += max(Counter(word % BANKS for word in words).values(), default=0)
+    return passes
 
 
 def _sectors(begins: Lanes, size: int) -> tuple[int, int]:
