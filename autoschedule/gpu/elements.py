@@ -14,20 +14,16 @@ from functools import partial
 from math import gcd
 from typing import TYPE_CHECKING
 
-from ...codegen.gpus import Gpu, target_gpu
 from ...ir.analysis.warps import sectors
 from ...ir.expr import IterVar, Node, ProducerLoad
 from ...ir.visit import children, post_order
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.shape import same_extent
-from ...te.tensor import Tensor, find_tensor
-from ..accesses import contiguous_axes, dimension, find_axes, load_axes, op_loads, tensor_bytes
-from ..cost.estimate import Estimate
-from ..cost.gpu import kernel_time
+from ...te.tensor import find_tensor
+from ..accesses import contiguous_axes, dimension, find_axes, load_axes, op_loads
 from ..operations import elements, fixed_extent
-from ..plan import Candidate
-from .threads import SECTOR, THREADS, VECTOR, WARP, lanes_of
+from .threads import THREADS, VECTOR, WARP, count_lanes
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -46,57 +42,33 @@ TILE_COLUMNS = 8
 def injective(group: Group) -> None:
     """16 bytes a thread, or tiles in shared memory for what is read across."""
     group.inline_cheap_heads()
-    op, gpu = group.s[group.output].op, target_gpu(group.target)
-    across = _read_across(op)
+    op = group.s[group.output].op
+    lanes, why = _lanes(op)
+    ways = [("; ".join([f"{lanes} elements a thread{why}", *_describe_scatter(op)]), apply_elements)]
+    across = _find_transposed(op)
     if across:
         names, lanes = ", ".join(dict.fromkeys(find_tensor(load).name for load in across[1])), _tile_lanes(op, *across)
         size = max(WARP, TILE_COLUMNS * lanes)
         small = "; elements smaller than a bank meet in some" if op.output(0).dtype.bytes < BANK else ""
-        group.choose(
-            "injective",
-            [
-                Candidate(
-                    f"tiles of {size} x {size} in shared memory, {lanes} elements at once, since {names} is read across{small}",
-                    partial(_in_tiles, group, *across, lanes),
-                    _time(op, gpu),
-                )
-            ],
+        text = (
+            f"tiles of {size} x {size} in shared memory, {lanes} elements at once, since {names} is read across{small}"
         )
-    else:
-        lanes, why = _lanes(op)
-        group.choose(
-            "injective",
-            [
-                Candidate(
-                    "; ".join([f"{lanes} elements a thread{why}", *_scattered(op)]),
-                    partial(_flat, group.s[group.output], lanes),
-                    _time(op, gpu),
-                )
-            ],
-        )
+        ways.insert(0, (text, partial(_apply_tiles, *across, lanes)))
+    group.choose("injective", group.draft_candidates(ways))
 
 
-def _time(op: Operation, gpu: Gpu) -> Estimate | None:
-    """Of an operation whose elements are computed once each: its bytes, and a sector for each that is read where data say; None
-    where sizes are not known."""
-    count = elements(op)
-    if count is None:
-        return None
-    moved: dict[Tensor, float] = {}
-    for load in op_loads(op):
-        tensor = find_tensor(load)
-        whole = tensor_bytes(tensor)
-        moved[tensor] = count * SECTOR if _by_data(load) else min(whole, count * tensor.dtype.bytes)
-    total = sum(moved.values()) + count * sum(tensor.dtype.bytes for tensor in op.outputs)
-    return kernel_time(gpu, ("memory bandwidth", gpu.latency), unique=total)
+def apply_elements(group: Group) -> None:
+    """Schedule what a group stores: so many neighbours for each thread that they are 16 bytes."""
+    stage = group.s[group.output]
+    vectors_a_thread(stage, _lanes(stage.op)[0])
 
 
 def element_a_thread(group: Group) -> None:
     """A thread for each element of what a group stores, computed there from its first term to its last."""
     group.inline_cheap_heads()
     for op in group.parts:
-        _a_thread_each(group.s, op, op)
-    _a_thread_each(group.s, group.output, group.anchor)
+        thread_each(group.s, op, op)
+    thread_each(group.s, group.output, group.anchor)
 
 
 def _lanes(op: Operation) -> tuple[int, str]:
@@ -108,7 +80,7 @@ def _lanes(op: Operation) -> tuple[int, str]:
         op.output(0),
         *(find_tensor(load) for load in op_loads(op) if op.axis and op.axis[-1] in contiguous_axes(load)),
     ]
-    lanes = min(lanes_of(tensor.dtype) for tensor in tensors)
+    lanes = min(count_lanes(tensor.dtype) for tensor in tensors)
     count = fixed_extent(op.axis[-1]) if op.axis else 1
     if count and count % lanes and _is_flat(op):
         count = elements(op) or count
@@ -148,25 +120,21 @@ def _is_flat(op: Operation) -> bool:
     return True
 
 
-def _by_data(load: ProducerLoad) -> bool:
+def _is_by_data(load: ProducerLoad) -> bool:
     return any(isinstance(node, ProducerLoad) for index in load.indices for node in post_order(index))
 
 
-def _scattered(op: Operation) -> Iterator[str]:
+def _describe_scatter(op: Operation) -> Iterator[str]:
     """Return the access that neighbouring threads do not read side by side, and why."""
     last = op.axis[-1] if op.axis else None
     why = {
-        find_tensor(load).name: "where data say" if _by_data(load) else "at places that lie apart"
+        find_tensor(load).name: "where data say" if _is_by_data(load) else "at places that lie apart"
         for load in op_loads(op)
-        if _by_data(load)
+        if _is_by_data(load)
         or last not in contiguous_axes(load)
         and any(last in find_axes(index) for index in load.indices)
     }
     yield from (f"{name} is read {where}" for name, where in why.items())
-
-
-def _flat(stage: Stage, lanes: int) -> None:
-    vectors_a_thread(stage, lanes)
 
 
 def vectors_a_thread(stage: Stage, lanes: int) -> IterVar:
@@ -178,7 +146,7 @@ def vectors_a_thread(stage: Stage, lanes: int) -> IterVar:
     return _bind(stage, rest)
 
 
-def _a_thread_each(s: Schedule, output: Operation, anchor: Operation) -> None:
+def thread_each(s: Schedule, output: Operation, anchor: Operation) -> None:
     """A thread for each element of what is stored, with the anchor's in registers."""
     inner = anchor
     if anchor is output and anchor.reduction is not None:
@@ -198,7 +166,7 @@ def _bind(stage: Stage, axis: IterVar) -> IterVar:
     return thread
 
 
-def _read_across(op: Operation) -> tuple[IterVar, list[ProducerLoad]] | None:
+def _find_transposed(op: Operation) -> tuple[IterVar, list[ProducerLoad]] | None:
     """The axis along which neighbours are read side by side though they are not stored so, and the reads; None where there is none,
     or too little to share."""
     if not op.axis or elements(op) is None:
@@ -213,7 +181,7 @@ def _read_across(op: Operation) -> tuple[IterVar, list[ProducerLoad]] | None:
 
 def _tile_lanes(op: Operation, across: IterVar, loads: Sequence[ProducerLoad]) -> int:
     """Return the number of neighbours that a thread moves at once through a tile, on both ways."""
-    lanes = min(lanes_of(tensor.dtype) for tensor in (op.output(0), *map(find_tensor, loads)))
+    lanes = min(count_lanes(tensor.dtype) for tensor in (op.output(0), *map(find_tensor, loads)))
     extents = fixed_extent(across), fixed_extent(op.axis[-1])
     lanes = (
         min(gcd(lanes, *extents), 8) if lanes * BANK >= VECTOR else 1
@@ -223,7 +191,7 @@ def _tile_lanes(op: Operation, across: IterVar, loads: Sequence[ProducerLoad]) -
     return lanes
 
 
-def _in_tiles(group: Group, across: IterVar, loads: list[ProducerLoad], lanes: int) -> None:
+def _apply_tiles(across: IterVar, loads: list[ProducerLoad], lanes: int, group: Group) -> None:
     s, output = group.s, group.output
     place = s[output].op.axis.index(across)
     sources = list(dict.fromkeys(find_tensor(load) for load in loads))

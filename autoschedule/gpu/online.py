@@ -36,7 +36,7 @@ from ..operations import fixed_extent, is_plain
 from ..plan import Candidate, Decision
 from ..registry import registered_rules
 from .online_cores import apply_on_cores, core_tiles, time_on_cores
-from .threads import WARP, lanes_along_last, lanes_of
+from .threads import WARP, count_lanes, lanes_along_last
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -224,7 +224,7 @@ def _apply(s: Schedule, form: OnlineForm, tile: Tile) -> None:
 def _stored(stage: Stage, form: OnlineForm, tile: Tile) -> tuple[Stage, IterVar, IterVar]:
     """The loops of what is stored; returns it with the loop over blocks of rows and that of a thread."""
     outer, row, e = form.of_output.order_loops(stage)
-    lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(e))
+    lanes = gcd(count_lanes(stage.op.output(0).dtype), fixed_extent(e))
     rest, own = stage.split(row, factor=tile.own)
     block, down = stage.split(rest, factor=tile.threads[0])
     apart, inner = stage.split(e, factor=tile.threads[1] * lanes)
@@ -271,7 +271,7 @@ def _sums(
     part.set_scope("local")
     part.compute_at(*at)
     i, e = part.op.axis[row], part.op.axis[-1]
-    outer, inner = part.split(part.op.reduce_axis[0], factor=gcd(lanes_of(part.op.output(0).dtype), tile.terms))
+    outer, inner = part.split(part.op.reduce_axis[0], factor=gcd(count_lanes(part.op.output(0).dtype), tile.terms))
     part.reorder(*(axis for axis in part.op.axis if axis is not i and axis is not e), outer, inner, i, e)
     for axis in (inner, i, e):
         part.unroll(axis)
@@ -320,7 +320,7 @@ def _reduced(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> N
     s, (read,) = stage.schedule, stage.op.input_tensors
     _by_rows(stage, at, row, tile)
     copy = s[s.cache_read(read, "local", [stage.op])]
-    vector = gcd(lanes_of(stage.op.output(0).dtype), tile.terms // tile.threads[1])
+    vector = gcd(count_lanes(stage.op.output(0).dtype), tile.terms // tile.threads[1])
     rest, inner = stage.split(stage.op.reduce_axis[0], factor=vector)
     _, across = stage.split(rest, factor=tile.threads[1])
     stage.bind(across, thread_axis((0, tile.threads[1]), "threadIdx.x"))
@@ -331,7 +331,7 @@ def _reduced(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> N
 def _weighed(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> None:
     """Weights in shared memory, each thread's as it took them for its row's numbers."""
     _by_rows(stage, at, row, tile)
-    vector = gcd(lanes_of(stage.op.output(0).dtype), tile.terms // tile.threads[1])
+    vector = gcd(count_lanes(stage.op.output(0).dtype), tile.terms // tile.threads[1])
     rest, inner = stage.split(stage.op.axis[-1], factor=vector)
     _, across = stage.split(rest, factor=tile.threads[1])
     stage.bind(across, thread_axis((0, tile.threads[1]), "threadIdx.x"))
@@ -362,7 +362,7 @@ def _multiplied(
     axes, depth = list(sums.op.axis), sums.op.reduce_axis[0]
     i, j = (axes[place] for place in form.of_product)
     sides = product_sides(sums.op)
-    lanes = gcd(lanes_of(sums.op.output(0).dtype), fixed_extent(depth))
+    lanes = gcd(count_lanes(sums.op.output(0).dtype), fixed_extent(depth))
     some, term = sums.split(depth, factor=lanes)
     sums.reorder(*(axis for axis in axes if axis is not i and axis is not j), some, term, i, j)
     for axis in (term, i, j):

@@ -35,7 +35,7 @@ from ..forms.online import OnlineForm, product_heads
 from ..loops import fuse_axes
 from ..operations import fixed_extent
 from .tensor_cores import M, N, shared_by_all
-from .threads import VECTOR, WARP, lanes_along_last, lanes_of
+from .threads import VECTOR, WARP, count_lanes, lanes_along_last
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -197,7 +197,7 @@ def _stored(s: Schedule, form: OnlineForm, tile: CoreTile) -> tuple[_Place, _Pla
     stage = s[form.output]
     filled = s[s.cache_write(stage.op.output(0), "shared")]
     outer, row, e = form.of_output.order_loops(stage)
-    lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(e))
+    lanes = gcd(count_lanes(stage.op.output(0).dtype), fixed_extent(e))
     block, rows = stage.split(row, factor=tile.rows)
     stage.reorder(*outer, block, rows, e)
     if outer:
@@ -205,7 +205,7 @@ def _stored(s: Schedule, form: OnlineForm, tile: CoreTile) -> tuple[_Place, _Pla
     stage.bind(block, thread_axis("blockIdx.x"))
     shared_by_all(stage, (rows, e), tile, lanes, (1, 1))
     filled.compute_at(stage, block)
-    whole = lanes_of(filled.op.output(0).dtype)
+    whole = count_lanes(filled.op.output(0).dtype)
     filled.storage_align(filled.op.axis[-2], 2 * whole, whole)
     outer, row, e = form.of_output.order_loops(filled)
     rest, rows = filled.split(row, factor=tile.own)
@@ -328,7 +328,7 @@ def _filled(stage: Stage, at: _Place, tile: CoreTile, stages: int = 1) -> None:
     """Rows in shared memory that all threads fill, 16 bytes longer, so that ldmatrix meets no bank twice."""
     stage.set_scope("shared")
     stage.compute_at(*at)
-    lanes = lanes_of(stage.op.output(0).dtype)
+    lanes = count_lanes(stage.op.output(0).dtype)
     row, column = stage.op.axis[-2:]
     stage.storage_align(row, 2 * lanes, lanes)
     outer = fuse_axes(stage, stage.op.axis[:-1]) if len(stage.op.axis) > 2 else row

@@ -34,9 +34,9 @@ from ..operations import iteration_count
 from ..plan import Candidate
 from .grids import Grid, bind_blocks
 from .hopper import on_warpgroups
-from .split_k import in_parts, splits_of, time_of_parts
+from .split_k import list_splits, sum_in_parts, time_of_parts
 from .tensor_cores import on_tensor_cores
-from .threads import WARP, lanes_of, reason_of
+from .threads import WARP, count_lanes, explain_width
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -99,7 +99,7 @@ def product(group: Group, in_order: bool = False) -> bool:
         gpu, bits = target_gpu(group.target), group.anchor.output(0).dtype.bits
         tiles = (tile for tile in _tiles(found, gpu, bits) if tile.splits == 1 or not in_order)
         ways = sorted(((_time(found, tile, gpu, bits), tile) for tile in tiles), key=lambda way: way[0].seconds)
-        reason = reason_of(found, group.output.output(0).dtype)
+        reason = explain_width(found, group.output.output(0).dtype)
         candidates += [Candidate(str(tile), partial(_apply, group, found, tile), time, reason) for time, tile in ways]
     if candidates:
         group.choose("product", candidates)
@@ -109,7 +109,7 @@ def product(group: Group, in_order: bool = False) -> bool:
 def _tiles(found: Contraction, gpu: Gpu, bits: int) -> Iterator[Tile]:
     """Return the tiles that fit the shared memory of a block, and are no more than twice as large as the result."""
     rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
-    lanes, whole = lanes_of(found.a.dtype), found.a.dtype.bits == found.b.dtype.bits == 32
+    lanes, whole = count_lanes(found.a.dtype), found.a.dtype.bits == found.b.dtype.bits == 32
     depth = next((each for each in DEPTHS if terms % each == 0), min(16, ceil(terms / lanes) * lanes))
     for threads in THREADS:
         for own in OWN:
@@ -122,7 +122,7 @@ def _tiles(found: Contraction, gpu: Gpu, bits: int) -> Iterator[Tile]:
                     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
                     band = _grid(found, tile, gpu).band(rows * columns * terms * batch / (gpu.processors * gpu.fma))
                     yield from (
-                        replace(tile, splits=splits, band=band) for splits in splits_of(blocks, terms // depth, gpu)
+                        replace(tile, splits=splits, band=band) for splits in list_splits(blocks, terms // depth, gpu)
                     )
 
 
@@ -172,13 +172,13 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
 
 def _apply(group: Group, found: Contraction, tile: Tile) -> None:
     s, anchor = group.s, group.anchor
-    lanes = lanes_of(anchor.output(0).dtype)
+    lanes = count_lanes(anchor.output(0).dtype)
     along = [found.is_read_along_sum(load) for load in (found.a, found.b)]
     *panels, whole = declare_matrices(
         group, found, (1, 1, tile.depth * tile.splits if tile.splits > 1 else 1), (not along[0], along[1])
     )
     if tile.splits > 1:
-        stage = s[in_parts(group, whole, tile.splits)]
+        stage = s[sum_in_parts(group, whole, tile.splits)]
         sums = s[s.cache_write(stage.op.output(0), "local")]
         *outer, row, column = stage.op.axis
     else:
@@ -202,7 +202,7 @@ def _beside(found: Contraction, tile: Tile) -> int:
     return (
         1
         if found.is_read_along_sum(found.b)
-        else gcd(lanes_of(found.b.dtype), tile.own[1], iteration_count(found.columns))
+        else gcd(count_lanes(found.b.dtype), tile.own[1], iteration_count(found.columns))
     )
 
 
@@ -243,7 +243,7 @@ def _panel(
     tile: Tile,
 ) -> None:
     """The part of one side's matrix in shared memory, filled by all threads, and what a thread takes of it into registers."""
-    along, lanes = found.is_read_along_sum(load), lanes_of(load.dtype)
+    along, lanes = found.is_read_along_sum(load), count_lanes(load.dtype)
     chunk, line = gcd(lanes, tile.depth), LINE // (gcd(lanes, tile.depth) * load.dtype.bytes)
     turned = gcd(tile.depth // chunk, line) if along and load is found.b else 1
 

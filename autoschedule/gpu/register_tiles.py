@@ -12,22 +12,15 @@ How long the sum is differs from block to block, so nothing is kept in shared me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from math import prod
 from typing import TYPE_CHECKING
 
-from ...codegen.gpus import Gpu
-from ...ir.expr import IntImm, IterVar, ProducerLoad
+from ...ir.expr import IterVar, ProducerLoad
 from ...te.axis import thread_axis
-from ...te.operation import Operation
 from ...te.tensor import find_tensor
 from ..accesses import contiguous_axes, domain_axes, find_axes, op_loads
-from ..cost.estimate import Estimate
-from ..cost.gpu import kernel_time
 from ..operations import fixed_extent
 from ..plan import Candidate
-from .threads import lanes_of
+from .threads import count_lanes
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -38,11 +31,9 @@ OWN = 4
 """Rows and columns of a thread."""
 THREADS = 16
 """Of a block, along either, at most."""
-LOADS = 2
-"""How many times as long its loads take as its multiply-adds."""
 
 
-def register_tiles(group: Group, gpu: Gpu) -> list[Candidate]:
+def register_tiles(group: Group) -> list[Candidate]:
     """The way to compute such a sum; none where it has another form."""
     op, output = group.s[group.anchor].op, group.output
     if (
@@ -59,38 +50,18 @@ def register_tiles(group: Group, gpu: Gpu) -> list[Candidate]:
         for one, other in ((rows, columns), (columns, rows))
     ]
     whole = not any(fixed_extent(axis) % OWN or not fixed_extent(axis) for axis in (rows, columns))
-    if not all(sides) or len(sides[0]) + len(sides[1]) < len(loads) or not whole or lanes_of(op.output(0).dtype) < OWN:
+    if (
+        not all(sides)
+        or len(sides[0]) + len(sides[1]) < len(loads)
+        or not whole
+        or count_lanes(op.output(0).dtype) < OWN
+    ):
         return []
-    return [
-        Candidate(
-            f"{OWN} x {OWN} a thread, from memory, since sums are of many lengths",
-            partial(_apply, group),
-            _time(op, loads, gpu),
-        )
-    ]
+    return group.draft_candidates([(f"{OWN} x {OWN} a thread, from memory, since sums are of many lengths", _apply)])
 
 
 def _reads(load: ProducerLoad, axis: IterVar) -> bool:
     return any(axis in find_axes(index) for index in load.indices)
-
-
-def _time(op: Operation, loads: Sequence[ProducerLoad], gpu: Gpu) -> Estimate:
-    """As if all sums were as long as the longest."""
-    extents = [max((_places(load, axis) for load in loads), default=1) for axis in op.reduce_axis]
-    cycles = LOADS * prod(map(fixed_extent, op.axis)) * prod(extents) / (gpu.processors * gpu.fma)
-    return kernel_time(gpu, ("loads", cycles))
-
-
-def _places(load: ProducerLoad, axis: IterVar) -> int:
-    """Return the number of places along an axis of what is read."""
-    return max(
-        (
-            extent.value
-            for index, extent in zip(load.indices, load.producer.shape, strict=True)
-            if index is axis and isinstance(extent, IntImm)
-        ),
-        default=1,
-    )
 
 
 def _apply(group: Group) -> None:

@@ -9,24 +9,19 @@ row, or for each element of one, a thread keeps in registers: of an element the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
-from ...codegen.gpus import Gpu
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.structural import structural_key
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.tensor import find_tensor
 from ..accesses import contiguous_axes, dimension, find_axes, op_loads
-from ..cost.estimate import Estimate
-from ..cost.gpu import kernel_time, max_resident
 from ..loops import fuse_axes
 from ..operations import fixed_extent
-from ..plan import Candidate
 from .threads import SECTOR, THREADS, VECTOR, WARP
 
 if TYPE_CHECKING:
@@ -36,43 +31,30 @@ if TYPE_CHECKING:
 __all__ = [
     "Row",
     "RowBlock",
-    "block_time",
     "bytes_at_once",
-    "described",
+    "describe_block",
     "row_blocks",
     "rows_read",
-    "shared_rows",
-    "terms_beside",
+    "find_vector_terms",
 ]
 
 KEPT, MOST_KEPT = 16, 32
 """Elements of a row that a thread keeps in registers: as many as leave room for enough other threads, and at most."""
 MOST_THREADS = 1024
-JOIN = 30
-"""Cycles of a step in which threads meet; of those of several warps a barrier stands before and behind."""
 EACH = 4
 """Terms for each thread that shares a sum, and threads, at least."""
-AHEAD = 8
-"""Loads that a thread begins before the first has ended."""
-LEFT = 0.1
-"""Of the shorter of moving bytes and waiting for them, what the longer does not hide: of ways that move as many, that with more
-threads waits less."""
-OTHER_REGISTERS = 22
-"""Of a thread, beside the elements that it keeps."""
 
 
 @dataclass(frozen=True)
 class Row:
     """count: how many there are; extent: elements of one. vector: how many neighbours of one can be loaded at once. along: whether
-    neighbours are elements of one row, else those of other rows. moved: bytes that go from and to memory, of all rows. joins: how
-    often the threads of a row meet; item: bytes of an element. again: whether elements are needed more than once."""
+    neighbours are elements of one row, else those of other rows. item: bytes of an element. again: whether elements are needed
+    more than once."""
 
     count: int
     extent: int
     vector: int
     along: bool
-    moved: float
-    joins: int
     item: int
     again: bool
 
@@ -106,10 +88,10 @@ class RowBlock:
         stage.bind(block, thread_axis("blockIdx.x"))
         stage.bind(row, thread_axis((0, self.beside if outer else 1), f"threadIdx.{'y' if self.along else 'x'}"))
         if elements is not None:
-            stage.vectorize(self._shared(stage, elements)[1])
+            stage.vectorize(self._share(stage, elements)[1])
         return row
 
-    def _shared(self, stage: Stage, axis: IterVar) -> tuple[IterVar, IterVar]:
+    def _share(self, stage: Stage, axis: IterVar) -> tuple[IterVar, IterVar]:
         """The loop over a row's elements, or over a sum's terms, shared by threads; returns those of a thread and of a vector."""
         rest, vector = stage.split(axis, factor=self.vector)
         part, thread = stage.split(rest, factor=self.threads)
@@ -121,8 +103,8 @@ class RowBlock:
     def sum_up(self, s: Schedule, op: Operation) -> None:
         """Has the threads of a row share its sum, and load its terms a vector at once."""
         stage = s[op]
-        copies = [s[s.cache_read(tensor, "local", [op])] for tensor in terms_beside(stage.op)]
-        thread, vector = self._shared(stage, fuse_axes(stage, stage.op.reduce_axis))
+        copies = [s[s.cache_read(tensor, "local", [op])] for tensor in find_vector_terms(stage.op)]
+        thread, vector = self._share(stage, fuse_axes(stage, stage.op.reduce_axis))
         stage.set_scope("local")
         stage.unroll(vector)
         for copy in copies:
@@ -173,17 +155,17 @@ def _is_plain(load: ProducerLoad) -> bool:
     )
 
 
-def terms_beside(op: Operation) -> list[Tensor]:
+def find_vector_terms(op: Operation) -> list[Tensor]:
     """The tensors of which neighbouring terms of a sum read neighbours, from whole vectors on, and nothing else."""
     last = op.reduce_axis[-1]
     places: dict[Tensor, set[object]] = {}
     for load in op_loads(op):
-        along = last in contiguous_axes(load) and _begins_whole(load.indices[-1], last)
+        along = last in contiguous_axes(load) and _begins_vector(load.indices[-1], last)
         places.setdefault(find_tensor(load), set()).add(tuple(map(structural_key, load.indices)) if along else None)
     return [tensor for tensor, read in places.items() if len(read) == 1 and None not in read]
 
 
-def _begins_whole(index: Expr, axis: IterVar) -> bool:
+def _begins_vector(index: Expr, axis: IterVar) -> bool:
     """Return whether an index is that axis, or a multiple of any vector's length further."""
     at = dimension(index)
     return at.offset % VECTOR == 0 and at.remainder(VECTOR).keys() <= {axis}
@@ -208,16 +190,11 @@ def row_blocks(row: Row) -> list[RowBlock]:
         threads = kept or [each for each in threads if each >= min(THREADS, threads[-1])]
     else:
         threads = [each for each in threads if each >= EACH and each * EACH <= row.extent]
-    ways = [RowBlock(each, _beside(row, each), row.vector, row.along, each in kept) for each in threads]
+    ways = [RowBlock(each, _count_rows(row, each), row.vector, row.along, each in kept) for each in threads]
     return sorted(ways, key=lambda way: (way.along and way.threads * way.vector * row.item < SECTOR, way.threads))
 
 
-def shared_rows(gpu: Gpu, row: Row, apply: Callable[[RowBlock], None]) -> list[Candidate]:
-    """A candidate for each block that may have such rows. apply: takes the block."""
-    return [Candidate(described(way, row), partial(apply, way), block_time(gpu, way, row)) for way in row_blocks(row)]
-
-
-def described(block: RowBlock, row: Row) -> str:
+def describe_block(block: RowBlock, row: Row) -> str:
     """Describe the choice made with a block, and the reason where that is less than 16 bytes at once, or more than once."""
     own = _elements(row, block.threads)
     text = f"{block.beside} rows a block, {block.threads} threads a row"
@@ -228,27 +205,12 @@ def described(block: RowBlock, row: Row) -> str:
     return text + (f", by {size} bytes since a row has {row.extent}" if row.along and size < VECTOR else "")
 
 
-def block_time(gpu: Gpu, block: RowBlock, row: Row) -> Estimate:
-    """Blocks share the multiprocessors in waves, and each waits for its rows and for its threads to meet."""
-    own = _elements(row, block.threads)
-    registers = OTHER_REGISTERS + (own if row.again and block.kept else block.vector) * row.item // 4
-    at_once = max_resident(gpu, block.threads * block.beside, registers, 0)
-    waves = ceil(ceil(row.count / block.beside) / (gpu.processors * at_once))
-    meeting = row.joins * JOIN * (block.threads.bit_length() + (2 if block.threads > WARP else 0))
-    wait = waves * (gpu.latency * max(own / block.vector / AHEAD, 1) + meeting + 4 * own)
-    apart = max(SECTOR // (block.threads * block.vector * row.item), 1) if block.along else 1
-    memory = row.moved * apart * (row.joins + 1 if row.again and not block.kept else 1) / gpu.memory_rate
-    both = ("memory bandwidth", memory), ("waiting for memory", wait)
-    longest, (other, hidden) = sorted(both, key=lambda part: -part[1])
-    return kernel_time(gpu, longest, (other, LEFT * hidden))
-
-
 def _elements(row: Row, threads: int) -> int:
     """Return the number of elements of a row that a thread has."""
     return ceil(row.extent / (threads * row.vector)) * row.vector
 
 
-def _beside(row: Row, threads: int) -> int:
+def _count_rows(row: Row, threads: int) -> int:
     """Rows of a block: that fill it, and leave none half empty where that can be."""
     if not row.along:
         return WARP

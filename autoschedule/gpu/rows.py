@@ -13,24 +13,20 @@ Few long rows leave most of a GPU without work: then each reduction is a kernel,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...codegen.gpus import Gpu, target_gpu
 from ...ir.expr import IterVar
 from ...te.operation import Operation
-from ..accesses import tensor_bytes
-from ..cost.estimate import Estimate
-from ..cost.gpu import kernel_time
+from ..drafts.draft import Draft
 from ..forms.rows import RowChain, match_rows
 from ..operations import fixed_extent, is_expensive, is_plain, is_shareable
-from ..plan import Candidate
-from .elements import element_a_thread, injective
-from .row_blocks import Row, RowBlock, bytes_at_once, rows_read, shared_rows
-from .sums import sums
+from .elements import apply_elements, element_a_thread, injective
+from .row_blocks import Row, RowBlock, bytes_at_once, describe_block, row_blocks, rows_read
+from .sums import apply_usual, sums
 
 if TYPE_CHECKING:
     from ...te.tensor import Tensor
@@ -52,39 +48,41 @@ def rows(group: Group) -> None:
         element_a_thread(group)
         return
     group.inline_cheap_heads()
-    gpu, row = target_gpu(group.target), _row(group, chain)
-    candidates = shared_rows(gpu, row, partial(_apply, group, chain))
-    if is_plain(group.output) and candidates:
-        candidates.append(Candidate("each reduction apart", partial(_apart, group), _time_apart(group, row, gpu)))
-        candidates.sort(key=lambda each: each.estimate.seconds if each.estimate is not None else 0)
-    group.choose("rows", candidates)
+    row = _row(group, chain)
+    ways: list[tuple[str, Callable[[Group], None]]] = [
+        (describe_block(way, row), partial(_apply, chain, way)) for way in row_blocks(row)
+    ]
+    if is_plain(group.output):
+        ways.append(("each reduction apart", _apply_separate))
+    group.choose("rows", group.draft_candidates(ways))
 
 
-def _time_apart(group: Group, row: Row, gpu: Gpu) -> Estimate:
-    """Each reduction, and what is stored, reads all that the rows are read from; sums of several blocks take a second kernel."""
-    count = sum(op.reduction is not None for op in (*group.parts, group.anchor))
-    stored = tensor_bytes(group.output.output(0))
-    moved = max(row.moved - stored, 0) * (count + 1) + stored
-    return kernel_time(gpu, ("memory bandwidth", moved / gpu.memory_rate), launches=2 * count + 1)
-
-
-def _apart(group: Group) -> None:
-    """Each reduction by the rule of sums; what lies between is computed where it is read, if that costs little."""
-    s = group.s
+def _split_chain(group: Group) -> tuple[list[Operation], list[Group]]:
+    """The operations that are computed where they are read, if that costs little, and a group of each other one."""
+    inlined: list[Operation] = []
+    alone: list[Group] = []
     for op in (*group.parts, group.anchor):
         last = op is group.anchor
         if not last and is_plain(op) and not is_expensive(op):
-            s[op].compute_inline()
+            inlined.append(op)
             continue
-        own = replace(
-            group,
-            anchor=op,
-            output=group.output if last else op,
-            heads=group.heads if last else (),
-            parts=(),
-            between=group.between if last else (),
-        )
-        (injective if op.reduction is None else sums)(own)
+        heads, between = (group.heads, group.between) if last else ((), ())
+        output = group.output if last else op
+        alone.append(replace(group, anchor=op, output=output, heads=heads, parts=(), between=between))
+    return inlined, alone
+
+
+def _apply_separate(group: Group) -> None:
+    """Each reduction by the rule of sums; what lies between is computed where it is read, if that costs little."""
+    inlined, alone = _split_chain(group)
+    for op in inlined:
+        group.s[op].compute_inline()
+    is_draft = isinstance(group.s, Draft)
+    for own in alone:
+        if own.anchor.reduction is None:
+            (apply_elements if is_draft else injective)(own)
+        else:
+            (apply_usual if is_draft else sums)(own)
 
 
 def _row(group: Group, chain: RowChain) -> Row:
@@ -101,8 +99,7 @@ def _row(group: Group, chain: RowChain) -> Row:
     }
     stored = group.output.output(0)
     vector, item = bytes_at_once((*read, stored), chain.along, fixed_extent(inner[-1]))
-    moved = float(sum(map(tensor_bytes, (*read, stored))))
-    return Row(count, extent, vector, chain.along, moved, sum(op.reduction is not None for op in ops), item, True)
+    return Row(count, extent, vector, chain.along, item, True)
 
 
 def _inner(op: Operation, chain: RowChain) -> tuple[IterVar, ...]:
@@ -110,7 +107,7 @@ def _inner(op: Operation, chain: RowChain) -> tuple[IterVar, ...]:
     return tuple(op.reduce_axis) or chain.inside.get(op, ())
 
 
-def _apply(group: Group, chain: RowChain, block: RowBlock) -> None:
+def _apply(chain: RowChain, block: RowBlock, group: Group) -> None:
     s, anchor, output = group.s, group.anchor, group.output
     inner = {op: _inner(op, chain) for op in (*group.parts, anchor)}
     within = [axis in inner[anchor] and anchor.reduction is None for axis in anchor.axis]

@@ -26,11 +26,10 @@ from ...te.shape import constant_extent
 from ...te.tensor import Tensor, find_tensor
 from ..accesses import find_axes, op_loads
 from ..cost.estimate import Estimate
-from ..cost.gpu import kernel_time, max_resident
+from ..cost.gpu import JOIN, kernel_time, max_resident
 from ..operations import fixed_extent, is_plain
 from ..plan import Candidate
 from .elements import injective
-from .row_blocks import JOIN
 from .threads import THREADS, WARP
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def scan(group: Group) -> None:
             [
                 Candidate(
                     f"{each} rows a block, whole in shared memory, a thread a row",
-                    partial(_in_rows, group, found, each),
+                    partial(_apply_rows, group, found, each),
                     _time(found, each, gpu),
                 )
                 for each in ways
@@ -127,7 +126,7 @@ def _time(found: _Rows, rows: int, gpu: Gpu) -> Estimate:
     return kernel_time(gpu, ("steps one after another", cycles), unique=found.count * found.bytes_of_one)
 
 
-def _in_rows(group: Group, found: _Rows, rows: int) -> None:
+def _apply_rows(group: Group, found: _Rows, rows: int) -> None:
     s, op = group.s, group.anchor
     along, across = thread_axis((0, WARP), "threadIdx.x"), thread_axis((0, THREADS // WARP), "threadIdx.y")
     stage = s[group.output]
@@ -136,20 +135,20 @@ def _in_rows(group: Group, found: _Rows, rows: int) -> None:
     stage.reorder(*outer, block, row, time)
     block = stage.fuse(*outer, block)
     stage.bind(block, thread_axis("blockIdx.x"))
-    _shared(stage, row, time, along, across)
+    _share(stage, row, time, along, across)
     ends = [s[each.op] for each in dict.fromkeys(s[op].op.input_tensors)]
     for source in found.sources:
         copy = s[s.cache_read(source, "shared", [end.op for end in ends if source in end.op.input_tensors])]
         copy.compute_at(stage, block)
         copy.storage_align(copy.op.axis[-2], 2, 1)
-        _shared(copy, copy.op.axis[-2], copy.op.axis[-1], along, across)
+        _share(copy, copy.op.axis[-2], copy.op.axis[-1], along, across)
     s[op].set_scope("shared")
     s[op].compute_at(stage, block)
     for end in ends:
         end.bind(end.split(end.op.axis[found.row], factor=WARP)[1], along)
 
 
-def _shared(stage: Stage, row: IterVar, time: IterVar, along: IterVar, across: IterVar) -> None:
+def _share(stage: Stage, row: IterVar, time: IterVar, along: IterVar, across: IterVar) -> None:
     """Has threads share rows of neighbours."""
     some, row = stage.split(row, factor=fixed_extent(across))
     times, time = stage.split(time, factor=fixed_extent(along))

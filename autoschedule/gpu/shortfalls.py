@@ -31,11 +31,11 @@ def shortfalls(kernels: Iterable[For], gpu: Gpu) -> str:
     """List the shortfalls of kernels, whose outermost loops are given; empty where nothing falls short."""
     said: dict[str, None] = {}
     for kernel in kernels:
-        said.update(dict.fromkeys((*_of_memory(touches(kernel)), *_of_threads(kernel, gpu))))
+        said.update(dict.fromkeys((*_list_memory(touches(kernel)), *_list_threads(kernel, gpu))))
     return "; ".join(said)
 
 
-def _of_memory(found: Iterable[Touch]) -> Iterator[str]:
+def _list_memory(found: Iterable[Touch]) -> Iterator[str]:
     """By the array and what is done with it."""
     places: dict[tuple[str, str, str], list[Touch]] = {}
     for touch in found:
@@ -56,7 +56,7 @@ def _of_memory(found: Iterable[Touch]) -> Iterator[str]:
         yield f"{name} is {done} {where}, {share:.0%} of its sectors needed"
 
 
-def _of_threads(kernel: For, gpu: Gpu) -> Iterator[str]:
+def _list_threads(kernel: For, gpu: Gpu) -> Iterator[str]:
     block = find_block(kernel)
     copied = {
         node.buffer

@@ -19,12 +19,12 @@ from ..cost.gpu import LAUNCH
 from ..forms.contraction import Contraction
 from ..operations import fixed_extent, iteration_count
 from .elements import vectors_a_thread
-from .threads import lanes_of
+from .threads import count_lanes
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["in_parts", "splits_of", "time_of_parts"]
+__all__ = ["sum_in_parts", "list_splits", "time_of_parts"]
 
 MOST = 64
 """Parts of a sum, at most: as many reads for each result."""
@@ -32,7 +32,7 @@ EACH = 4
 """Iterations of the main loop in a part, at least."""
 
 
-def splits_of(blocks: int, iterations: int, gpu: Gpu) -> Iterator[int]:
+def list_splits(blocks: int, iterations: int, gpu: Gpu) -> Iterator[int]:
     """Into how many parts sums are worth cutting, 1 first. blocks: that the whole ones make; iterations: of their main loops."""
     splits = 1
     while splits <= MOST and (splits == 1 or blocks * splits <= 2 * gpu.processors and iterations >= splits * EACH):
@@ -50,14 +50,14 @@ def time_of_parts(found: Contraction, splits: int, item: int, gpu: Gpu) -> float
     return LAUNCH + (2 * stored / rate + 2 * gpu.latency) / (gpu.clock * 1e9)
 
 
-def in_parts(group: Group, whole: Tensor, splits: int) -> Tensor:
+def sum_in_parts(group: Group, whole: Tensor, splits: int) -> Tensor:
     """Split the sums of a matrix into `splits` of neighbouring terms each, the number of the part being the first dimension,
     and has another kernel add them up. Returns the parts."""
     s = group.s
     part, _ = s[whole].split(s[whole].op.reduce_axis[0], nparts=splits)
     parts = s.rfactor(whole, part, 0)
     stage, sums = s[group.output], s[whole]
-    thread = vectors_a_thread(stage, gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(stage.op.axis[-1])))
+    thread = vectors_a_thread(stage, gcd(count_lanes(stage.op.output(0).dtype), fixed_extent(stage.op.axis[-1])))
     sums.set_scope("local")
     sums.compute_at(stage, thread)
     sums.reorder(*sums.op.reduce_axis, *sums.op.axis)

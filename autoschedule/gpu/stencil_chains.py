@@ -19,24 +19,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import ceil, prod
+from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...codegen.gpus import Gpu, target_gpu
 from ...ir.expr import IterVar
 from ...te.axis import thread_axis
 from ...te.operation import Operation
-from ...te.rewrite import collect_loads
 from ...te.tensor import Tensor
-from ..accesses import tensor_bytes
-from ..cost.estimate import Estimate
-from ..cost.gpu import Waves, busiest, kernel_time
+from ..cost.estimate import pad_estimate
+from ..drafts.draft import Drafts
 from ..forms.window import Reach, find_reaches
 from ..loops import fuse_axes
-from ..operations import elements, fixed_extent, is_expensive, is_plain, iteration_count, weight
+from ..operations import elements, fixed_extent, is_expensive, is_plain, iteration_count
 from ..plan import Candidate, Decision
 from ..registry import registered_rules
-from .threads import WARP
+from .elements import thread_each
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -47,16 +45,10 @@ __all__ = ["stencil_chains"]
 THREADS = (8, 32)
 TILES = ((32, 64), (16, 64), (32, 32), (64, 64), (16, 32), (32, 128), (8, 64))
 """Rows and columns of the last stencil that a block stores."""
+UNFORESEEN = 0.1
+"""The part of the time of stencils apart that their own rules may add."""
 MOST_TERMS, MOST_STENCILS, COMPONENTS = 64, 8, 4
 """Of a stencil's sum, of a chain, and of an element of an image."""
-OVERHEAD, UNALIGNED = 8, 2
-"""Instructions of an element beside its work, and how much longer a load takes that begins anywhere in memory."""
-OTHER_REGISTERS = 32
-BARRIER = 60
-"""Cycles until all threads are done with a stencil."""
-
-"""How far what is read lies before and behind an element, along an axis."""
-"""Along each axis."""
 
 
 @dataclass
@@ -98,24 +90,21 @@ def stencil_chains(s: Schedule, begin: Callable[[Operation], Group]) -> list[Dec
         if chain is None or any(rule.matches(begin(op)) for rule in registered_rules()):
             continue
         group = begin(op)
-        gpu = target_gpu(group.target)
-        tiles = [tile for tile in TILES if _fits(chain, tile, gpu)]
-        ways = sorted(((_time(chain, tile, gpu), tile) for tile in tiles), key=lambda way: way[0].seconds)
-        if ways:
+        tiles = [tile for tile in TILES if _fits(chain, tile, target_gpu(group.target))]
+        if tiles:
+            drafts, many = Drafts(), len(chain.stencils) + 1
             candidates = [
                 Candidate(
-                    f"{len(chain.stencils) + 1} stencils, tiles of {tile[0]} x {tile[1]} in shared memory",
-                    partial(_apply, s, chain, tile),
-                    time,
+                    f"{many} stencils, tiles of {tile[0]} x {tile[1]} in shared memory",
+                    partial(_apply, chain, tile, group),
+                    group.draft(partial(_apply, chain, tile), drafts),
                     "tiles begin within sectors",
                 )
-                for time, tile in ways
+                for tile in tiles
             ]
-            apart = _time_apart(chain, gpu)
-            candidates.insert(
-                sum(time.seconds <= apart.seconds for time, _ in ways),
-                Candidate("each stencil apart", lambda: None, apart),
-            )
+            candidates.sort(key=lambda candidate: candidate.seconds)
+            apart = pad_estimate(group.draft(partial(_apply_separate, chain), drafts), UNFORESEEN)
+            candidates.append(Candidate("each stencil apart", lambda: None, apart))  # each has its own rule
             replace(group, parts=tuple(chain.stencils), between=tuple(chain.inlined)).choose("stencils", candidates)
             decisions += group.decisions
     return decisions
@@ -190,7 +179,7 @@ def _plane(op: Operation) -> tuple[int, int] | None:
     return (last - 2, last - 1) if few else (last - 1, last)
 
 
-# How long it takes
+# The schedule
 
 
 def _fits(chain: _Chain, tile: Tile, gpu: Gpu) -> bool:
@@ -205,86 +194,40 @@ def _shared_bytes(chain: _Chain, tile: Tile) -> int:
     return sum(chain.area(reach, tile) * tensor.dtype.bytes for tensor, reach in parts)
 
 
-def _work(op: Operation) -> tuple[int, int]:
-    """Of an element, what is read and how many instructions that and the rest take."""
-    count = iteration_count(op.reduce_axis)
-    loads = len(collect_loads(*op.values)) * count
-    return loads, weight(op) * count + loads
-
-
-def _time(chain: _Chain, tile: Tile, gpu: Gpu) -> Estimate:
-    """Blocks share the multiprocessors in waves. One waits for its part of the images, and computes one stencil after the other,
-    each the longer of its loads from shared memory and its instructions."""
-    rows, columns = (fixed_extent(chain.output.axis[at]) for at in chain.plane)
-    outer = prod(fixed_extent(axis) for axis in chain.output.axis[: chain.plane[0]])
-    blocks = outer * ceil(rows / tile[0]) * ceil(columns / tile[1])
-    waves = Waves.of(gpu, blocks, prod(THREADS), OTHER_REGISTERS, _shared_bytes(chain, tile))
-    cycles = 0.0
-    for op in (chain.output, *chain.stencils, *chain.inlined):
-        reach = chain.reach(op)
-        assert reach is not None, "it is of the chain"
-        loads, instructions = _work(op)
-        cycles += ceil(chain.area(reach, tile) / WARP) * max(loads, (instructions + OVERHEAD) / 4)
-    filled = sum(chain.area(reach, tile) * tensor.dtype.bytes for tensor, reach in chain.images.items())
-    unique = sum(tensor_bytes(tensor) for tensor in chain.images)
-    stored = (elements(chain.output) or 0) * chain.output.output(0).dtype.bytes
-    waits = ceil(waves.count / waves.resident) * (gpu.latency + BARRIER * len(chain.stencils))
-    return kernel_time(
-        gpu,
-        ("instructions", waves.count * cycles),
-        ("waiting for memory", waits),
-        unique=unique + stored,
-        moved=blocks * filled + stored,
-    )
-
-
-def _time_apart(chain: _Chain, gpu: Gpu) -> Estimate:
-    """A kernel for each stencil, which reads what the one before has stored, from the L2 cache where that holds it."""
-    memory = sum(tensor_bytes(tensor) for tensor in chain.images)
-    cached = 0
+def _apply_separate(chain: _Chain, group: Group) -> None:
+    """A kernel for each stencil."""
+    for op in chain.inlined:
+        group.s[op].compute_inline()
     for op in (chain.output, *chain.stencils):
-        size = (elements(op) or 0) * op.output(0).dtype.bytes
-        if op is chain.output or 2 * size > gpu.l2 // 2:
-            memory += size if op is chain.output else 2 * size
-        else:
-            cached += 2 * size
-    transfers = memory / gpu.memory_rate + cached / gpu.l2_rate
-    loads = sum(
-        (elements(op) or 0) / WARP * max(_work(op)[0] * UNALIGNED, (_work(op)[1] + OVERHEAD) / 4)
-        for op in (chain.output, *chain.stencils, *chain.inlined)
-    )
-    work = busiest(("loads", loads / gpu.processors), ("memory bandwidth", transfers))
-    return kernel_time(gpu, work, launches=1 + len(chain.stencils))
+        thread_each(group.s, op, op)
 
 
-# The schedule
-
-
-def _apply(s: Schedule, chain: _Chain, tile: Tile) -> None:
-    whole = {s[op] for op in (chain.output, *chain.stencils, *chain.inlined)}
+def _apply(chain: _Chain, tile: Tile, group: Group) -> None:
+    s = group.s
+    whole = (chain.output, *chain.stencils, *chain.inlined)
     copies = list[Tensor]()
     for image in chain.images:
         tensor = s[image].op.output(image.value_index)
-        readers = [each for each in s[image].readers if each in whole and tensor in each.op.input_tensors]
+        readers = [op for op in whole if tensor in s[op].op.input_tensors]
         copies.append(s.cache_read(tensor, "shared", readers))
     for op in chain.inlined:
         s[op].compute_inline()
     stage = s[chain.output]
     sums = s[s.cache_write(stage.op.output(0), "local")] if stage.op.reduction is not None else None
-    block, thread = _stored(stage, chain.plane, tile)
+    block, thread = _store(stage, chain.plane, tile)
     if sums is not None:
-        _summed(sums, (stage, thread))
+        _sum(sums, (stage, thread))
     for op in chain.stencils:
         part = s[op]
         own = s[s.cache_write(part.op.output(0), "local")] if part.op.reduction is not None else None
-        filled = _filled(part, chain.plane, (stage, block))
+        filled = _fill(part, chain.plane, (stage, block))
         if own is not None:
-            _summed(own, (part, filled))
+            _sum(own, (part, filled))
     for copy in copies:
-        _filled(s[copy], chain.plane, (stage, block))
+        _fill(s[copy], chain.plane, (stage, block))
 
 
-def _stored(stage: Stage, plane: tuple[int, int], tile: Tile) -> tuple[IterVar, IterVar]:
+def _store(stage: Stage, plane: tuple[int, int], tile: Tile) -> tuple[IterVar, IterVar]:
     """The loops of what is stored; returns that of a block, and the innermost of a thread."""
     axes = list(stage.op.axis)
     outer, inner = axes[: plane[0]], axes[plane[1] + 1 :]
@@ -302,7 +245,7 @@ def _stored(stage: Stage, plane: tuple[int, int], tile: Tile) -> tuple[IterVar, 
     return block, ([*(rest for rest, _ in own), *inner])[-1]
 
 
-def _filled(stage: Stage, plane: tuple[int, int], at: tuple[Stage, IterVar]) -> IterVar:
+def _fill(stage: Stage, plane: tuple[int, int], at: tuple[Stage, IterVar]) -> IterVar:
     """A part in shared memory, by all threads; returns the innermost loop of a thread."""
     stage.set_scope("shared")
     stage.compute_at(*at)
@@ -317,7 +260,7 @@ def _filled(stage: Stage, plane: tuple[int, int], at: tuple[Stage, IterVar]) -> 
     return inner[-1] if inner else own[-1][1]
 
 
-def _summed(sums: Stage, at: tuple[Stage, IterVar]) -> None:
+def _sum(sums: Stage, at: tuple[Stage, IterVar]) -> None:
     """A sum in registers, all of its terms written out."""
     sums.compute_at(*at)
     sums.set_scope("local")

@@ -11,28 +11,27 @@ Threads that share a sum of floats add it up in another order, which only `exact
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from math import ceil, gcd, prod
-from typing import TYPE_CHECKING
+from math import ceil, gcd
+from typing import TYPE_CHECKING, TypeAlias
 
-from ...codegen.gpus import Gpu, target_gpu
+from ...codegen.gpus import target_gpu
 from ...te.operation import Operation
 from ...te.tensor import find_tensor
-from ..accesses import contiguous_axes, find_axes, op_loads, tensor_bytes
-from ..cost.estimate import Estimate
-from ..cost.gpu import kernel_time
-from ..operations import fixed_extent, is_shareable
+from ..accesses import contiguous_axes, op_loads, tensor_bytes
+from ..operations import fixed_extent, is_shareable, iteration_count
 from ..plan import Candidate
 from .elements import element_a_thread
 from .register_tiles import register_tiles
-from .row_blocks import Row, RowBlock, block_time, bytes_at_once, described, row_blocks, shared_rows, terms_beside
+from .row_blocks import Row, RowBlock, bytes_at_once, describe_block, find_vector_terms, row_blocks
 from .threads import THREADS, VECTOR, WARP
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["sums"]
+__all__ = ["apply_usual", "sums"]
 
 FILLED = 4
 """Blocks for each multiprocessor that a sum is split among, at most."""
@@ -40,28 +39,51 @@ FILLED = 4
 
 def sums(group: Group) -> None:
     """Threads share a sum where there are few of them, else a thread has each."""
-    op, gpu = group.anchor, target_gpu(group.target)
-    extent = prod(map(fixed_extent, op.reduce_axis))
-    results = prod(map(fixed_extent, op.axis)) if op.axis else 1
     group.inline_cheap_heads()
+    group.choose("sums", sum_candidates(group))
+
+
+def sum_candidates(group: Group) -> list[Candidate]:
+    """The ways to compute a sum."""
+    tiles = register_tiles(group)
+    if tiles:
+        return tiles
+    blocks, among = _shared_ways(group)
+    return group.draft_candidates([("an element a thread", element_a_thread), *blocks, *among])
+
+
+def apply_usual(group: Group) -> None:
+    """Schedule a sum in the way that is mostly the quickest: blocks share it where there are few, else the threads of some warps."""
+    blocks, among = _shared_ways(group)
+    ways = among or blocks[len(blocks) // 2 :]
+    (ways[0][1] if ways else element_a_thread)(group)
+
+
+_Way: TypeAlias = "tuple[str, Callable[[Group], None]]"
+"""A description, and what schedules a group so."""
+
+
+def _shared_ways(group: Group) -> tuple[list[_Way], list[_Way]]:
+    """The ways in which the threads of a block share a sum, and those in which blocks do first."""
+    op = group.anchor
+    extent, results = iteration_count(op.reduce_axis), iteration_count(op.axis)
+    if not extent or not results or group.parts or not is_shareable(op):
+        return [], []
     row = _row(group, extent, results)
-    candidates = [Candidate("an element a thread", partial(element_a_thread, group), _alone(group.anchor, gpu, row))]
-    if extent and results and not group.parts and is_shareable(op):
-        candidates += shared_rows(gpu, row, partial(_together, group)) + _among_blocks(group, gpu, row)
-    group.choose("sums", register_tiles(group, gpu) or candidates)
+    return [(describe_block(way, row), partial(_apply_block, way)) for way in row_blocks(row)], _among_blocks(
+        group, row
+    )
 
 
 def _row(group: Group, extent: int, results: int) -> Row:
     """Describe the terms of a sum."""
     op = group.s[group.anchor].op
     along = _is_along_rows(op)
-    read = dict.fromkeys(map(find_tensor, op_loads(op)))
-    vector, item = bytes_at_once(terms_beside(op), along, fixed_extent(op.reduce_axis[-1]))
-    moved = float(sum(map(tensor_bytes, read)))
-    return Row(results, extent, vector, along, moved, 1, item, False)
+    vector, item = bytes_at_once(find_vector_terms(op), along, fixed_extent(op.reduce_axis[-1]))
+    return Row(results, extent, vector, along, item, False)
 
 
-def _together(group: Group, block: RowBlock) -> None:
+def _apply_block(block: RowBlock, group: Group) -> None:
     """The threads of a block share each sum of its rows."""
     s, anchor, output = group.s, group.anchor, group.output
     summed = s.cache_write(list(anchor.outputs), "local")[0].op if anchor is output else anchor
@@ -71,9 +93,9 @@ def _together(group: Group, block: RowBlock) -> None:
     block.sum_up(s, summed)
 
 
-def _among_blocks(group: Group, gpu: Gpu, row: Row) -> list[Candidate]:
+def _among_blocks(group: Group, row: Row) -> list[_Way]:
     """Blocks share the terms of each sum, where sums alone make too few blocks."""
-    op = group.anchor
+    op, gpu = group.anchor, target_gpu(group.target)
     first = fixed_extent(op.reduce_axis[0])
     whole = THREADS * row.vector if row.along and len(op.reduce_axis) == 1 else 1
     tiles = row.count if row.along else ceil(row.count / WARP)
@@ -83,40 +105,23 @@ def _among_blocks(group: Group, gpu: Gpu, row: Row) -> list[Candidate]:
     if parts < 2:
         return []
     begun = replace(row, count=row.count * parts, extent=row.extent // first * chunk)
-    over = Row(
-        row.count,
-        parts,
-        gcd(parts, max(VECTOR // row.item, 1)) if row.along else 1,
-        row.along,
-        float(row.count * parts * row.item),
-        1,
-        row.item,
-        False,
-    )
-    ways = [row_blocks(each) for each in (begun, over)]
-    if not all(ways):
+    vector = gcd(parts, max(VECTOR // row.item, 1)) if row.along else 1
+    over = replace(row, extent=parts, vector=vector)
+    ways, ends = row_blocks(begun), row_blocks(over)
+    if not ways or not ends:
         return []
-    best = [
-        min(some, key=lambda way: block_time(gpu, way, each).seconds)
-        for some, each in zip(ways, (begun, over), strict=True)
-    ]
-    times = [block_time(gpu, way, each) for way, each in zip(best, (begun, over), strict=True)]
-    return [
-        Candidate(
-            f"{parts} blocks a sum, then {described(best[1], over)}",
-            partial(_in_parts, group, chunk, best[0], best[1]),
-            Estimate(times[0].parts + times[1].parts),
-        )
-    ]
+    begin = min(ways, key=lambda way: abs(way.threads - THREADS))
+    end = min(ends, key=lambda way: abs(way.threads - WARP))
+    return [(f"{parts} blocks a sum, then {describe_block(end, over)}", partial(_apply_parts, chunk, begin, end))]
 
 
-def _in_parts(group: Group, chunk: int, first: RowBlock, last: RowBlock) -> None:
+def _apply_parts(chunk: int, first: RowBlock, last: RowBlock, group: Group) -> None:
     """Blocks begin sums of `chunk` terms along the first axis each; others end them."""
     s, anchor = group.s, group.anchor
     part, _ = s[anchor].split(s[anchor].op.reduce_axis[0], factor=chunk)
     begun = s.rfactor(list(anchor.outputs), part, len(anchor.axis) if last.along else 0)[0].op
-    _together(replace(group, anchor=begun, output=begun), first)
-    _together(group, last)
+    _apply_block(first, replace(group, anchor=begun, output=begun))
+    _apply_block(last, group)
 
 
 def _is_along_rows(op: Operation) -> bool:
@@ -124,16 +129,3 @@ def _is_along_rows(op: Operation) -> bool:
     beside = [(contiguous_axes(load), tensor_bytes(find_tensor(load))) for load in op_loads(op)]
     terms = sum(size for axes, size in beside if op.reduce_axis[-1] in axes)
     return terms >= sum(size for axes, size in beside if any(axis in axes for axis in op.axis))
-
-
-def _in_windows(op: Operation) -> bool:
-    """Return whether neighbouring results read near each other all the same."""
-    return bool(op.axis) and all(op.axis[-1] in find_axes(load.indices[-1]) for load in op_loads(op) if load.indices)
-
-
-def _alone(op: Operation, gpu: Gpu, row: Row) -> Estimate:
-    """Of a thread for each sum: all of its loads one after the other, as many threads at once as there are."""
-    waves = ceil(row.count / (gpu.processors * gpu.threads)) if row.count else 1
-    wait = waves * max(row.extent, 1) * gpu.latency / 8  # some loads are begun before others have ended
-    apart = 8 if row.extent and row.along and not _in_windows(op) else 1  # neighbours then read another line each
-    return kernel_time(gpu, ("waiting for memory", wait), unique=row.moved * apart)

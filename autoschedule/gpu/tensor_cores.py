@@ -38,8 +38,8 @@ from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
 from .grids import Grid, bind_blocks
-from .split_k import in_parts, splits_of, time_of_parts
-from .threads import VECTOR, WARP, lanes_of, reason_of
+from .split_k import list_splits, sum_in_parts, time_of_parts
+from .threads import VECTOR, WARP, count_lanes, explain_width
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -145,7 +145,7 @@ def reason_in_matrices(group: Group, found: Contraction) -> str:
         for load in (found.a, found.b)
         if load.dtype.bytes == 1 and not found.is_read_along_sum(load)
     ]
-    return "; ".join([*turned, *filter(None, [reason_of(found, group.output.output(0).dtype)])])
+    return "; ".join([*turned, *filter(None, [explain_width(found, group.output.output(0).dtype)])])
 
 
 def result_bytes(group: Group) -> int:
@@ -160,7 +160,7 @@ def result_bytes(group: Group) -> int:
 def elements_at_once(found: Contraction, load: ProducerLoad) -> int:
     """Return the number of elements of a matrix that a thread may copy at once; bytes that are turned come one by one."""
     return (
-        gcd(lanes_of(load.dtype), found.neighbours(load))
+        gcd(count_lanes(load.dtype), found.neighbours(load))
         if load.dtype.bytes > 1 or found.is_read_along_sum(load)
         else 1
     )
@@ -196,7 +196,7 @@ def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
                     work = rows * columns * terms * batch / (gpu.processors * gpu.tensor * 2 / size)
                     band = _grid(found, tile, gpu, size).band(work)
                     yield from (
-                        replace(tile, splits=splits, band=band) for splits in splits_of(blocks, terms // depth, gpu)
+                        replace(tile, splits=splits, band=band) for splits in list_splits(blocks, terms // depth, gpu)
                     )
 
 
@@ -267,7 +267,7 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
         group, found, (tile.rows, tile.columns, tile.depth * tile.splits), (down[0], not down[1])
     )
     layouts = "km" if down[0] else "mk", "kn" if down[1] else "nk"
-    made = in_parts(group, whole, tile.splits) if tile.splits > 1 else whole
+    made = sum_in_parts(group, whole, tile.splits) if tile.splits > 1 else whole
     sums = s[s.cache_write(made, "mma_c")]
     fragments = [
         s[s.cache_read(each, scope, [sums])]
@@ -298,7 +298,7 @@ def stored_by_blocks(
     of a block."""
     anchor, stage = group.anchor, group.s[group.output]
     beside = iteration_count(found.columns) if anchor.axis[-len(found.columns) :] == found.columns else 1
-    lanes = gcd(lanes_of(stage.op.output(0).dtype), beside)
+    lanes = gcd(count_lanes(stage.op.output(0).dtype), beside)
     at, inners = _blocks_of(stage, *matrix_axes(stage, found, anchor), tile, band, resident)
     shared_by_all(stage, inners, tile, lanes, (4, 2) if tile.columns * 4 < LINE else (1, 1))
     return stage, at
@@ -387,7 +387,7 @@ def _fetched(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, together: int)
     stage.set_scope("shared")
     stage.compute_at(*at)
     dtype, (row, column) = stage.op.output(0).dtype, stage.op.axis[-2:]
-    lanes = lanes_of(dtype)
+    lanes = count_lanes(dtype)
     down = dtype.bytes == WORD and column.name != "k"  # read down its columns, 4 rows of 8 words at once
     stage.storage_align(row, *((32, 8) if down else (2 * lanes, lanes)))
     whole = column.name == "k" or (tile.rows if column.name == "i" else tile.columns) * dtype.bytes >= LINE

@@ -23,8 +23,8 @@ __all__ = [
     "VECTOR",
     "WARP",
     "lanes_along_last",
-    "lanes_of",
-    "reason_of",
+    "count_lanes",
+    "explain_width",
 ]
 
 WARP = 32
@@ -36,7 +36,7 @@ SECTOR = 32
 """Bytes that memory gives at once."""
 
 
-def lanes_of(dtype: DType) -> int:
+def count_lanes(dtype: DType) -> int:
     """Return the number of elements that a thread loads or stores at once."""
     return max(VECTOR * 8 // max(dtype.bits, 8), 1)
 
@@ -46,27 +46,27 @@ def lanes_along_last(stage: Stage) -> int:
     does, in whole rows; else 1.
     """
     last = stage.op.axis[-1]
-    lanes = gcd(lanes_of(stage.op.output(0).dtype), fixed_extent(last))
+    lanes = gcd(count_lanes(stage.op.output(0).dtype), fixed_extent(last))
     for load in collect_loads(expand_inlined(stage)):
         extent = load.producer.shape[-1]
         if not load.indices or load.indices[-1] is not last or not isinstance(extent, IntImm):
             return 1
-        lanes = gcd(lanes, extent.value, lanes_of(find_tensor(load).dtype))
+        lanes = gcd(lanes, extent.value, count_lanes(find_tensor(load).dtype))
     return lanes
 
 
-def reason_of(found: Contraction, dtype: DType) -> str:
+def explain_width(found: Contraction, dtype: DType) -> str:
     """Return the reason for which a product moves less than 16 bytes at once, "A by 4 bytes:
 
     rows of 65"; empty where it does not. dtype: of the result.
     """
     reasons: list[str] = []
     for load in (found.a, found.b):
-        together, lanes = found.neighbours(load), lanes_of(load.dtype)
+        together, lanes = found.neighbours(load), count_lanes(load.dtype)
         if together % lanes:
             why = f"rows of {together}" if together > 1 else "windows, or elements apart"
             reasons.append(f"{source(load).name} by {gcd(together, lanes) * load.dtype.bytes} bytes: {why}")
-    columns, lanes = iteration_count(found.columns), lanes_of(dtype)
+    columns, lanes = iteration_count(found.columns), count_lanes(dtype)
     if columns % lanes:
         reasons.append(f"the result by {gcd(columns, lanes) * dtype.bytes} bytes: rows of {columns}")
     return "; ".join(reasons)

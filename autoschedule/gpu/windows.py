@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, gcd, prod
+from math import gcd
 from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, target_gpu
@@ -24,15 +24,14 @@ from ...ir.expr import Expr, FloatImm, IfThenElse, IntImm, IterVar
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.tensor import Tensor
-from ..accesses import dimension, numeric_shape, op_loads, tensor_bytes
-from ..cost.estimate import Estimate
-from ..cost.gpu import Waves, busiest, kernel_time
+from ..accesses import dimension, numeric_shape, op_loads
+from ..drafts.draft import Drafts
 from ..forms.window import Window, match_windows
 from ..loops import fuse_axes
 from ..operations import data_extents, fixed_extent, is_expensive, is_plain, iteration_count
 from ..plan import Candidate
 from .elements import element_a_thread
-from .threads import WARP, lanes_of
+from .threads import count_lanes
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -40,28 +39,22 @@ if TYPE_CHECKING:
 
 __all__ = ["windows"]
 
-THREADS = ((8, 32), (4, 32), (16, 16), (8, 16), (8, 8), (1, 128), (1, 256))
+THREADS = ((8, 32), (16, 16), (8, 8), (1, 128))
 """Along the last axis but one, and along the last."""
-OWN = (4, 2, 1)
+OWN = (4, 1)
 """Neighbours of a thread along the last axis but one."""
-PLANES = (1, 4)
-"""Of a block, where one is small: values of the axis before these two."""
 UNROLLED = 128
 """Terms of a thread's sums up to which all of its loops are unrolled."""
-OTHER_REGISTERS = 24
-BANKS, WORD = 32, 4
-"""Of shared memory, and bytes of one."""
-UNALIGNED = 2
-"""How much longer a load through the first cache takes that begins anywhere, than one from shared memory."""
+BANKS = 32
+"""Of shared memory."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """threads: along the last axis but one, and along the last; own: neighbours of each along the former; planes: of a block."""
+    """threads: along the last axis but one, and along the last; own: neighbours of each along the former."""
 
     threads: tuple[int, int]
     own: int
-    planes: int
 
     @property
     def rows(self) -> int:
@@ -69,13 +62,12 @@ class Tile:
 
     def extents(self, op: Operation) -> dict[IterVar, int]:
         """Return the number of values of each axis that a block has."""
-        sizes = [*[1] * max(len(op.axis) - 3, 0), *(self.planes, self.rows, self.threads[1])[-len(op.axis) :]]
+        sizes = [*[1] * max(len(op.axis) - 2, 0), *(self.rows, self.threads[1])[-len(op.axis) :]]
         return {axis: min(size, fixed_extent(axis)) for axis, size in zip(op.axis, sizes, strict=True)}
 
     def __str__(self) -> str:
-        planes = f"{self.planes} x " if self.planes > 1 else ""
         own = f", {self.own} rows a thread" if self.own > 1 else ""
-        return f"windows of {planes}{self.rows} x {self.threads[1]} in shared memory{own}"
+        return f"windows of {self.rows} x {self.threads[1]} in shared memory{own}"
 
 
 def windows(group: Group) -> bool:
@@ -86,18 +78,20 @@ def windows(group: Group) -> bool:
     if data_extents(group.output) != data_extents(op) or fixed_extent(op.axis[-1]) < 2:
         return False
     found = match_windows(op)
-    gpu = target_gpu(group.target)
-    ways = sorted(
-        ((_time(op, found, tile, gpu), tile) for tile in _tiles(op, found, gpu)), key=lambda way: way[0].seconds
-    )
-    if not ways:
+    tiles = list(_tiles(op, found, target_gpu(group.target)))
+    if not tiles:
         return False
-    reason = _reason(group, op, found)
-    candidates = [Candidate(str(tile), partial(_apply, group, found, tile), time, reason) for time, tile in ways]
-    alone = Candidate(
-        "an element a thread", partial(element_a_thread, group), _time_alone(op, found, gpu), "windows lie anywhere"
-    )
-    group.choose("windows", [*candidates, alone])
+    reason, drafts = _reason(group, op, found), Drafts()
+    candidates = [
+        Candidate(
+            str(tile), partial(_apply, found, tile, group), group.draft(partial(_apply, found, tile), drafts), reason
+        )
+        for tile in tiles
+    ]
+    candidates.sort(key=lambda candidate: candidate.seconds)
+    alone = group.draft(element_a_thread, drafts)
+    candidates.append(Candidate("an element a thread", partial(element_a_thread, group), alone, "windows lie anywhere"))
+    group.choose("windows", candidates)
     return True
 
 
@@ -107,18 +101,12 @@ def _tiles(op: Operation, found: Sequence[Window], gpu: Gpu) -> Iterator[Tile]:
         return
     columns = fixed_extent(op.axis[-1])
     rows = fixed_extent(op.axis[-2]) if len(op.axis) > 1 else 1
-    planes = fixed_extent(op.axis[-3]) if len(op.axis) > 2 else 1
-    beside_each_other = (
-        PLANES if not any(op.axis[-3] in window.fixed for window in found if len(op.axis) > 2) else PLANES[:1]
-    )
     for threads in THREADS:
         for own in OWN:
-            for beside in beside_each_other:
-                tile = Tile(threads, own, beside)
-                fits = tile.rows < 2 * rows and threads[1] < 2 * max(columns, 8) and planes % beside == 0
-                small = beside == 1 or prod(threads) <= 128
-                if fits and small and 2 * _shared_bytes(op, found, tile) <= gpu.block_shared:
-                    yield tile
+            tile = Tile(threads, own)
+            fits = tile.rows < 2 * rows and threads[1] < 2 * max(columns, 8)
+            if fits and 2 * _shared_bytes(op, found, tile) <= gpu.block_shared:
+                yield tile
 
 
 def _shared_bytes(op: Operation, found: Sequence[Window], tile: Tile) -> int:
@@ -134,7 +122,7 @@ def _reason(group: Group, op: Operation, found: Sequence[Window]) -> str:
     )
     for window in found:
         lanes, _ = _lanes(group, window.tensor)
-        if lanes < lanes_of(window.tensor.dtype):
+        if lanes < count_lanes(window.tensor.dtype):
             said.append(
                 f"{window.tensor.name} by {lanes * window.tensor.dtype.bytes} bytes: its rows are no whole vectors"
             )
@@ -144,71 +132,10 @@ def _reason(group: Group, op: Operation, found: Sequence[Window]) -> str:
     return "; ".join(said)
 
 
-# Estimates
-
-
-def _time(op: Operation, found: Sequence[Window], tile: Tile, gpu: Gpu) -> Estimate:
-    """Blocks share the multiprocessors in waves. One loads its windows, waits, and computes: the longest of its loads from shared
-    memory, of its arithmetic and of its instructions."""
-    block = tile.extents(op)
-    blocks = prod(ceil(fixed_extent(axis) / size) for axis, size in block.items())
-    threads = prod(tile.threads) * tile.planes
-    own = dict.fromkeys(op.axis, 1) | dict.fromkeys(op.axis[-2:-1], tile.own)
-    taken = sum(window.elements(own) * gcd(abs(window.steps[-1][op.axis[-1]]), BANKS) for window in found)
-    work = tile.own * iteration_count(op.reduce_axis) * max(window.loads for window in found)
-    filled = sum(window.elements(block) * window.tensor.dtype.bytes for window in found)
-    warps = ceil(threads / WARP)
-    parts = (
-        ("shared memory", warps * taken * WARP * WORD / gpu.shared_rate),
-        ("fma throughput", warps * work * WARP / gpu.fma),
-        ("instructions", warps * (taken + work + 20) / 4),
-    )
-    needs = threads, _shared_bytes(op, found, tile)
-    return _in_waves(op, found, gpu, blocks, needs, busiest(*parts), filled)
-
-
-def _time_alone(op: Operation, found: Sequence[Window], gpu: Gpu) -> Estimate:
-    """Of a thread for each result, which loads whatever it reads."""
-    threads = 256
-    blocks = ceil(iteration_count(op.axis) / threads)
-    taken = sum(window.loads for window in found) * iteration_count(op.reduce_axis)
-    warps = threads // WARP
-    parts = (
-        ("loads", warps * taken * UNALIGNED * WARP * WORD / gpu.shared_rate),
-        ("instructions", warps * (3 * taken + 20) / 4),
-    )
-    row = dict.fromkeys(op.axis[:-1], 1) | {op.axis[-1]: threads}
-    filled = sum(window.elements(row) * window.tensor.dtype.bytes for window in found)
-    return _in_waves(op, found, gpu, blocks, (threads, 0), busiest(*parts), filled)
-
-
-def _in_waves(
-    op: Operation,
-    found: Sequence[Window],
-    gpu: Gpu,
-    blocks: int,
-    block: tuple[int, int],
-    work: tuple[str, float],
-    filled: float,
-) -> Estimate:
-    """block: threads of one and its bytes of shared memory; work: what it does, and cycles of that; filled: bytes that it loads."""
-    waves = Waves.of(gpu, blocks, block[0], OTHER_REGISTERS + 8, block[1])
-    whole = sum(tensor_bytes(window.tensor) for window in found)
-    stored = iteration_count(op.axis) * op.output(0).dtype.bytes
-    idle = ceil(waves.count / waves.resident) * gpu.latency
-    return kernel_time(
-        gpu,
-        (work[0], waves.count * work[1]),
-        ("waiting for memory", idle),
-        unique=whole + stored,
-        moved=blocks * filled + stored,
-    )
-
-
 # Schedules
 
 
-def _apply(group: Group, found: Sequence[Window], tile: Tile) -> None:
+def _apply(found: Sequence[Window], tile: Tile, group: Group) -> None:
     s, anchor = group.s, group.anchor
     kept = {window.tensor: s[window.tensor] for window in found if _is_padded_here(group, window.tensor)}
     lanes = {window.tensor: _lanes(group, window.tensor) for window in found}
@@ -232,9 +159,9 @@ def _apply(group: Group, found: Sequence[Window], tile: Tile) -> None:
     stage = s[group.output]
     block, thread = _result(stage, tile)
     if sums is not None:
-        _summed(sums, stage, thread, tile)
+        _sum(sums, stage, thread, tile)
     for copy, (vector, shift) in copies:
-        _filled(copy, (stage, block), tile, vector, shift)
+        _fill(copy, (stage, block), tile, vector, shift)
 
 
 def _is_padded_here(group: Group, tensor: Tensor) -> bool:
@@ -244,7 +171,7 @@ def _is_padded_here(group: Group, tensor: Tensor) -> bool:
 
 def _lanes(group: Group, tensor: Tensor) -> tuple[int, int]:
     """Return the number of neighbours of a row that come at once, and how far before the first of them a vector of their source begins."""
-    lanes, last = lanes_of(tensor.dtype), numeric_shape(tensor, 1)[-1]
+    lanes, last = count_lanes(tensor.dtype), numeric_shape(tensor, 1)[-1]
     if not _is_padded_here(group, tensor):
         return gcd(lanes, last), 0
     op, shifts = group.s[tensor].op, set[int]()
@@ -257,7 +184,7 @@ def _lanes(group: Group, tensor: Tensor) -> tuple[int, int]:
     return (lanes, shifts.pop() % lanes) if len(shifts) == 1 else (1, 0)
 
 
-def _outside(op: Operation) -> Expr | int:
+def _find_padding(op: Operation) -> Expr | int:
     """Return the value beyond a padded image: that no vector is of two kinds, it is also what stands where there is no element."""
     value = op.values[0]
     return (
@@ -270,24 +197,23 @@ def _result(stage: Stage, tile: Tile) -> tuple[IterVar, IterVar]:
     *outer, x = stage.op.axis
     columns, column = stage.split(x, factor=tile.threads[1])
     blocks, threads, own = [columns], [column], list[IterVar]()
-    for size, each in ((tile.threads[0], tile.own), (tile.planes, 1)):
-        if outer:
-            rows, row = stage.split(outer.pop(), factor=size * each)
-            row, rest = stage.split(row, factor=each)
-            blocks.insert(0, rows)
-            threads.insert(0, row)
-            own.append(rest)
+    if outer:
+        rows, row = stage.split(outer.pop(), factor=tile.rows)
+        row, rest = stage.split(row, factor=tile.own)
+        blocks.insert(0, rows)
+        threads.insert(0, row)
+        own.append(rest)
     stage.reorder(*outer, *blocks, *threads, *own)
     block = fuse_axes(stage, [*outer, *blocks])
     stage.bind(block, thread_axis("blockIdx.x"))
-    for thread, name in zip(reversed(threads), "xyz", strict=False):
+    for thread, name in zip(reversed(threads), "xy", strict=False):
         stage.bind(thread, thread_axis(f"threadIdx.{name}"))
     for axis in own:
         stage.unroll(axis)
     return block, column
 
 
-def _summed(sums: Stage, stage: Stage, thread: IterVar, tile: Tile) -> None:
+def _sum(sums: Stage, stage: Stage, thread: IterVar, tile: Tile) -> None:
     """The sums of a thread in registers, which take up their terms in their order."""
     sums.set_scope("local")
     sums.compute_at(stage, thread)
@@ -300,12 +226,13 @@ def _summed(sums: Stage, stage: Stage, thread: IterVar, tile: Tile) -> None:
         sums.unroll(axis)
 
 
-def _filled(copy: Stage, at: tuple[Stage, IterVar], tile: Tile, lanes: int, shift: int) -> None:
+def _fill(copy: Stage, at: tuple[Stage, IterVar], tile: Tile, lanes: int, shift: int) -> None:
     """A block's window in shared memory, by all of its threads."""
     axes: Sequence[IterVar] = copy.op.axis
     if lanes > 1:
         moved = copy.transform_layout(
-            lambda *index: [*index[:-1], (index[-1] + shift) // lanes, (index[-1] + shift) % lanes], _outside(copy.op)
+            lambda *index: [*index[:-1], (index[-1] + shift) // lanes, (index[-1] + shift) % lanes],
+            _find_padding(copy.op),
         )
         assert moved is not None, "the stage computes"
         copy.vectorize(moved[-1])
@@ -315,7 +242,7 @@ def _filled(copy: Stage, at: tuple[Stage, IterVar], tile: Tile, lanes: int, shif
     copy.set_scope("shared")
     copy.compute_at(*at)
     rest = fuse_axes(copy, axes)
-    for count, name in zip((tile.threads[1], tile.threads[0], tile.planes), "xyz", strict=True):
+    for count, name in zip(reversed(tile.threads), "xy", strict=True):
         if count > 1 or name == "x":
             rest, thread = copy.split(rest, factor=count)
             copy.bind(thread, thread_axis((0, count), f"threadIdx.{name}"))

@@ -99,8 +99,8 @@ def _count_instructions(s: Any, args: Sequence[Any], arch: str) -> dict[str, Any
 
 def estimate_seconds(s: Any) -> float | None:
     """The estimate of all that the rules chose for a schedule; None where one of them made none."""
-    estimates: list[Any] = [decision.candidates[decision.chosen][1] for decision in s.plan]
-    return sum(each.seconds for each in estimates) if estimates and None not in estimates else None
+    seconds: list[Any] = [decision.seconds for decision in s.plan]
+    return sum(seconds) if seconds and None not in seconds else None
 
 
 def find_placeholders(outputs: Sequence[Any]) -> list[Any]:

@@ -12,7 +12,7 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule.gpu.grids import Grid
-from tilewright.autoschedule.gpu.split_k import splits_of
+from tilewright.autoschedule.gpu.split_k import list_splits
 from tilewright.autoschedule.plan import Candidate
 from tilewright.codegen.gpus import GPUS
 
@@ -54,9 +54,9 @@ def test_blocks_share_long_sums_of_few_results_where_their_order_is_free() -> No
     for dtype in ("float32", "float16"):  # a tile in its order, no thread for each element
         whole = tw.autoschedule.schedule([product(64, 64, 16384, dtype)], target, exact=True)
         assert whole.is_exact and whole.plan[-1].description.startswith("tiles of") and "parts" not in str(whole.plan)
-    assert list(splits_of(2, 100, GPUS["sm_80"])) == [1, 2, 4, 8, 16] and list(splits_of(300, 1000, GPUS["sm_80"])) == [
-        1
-    ]
+    assert list(list_splits(2, 100, GPUS["sm_80"])) == [1, 2, 4, 8, 16] and list(
+        list_splits(300, 1000, GPUS["sm_80"])
+    ) == [1]
 
 
 def test_bands_of_blocks_load_their_panels_less_often() -> None:
