@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .graph.model import Model
     from .ir import Function
     from .ir.builder import ir_builder
-    from .ir.packed import register_func
+    from .ir.packed_functions import register_func
     from .runtime import Array, Device, Kernel, Module, array, cpu, cuda, empty, num_threads, set_num_threads
     from .runtime.load import load
 
@@ -103,7 +103,7 @@ _HOMES = {
     "Library": "driver.library",
     "Function": "ir",
     "ir_builder": "ir.builder",
-    "register_func": "ir.packed",
+    "register_func": "ir.packed_functions",
     "Array": "runtime",
     "Device": "runtime",
     "Kernel": "runtime",

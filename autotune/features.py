@@ -17,7 +17,7 @@ import numpy as np
 
 from ..autoschedule.cost.cpu import estimate
 from ..autoschedule.cost.estimate import Estimate
-from ..autoschedule.lowered import build_nest
+from ..autoschedule.lowered_nests import build_nest
 from ..codegen.machine import Machine
 from ..ir.analysis.footprint import Access, Array, access_box, line_bytes
 from ..ir.analysis.operations import Kind

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .joins import find_joined_parts
+from .concatenations import find_joined_parts
 from .node import Node, Parts
 from .plan import Plan
 from .program import Program

@@ -17,12 +17,12 @@ from ..errors import user_source
 from ..ir import ops
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import IntImm, Var
-from .agreement import agreeing
 from .assembly import Assembly
 from .errors import BadNode, UnsupportedModel
 from .node import Node
 from .operators import Operator, result_types, row_of, whole_attributes
 from .reference import run_node
+from .shape_unification import agreeing
 from .types import (
     Extent,
     TensorType,

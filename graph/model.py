@@ -20,7 +20,6 @@ from ..runtime.known_calls import KnownCall, KnownCalls
 from ..runtime.tables import html_table
 from ..runtime.timing import TimingResult
 from .comparison import Comparison, first_difference
-from .domain import check_sizes
 from .errors import BadGraphInput, TargetTakesNoGraph
 from .export import WeightsIn, export_graph
 from .node import Parts
@@ -29,6 +28,7 @@ from .profile import Profile, measure_profile
 from .program import Program, build_family
 from .reference import bound_inputs, solve_sizes
 from .rewrite import specialised
+from .size_conditions import check_sizes
 from .tasks import ModelPlan
 from .types import TensorType, array_dtype
 from .variants import Buckets, Variant

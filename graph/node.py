@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ..errors import user_source
 from .errors import BadGraph, UnboundParam
+from .mapped_arrays import paged_copy
 from .operators.row import Attribute
-from .paged import paged_copy
 from .types import TensorType, array_dtype, find_symbols, type_of_array
 
 __all__ = ["Node", "Param", "Parts", "inner_name"]

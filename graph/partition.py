@@ -24,11 +24,11 @@ from functools import lru_cache
 
 from ..autoschedule.regions import is_one_group
 from ..te.tensor import Tensor
-from .joins import find_joined_parts
+from .concatenations import find_joined_parts
 from .kernels import Step, build_step, declared_kernel, is_heavy
+from .memory_views import find_views
 from .node import Node, Parts
 from .operators import row_of
-from .pieces import find_views
 from .types import TensorType
 
 __all__ = ["cut_graph"]

@@ -23,8 +23,8 @@ from ..ir.stmt import Assert, Seq
 from ..te.shape import convert_shape
 from .arena import ALIGNMENT, Lifetime, Size, plan_symbolic_offsets
 from .kernels import Step, declared_kernel, is_heavy, reuse_input
+from .memory_views import Homes, find_placements
 from .node import Parts
-from .pieces import Homes, find_placements
 from .rewrite import hoist_params, remove_dead, replace_outputs
 from .states import steps_with_state
 from .types import Extent, TensorType, array_dtype, extents, factors, substitute_sizes, symbol

@@ -13,9 +13,9 @@ from ..driver.linking import Linked, Part, build_linked
 from ..ir.constant import Constant
 from ..ir.stmt import Function
 from ..runtime import Kernel
-from .domain import check_sizes
 from .node import Parts
 from .plan import Layout, Plan
+from .size_conditions import check_sizes
 from .types import TensorType
 from .variants import Buckets, Laid, Variants
 from .weights import Weights

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ..errors import CallError, user_source
 from ..runtime.array import readable_array
-from .domain import check_sizes
 from .errors import BadGraphInput
 from .node import Node, Parts
 from .operators import result_types, row_of
+from .size_conditions import check_sizes
 from .types import Extent, array_dtype, evaluate_extent, find_symbols, substitute_attribute, type_of_array
 
 __all__ = ["bound_inputs", "run", "run_node", "solve_sizes"]

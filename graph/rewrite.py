@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ..errors import user_source
 from .assembly import Assembly
-from .domain import check_sizes
 from .errors import BadGraph, BadGraphInput
 from .node import Node, Parts, inner_name
+from .size_conditions import check_sizes
 from .types import Extent, substitute_attribute, substitute_extent
 
 __all__ = [

@@ -13,9 +13,9 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from .kernels import Step, build_step, reuse_input
+from .memory_views import Homes, find_placements
 from .node import Node, Parts
 from .partition import cut_graph
-from .pieces import Homes, find_placements
 from .rewrite import unused_name
 
 __all__ = ["steps_with_state"]

@@ -28,14 +28,14 @@ from ..ir.stmt import Assert, Function, If, Seq, Stmt
 from ..runtime.loaded_model import ModelRoles
 from ..te.shape import convert_shape
 from .arena import ALIGNMENT, Size
-from .domain import conditions
+from .control_functions import build_functions
 from .errors import BadBuckets
-from .flow import build_functions
 from .kernels import Step, declared_kernel, step_as_json
 from .node import Parts
 from .operators import is_ours, row_of
 from .plan import Layout, Place, Plan, value_buffer
 from .rewrite import specialised
+from .size_conditions import conditions
 from .types import TensorType, symbol
 from .weights import Weights
 

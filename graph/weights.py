@@ -16,8 +16,8 @@ from ..driver.linking import Part
 from ..ir.constant import Constant
 from .kernels import is_heavy
 from .large_pages import LargePages
+from .mapped_arrays import is_paged, release
 from .node import Parts
-from .paged import is_paged, release
 
 if TYPE_CHECKING:
     from .kernels import Step

@@ -32,7 +32,7 @@ SCOPES = (
 )
 """Who shares the memory: everyone, the threads of a block, one thread, the lanes of a warp; those of mma and wgmma are registers
 that tensor cores read (see ir/fragments.py), and "swizzled" is shared memory in an order that they know (see
-ir/passes/gpu/swizzled.py). On a CPU only lifetime differs."""
+ir/passes/gpu/swizzle.py). On a CPU only lifetime differs."""
 
 _ADDED: set[str] = set()
 

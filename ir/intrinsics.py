@@ -65,7 +65,7 @@ INTRINSICS: dict[str, Intrinsic] = {
         Intrinsic("call_extern", -1, "any", "given", pure=False),
         Intrinsic("call_pure_extern", -1, "any", "given"),
         Intrinsic("call_llvm_intrinsic", -1, "any", "given"),
-        # A Python function by its registered name; see ir/packed.py and, for its array operands, ir/pointers.py.
+        # A Python function by its registered name; see ir/packed_functions.py and, for its array operands, ir/pointers.py.
         Intrinsic("call_packed", -1, "any", "given", pure=False),
         Intrinsic("packed_array", -1, "any", "given", pure=False),
         # The value of an element with a second operand added, stored to it in one step; see ir/atomics.py.

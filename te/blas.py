@@ -12,7 +12,7 @@ from typing import Any
 
 from ..arguments import is_a
 from ..errors import user_source
-from ..ir.packed import register_func
+from ..ir.packed_functions import register_func
 from .errors import BadExtern
 from .extern import extern
 from .extern_calls import call_packed

@@ -12,7 +12,7 @@ from ..ir.combine import combine_values
 from ..ir.expr import BufferLoad, Call, Expr, IterVar, Node, ProducerLoad, Reduce, StringImm, Var
 from ..ir.externs import EXTERNS
 from ..ir.ops import is_const
-from ..ir.packed import find_func
+from ..ir.packed_functions import find_func
 from ..ir.passes.common.target_facts import resolve_target
 from ..ir.stmt import BufferStore, For, If, LetStmt, LoopKind, Stmt
 from ..ir.visit import post_order, rewrite, seq

@@ -144,7 +144,7 @@ LAZY_API = {
         "schedule.model.exactness",
         "schedule.model.python_code",
         "schedule.model.replay",
-        "autoschedule.lowered",
+        "autoschedule.lowered_nests",
         "views.explain",
         "views.options",
         "views.report",
@@ -185,7 +185,7 @@ LATE = {
     "importing.py": "errors",
     "ir/passes/common/runner.py": "ir.errors ir.verify",
     "runtime/device.py": "runtime.cuda_driver",
-    "schedule/model/lazy_api.py": "autoschedule.lowered schedule.lowering.normalize schedule.lowering.text schedule.model.exactness "
+    "schedule/model/lazy_api.py": "autoschedule.lowered_nests schedule.lowering.normalize schedule.lowering.text schedule.model.exactness "
     "schedule.model.python_code schedule.model.replay views.explain views.options views.report views.verify",
     "schedule/model/replay.py": "te.intrinsics",
     "schedule/primitives/fast_fourier.py": "te.fourier",

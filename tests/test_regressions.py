@@ -38,8 +38,8 @@ from tilewright.ir.passes.common.narrow import narrow_offsets
 from tilewright.ir.passes.common.simplify import simplify
 from tilewright.ir.passes.common.storage import plan_storage
 from tilewright.ir.passes.common.unroll import unroll
+from tilewright.ir.passes.cpu.full_vectors import widen_rows
 from tilewright.ir.passes.cpu.vectorize import vectorize
-from tilewright.ir.passes.cpu.whole_vectors import widen_rows
 from tilewright.ir.stmt import Allocate, Assert, BufferStore, For, Function, LoopKind, Seq
 from tilewright.ir.verify import verify
 from tilewright.ir.visit import walk

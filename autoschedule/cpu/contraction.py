@@ -31,12 +31,12 @@ from ..matrices import copied, flat, lay_out_matrix, upstream
 from ..operations import fixed_extent, is_known, iteration_count
 from ..plan import ALIKE, Candidate
 from ..structure import structure_key
-from .digits import find_digits, split_digits
 from .factors import find_sides, matricize_factors, sweep_factors
 from .gemm_nest import PREFETCH, passes_caches, prefetch_panels, result_stage, sum_up, tasks
 from .gemm_plan import Plan, Product, group_panels, plans
 from .gemv import find_schedule
 from .injective import sweep, worth_threads
+from .quotient_axes import find_digits, split_digits
 
 if TYPE_CHECKING:
     from ...schedule import Stage

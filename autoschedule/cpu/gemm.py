@@ -28,11 +28,11 @@ from ..operations import is_known
 from ..plan import Candidate
 from .byte_tiles import byte_tiles
 from .factors import Sides, are_widened, find_sides, matricize_factors, sweep_factors
-from .fallback import contraction_or_sums, reduction
 from .gemm_nest import PREFETCH, passes_caches, prefetch_panels, result_stage, sum_up, tasks
 from .gemm_plan import Plan, plans
 from .gemv import gemv, thin
 from .operands import Operands, is_product, operands, reduce_axes
+from .reduction_dispatch import contraction_or_sums, reduction
 
 if TYPE_CHECKING:
     from ..groups import Group

@@ -31,8 +31,8 @@ from ..operations import find_inlined, weight
 from ..plan import Candidate
 from ..structure import structure_key
 from .declaration import calls_functions, part_left_by_llvm, unroll_short_loops
-from .digits import find_digits
 from .lanes import length
+from .quotient_axes import find_digits
 from .streams import streams, sweep_past_caches
 from .transposes import find_crossing, transpose_tiles
 

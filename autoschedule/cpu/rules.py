@@ -27,10 +27,10 @@ RULES: dict[str, tuple[str, str]] = {
     "resize": ("resize", "resize"),
     "attention": ("attention", "attention"),
     "weight_only_dense": ("weight_only", "weight_only_dense"),
-    "dense_dots": ("quantized", "dense_dots"),
+    "dense_dots": ("dot_products", "dense_dots"),
     "integer_depthwise": ("integer_dots", "integer_depthwise"),
     "integer_dots": ("integer_dots", "integer_dots"),
-    "pack_dots": ("quantized", "pack_dots"),
+    "pack_dots": ("dot_products", "pack_dots"),
     "softmax_blocks": ("rows", "blocks"),
     "log_softmax_blocks": ("rows", "blocks"),
     ROWS: ("rows", "rows"),
@@ -41,8 +41,8 @@ RULES: dict[str, tuple[str, str]] = {
 """tag -> (module, function)."""
 
 REDUCTION = ("gemm", "gemm")
-"""For reductions of no tag that has a rule: most are products; what is none, that rule leaves to fallback.py."""
-IN_ORDER = ("fallback", "sums_in_order")
+"""For reductions of no tag that has a rule: most are products; what is none, that rule leaves to reduction_dispatch.py."""
+IN_ORDER = ("reduction_dispatch", "sums_in_order")
 """For reductions whose sums must not be reordered."""
 INJECTIVE = ("injective", "injective")
 """For operations without a reduction."""

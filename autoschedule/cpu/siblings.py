@@ -38,7 +38,7 @@ from ..accesses import ASSUMED, tensor_bytes
 from ..cost.cpu import Lines, estimate
 from ..cost.estimate import pad_estimate
 from ..loop_nest import Body, Nest
-from ..lowered import build_nest
+from ..lowered_nests import build_nest
 from ..plan import Candidate, Chooser, Decision
 
 __all__ = ["share_loops"]

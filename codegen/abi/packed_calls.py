@@ -20,7 +20,7 @@ import numpy as np
 from ...errors import is_interruption, user_source
 from ...ir.errors import CallbackFailed
 from ...ir.expr import Call, Expr, IntImm, Node, StringImm
-from ...ir.packed import call_func, callback_failed, find_func, registered_names, trace_line
+from ...ir.packed_functions import call_func, callback_failed, find_func, registered_names, trace_line
 from ...ir.pointers import WRITES, pointed_buffer
 from ...ir.stmt import Function
 from ...ir.visit import calls_any, post_order, rewrite

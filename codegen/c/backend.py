@@ -33,7 +33,7 @@ from ..sources import Sources
 from ..target import ROUNDING, Backend, Target, check_rounding, rounds_fused
 from ..tools import tool_failed
 from .export import CExporter
-from .imported import load_imported
+from .import_c import load_imported
 from .module import CText, c_text, entry_symbol, entry_text
 from .options import compiler_options
 from .pipeline import c_pipeline

@@ -19,7 +19,7 @@ from ...ir.passes.gpu.bulk_copies import PLACE_BYTES
 from ...ir.passes.gpu.errors import LocalNotConstant, TooMuchShared
 from ...ir.passes.gpu.hardware import BLOCK_TAGS
 from ...ir.passes.gpu.overlay import allocate_shared
-from ...ir.passes.gpu.roles import MORE_REGISTERS
+from ...ir.passes.gpu.warp_specialization import MORE_REGISTERS
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
 from ...ir.structural import structural_key
 from ...ir.visit import children, post_order, statements, walk
@@ -27,8 +27,8 @@ from ..clike.emit_stmt import StmtEmitter
 from ..clike.types import bare
 from .emit_expr import CudaExprEmitter
 from .intrinsics import CALLS
+from .loop_rolling import beginnings, rolled_loops
 from .resident import ResidentLoops, resident_loops
-from .rolled import beginnings, rolled_loops
 from .split import VECTOR_BITS, DeviceKernel
 from .types import MAP, storage_type, value_type
 

@@ -40,15 +40,15 @@ from ...ir.passes.gpu.narrow import narrow_arithmetic
 from ...ir.passes.gpu.narrow_results import narrow_results
 from ...ir.passes.gpu.overlay import separate
 from ...ir.passes.gpu.paired_loads import pair_loads
+from ...ir.passes.gpu.product_overlap import begin_products_first
 from ...ir.passes.gpu.reduce import join_thread_reductions, pair_inits
 from ...ir.passes.gpu.registers import free_registers
 from ...ir.passes.gpu.remove_prefetches import remove_prefetches
-from ...ir.passes.gpu.roles import add_producer, name_barriers
 from ...ir.passes.gpu.row_values import move_row_values
-from ...ir.passes.gpu.swizzled import fence_stores, place_panels
+from ...ir.passes.gpu.swizzle import fence_stores, place_panels
 from ...ir.passes.gpu.threads import map_threads
-from ...ir.passes.gpu.under_products import begin_products_first
 from ...ir.passes.gpu.vthread import inject_virtual_threads
+from ...ir.passes.gpu.warp_specialization import add_producer, name_barriers
 from ...ir.stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...ir.visit import free_vars, statements, walk
 

@@ -15,7 +15,7 @@ from ...ir.stmt import Function
 from ...runtime.critical_section import run_in_turn
 from ..abi.signature import shape_symbols
 from ..abi.stub import kernel_symbol
-from ..c.imported import imported_addresses, imported_c
+from ..c.import_c import imported_addresses, imported_c
 from ..constants import declaration, name_symbols
 from ..errors import RejectedImport
 from ..sve import length_attribute

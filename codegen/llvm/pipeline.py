@@ -25,6 +25,7 @@ from ...ir.passes.common.trim_loops import trim_loops
 from ...ir.passes.common.unroll import unroll
 from ...ir.passes.common.unsafe_select import unsafe_select
 from ...ir.passes.cpu.carried_extrema import order_extrema
+from ...ir.passes.cpu.full_vectors import widen_rows
 from ...ir.passes.cpu.lane_races import serialize_racing_lanes
 from ...ir.passes.cpu.nontemporal import stream_stores
 from ...ir.passes.cpu.parallel_launch import launch_once
@@ -32,7 +33,6 @@ from ...ir.passes.cpu.shared_windows import shared_windows
 from ...ir.passes.cpu.small_parallel import run_small_serially
 from ...ir.passes.cpu.transposed_loads import transposed_loads
 from ...ir.passes.cpu.vectorize import MAX_LANES, vectorize
-from ...ir.passes.cpu.whole_vectors import widen_rows
 from ...ir.passes.gpu.lower_threads import lower_threads
 from ..target import Target
 from .features import target_has

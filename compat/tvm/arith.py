@@ -11,13 +11,13 @@ from ...arguments import to_list
 from ...ir import ops
 from ...ir.analysis import digits, iterators, subspaces
 from ...ir.analysis.bounds import symbolic_bounds
-from ...ir.analysis.covered import covered_box
 from ...ir.analysis.digits import IterMark
 from ...ir.analysis.digits import IterSplit as IterSplitExpr
 from ...ir.analysis.digits import IterSum as IterSumExpr
 from ...ir.analysis.integer_systems import Constraints as IntConstraints
 from ...ir.analysis.integer_systems import Transform as IntConstraintsTransform
 from ...ir.analysis.integer_systems import deskew, solve_equations, solve_inequalities
+from ...ir.analysis.region_cover import covered_box
 from ...ir.analysis.solved_bound import collect_coefficients, solved_bound
 from ...ir.arith import Analyzer as _Analyzer
 from ...ir.arith.modular import Modular

@@ -12,8 +12,8 @@ from ...arguments import is_a, is_sequence
 from ...ir import ops as _ops
 from ...ir.dtype import DType as DataType
 from ...ir.expr import Expr, StringImm
-from ...ir.packed import find_func, registered_names
-from ...ir.packed import register_func as _register
+from ...ir.packed_functions import find_func, registered_names
+from ...ir.packed_functions import register_func as _register
 from ...te import Tensor
 from . import nd as ndarray
 from .container import Array, Map

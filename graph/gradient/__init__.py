@@ -5,12 +5,12 @@ A rule (rule.py) adds nodes for the gradient by each of a node's inputs, in file
 
 from __future__ import annotations
 
-from . import control, formulas, movement, norms, places, products, reductions, windows
+from . import control, formulas, movement, norms, products, reductions, scatters, windows
 from .reverse import with_gradients
 from .rule import RULES
 from .training import training_graph
 
 __all__ = ["RULES", "training_graph", "with_gradients"]
 
-FAMILIES = (control, formulas, movement, norms, places, products, reductions, windows)
+FAMILIES = (control, formulas, movement, norms, scatters, products, reductions, windows)
 """Importing them fills the rules."""

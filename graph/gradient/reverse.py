@@ -18,7 +18,7 @@ from ..errors import NoGradient
 from ..node import Parts
 from ..rewrite import begin_assembly, remove_dead
 from ..types import TensorType, array_dtype
-from .recomputed import Recomputed
+from .checkpoints import Recomputed
 from .rule import RULES, Pullback, differentiate_declaration
 
 __all__ = ["add_adjoints", "add_gradients", "is_float", "accumulate", "with_gradients", "zeros"]

@@ -22,12 +22,12 @@ not all sizes fit stay as they are, since what is asked of sizes is asked of nod
 
 from __future__ import annotations
 
-from ..domain import fits_always
 from ..kernels import Step
 from ..node import Node, Parts
 from ..operators.fused import body_text
 from ..operators.row import Attribute
 from ..partition import cut_graph
+from ..size_conditions import fits_always
 from ..types import TensorType
 from .rewriter import Rewriter, rewrite
 from .row import GraphPass

@@ -10,24 +10,24 @@ from ...arguments import is_a
 from ...environment import dump_folder, dumps
 from ...errors import FAULTS, TilewrightError, internal_error, is_interruption, user_source
 from ..errors import UnknownPass
+from ..mapped_arrays import release
 from ..node import Parts
-from ..paged import release
 from ..printer import graph_text
 from ..rewrite import map_bodies
 from .algebra import ALGEBRA, STOPS
 from .attention import ATTENTION
 from .blocks import BLOCKS
 from .common import COMMON
+from .constant_folding import FOLDED
 from .constants import CONSTANTS
 from .dead import DEAD
 from .fast_algebra import FAST_ALGEBRA
-from .folded import FOLDED
 from .groups import GROUPS
 from .moves import MOVES
+from .operator_raising import RAISED
 from .pads import PADS
 from .powers import POWERS
-from .quantized import QUANTIZED
-from .raised import RAISED
+from .quantization import QUANTIZED
 from .row import GraphPass
 from .scales import SCALES
 from .siblings import SIBLINGS

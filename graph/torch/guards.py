@@ -11,8 +11,8 @@ from ...errors import GraphError
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import IntImm
 from ..conversion import Refused
-from ..domain import conditions
 from ..node import Parts
+from ..size_conditions import conditions
 from ..types import Extent, TensorType, extents
 from .extents import read_expression
 from .numbers import extent

@@ -41,7 +41,7 @@ from ..expr import (
 )
 from ..visit import children, post_order
 from . import scalars
-from .outside import OutsideCalls, checked_result
+from .extern_calls import OutsideCalls, checked_result
 from .source import MAX_NESTING, Code, Memory, Race
 
 __all__ = ["ValueWriter"]

@@ -17,9 +17,9 @@ from ...te.tensor import Tensor, find_tensor
 from ..model.axes import find_place, outline
 from ..model.schedule import Schedule
 from ..model.stage import Stage
+from .bounds_proof import Judgement, guard_reads, order_evaluation
 from .computation import Computation, Dataflow
 from .errors import AttachCycle, AttachedNowhere, ConsumerOutsideAttach, InlinedTooOften, OutputNotAtRoot
-from .inside import Judgement, guard_reads, order_evaluation
 from .kinds import find_kind
 from .scan import check_states
 from .shared_loops import children_first, follow

@@ -12,7 +12,7 @@ from ..tensorize.match import tensorized_place
 from ..tensorize.nest import tensorized_nest
 from .computation import Computation
 from .kind import Definition, OperationKind
-from .mirrored import mirrored_nest
+from .mirroring import mirrored_nest
 from .nest import Nest
 from .reduction import reduction_nest
 

@@ -26,12 +26,12 @@ from ..model.primitive import lowerings
 from ..model.schedule import Schedule
 from ..model.stage import Stage
 from .bounds import infer_bounds
+from .bounds_proof import judge
 from .checks import check_loops
 from .computation import Computation, Dataflow
 from .dataflow import analyse
 from .errors import MissingArgument, MissingSymbol, NotAnArgument
 from .extension import Extension
-from .inside import judge
 from .kinds import find_kind
 from .nest import Nest, Storage
 from .races import check_races

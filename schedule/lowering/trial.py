@@ -5,8 +5,8 @@ All arithmetic of a trial is that of 64 bits, whatever the dtype of an index, so
 
 from __future__ import annotations
 
+from ...ir.analysis.access_context import Access, depends_on_data, possible
 from ...ir.analysis.bounds import symbolic_bounds
-from ...ir.analysis.guarded import Access, depends_on_data, possible
 from ...ir.analysis.regions import Span, SpanEvaluator
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer

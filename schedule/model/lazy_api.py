@@ -52,7 +52,7 @@ class LazyScheduleMethods:
         """Return what the rules chose for each group of operations, among what, and by which estimate: a table to print, and a sequence
         of rows (rule, anchor, fused, candidates, chosen, seconds, binds). Empty for schedules by hand, and for replayed ones.
         """
-        return _room("...autoschedule.lowered").build_plan(self)
+        return _room("...autoschedule.lowered_nests").build_plan(self)
 
     def as_python(self) -> str:
         """Python code that makes this schedule again in `s`, given `te` and `ops` (what create_schedule took); and, where

@@ -13,7 +13,7 @@ separates the two instead of two. As TVM's InjectDoubleBuffer.
 
 from __future__ import annotations
 
-from ..lowering.ahead import Ahead
+from ..lowering.software_pipelining import Ahead
 from ..model.methods import StagePrimitives
 from ..model.overlap import Overlap
 from ..model.primitive import Attempt, Drawer, primitive

@@ -23,7 +23,7 @@ from ...te.tensor import find_tensor
 from ..errors import BadMirror
 from ..lowering.errors import CannotMirror
 from ..lowering.extension import Extension
-from ..lowering.mirrored import is_needed
+from ..lowering.mirroring import is_needed
 from ..lowering.nest import Nest
 from ..lowering.stage_bounds import Bounds, Loop, StageBounds
 from ..model.axes import outline

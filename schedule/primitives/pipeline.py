@@ -32,7 +32,7 @@ from functools import partial
 
 from ...errors import user_source
 from ..errors import BadOverlap
-from ..lowering.ahead import Ahead
+from ..lowering.software_pipelining import Ahead
 from ..model.axes import outline
 from ..model.foreign import integer, require_one
 from ..model.methods import StagePrimitives

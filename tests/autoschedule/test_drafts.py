@@ -19,7 +19,7 @@ from tilewright.autoschedule.drafts.draft import Draft, Drafts, Undrafted
 from tilewright.autoschedule.drafts.nests import nest_of_draft
 from tilewright.autoschedule.groups import Group
 from tilewright.autoschedule.loop_nest import Body, Nest
-from tilewright.autoschedule.lowered import estimate_schedule
+from tilewright.autoschedule.lowered_nests import estimate_schedule
 from tilewright.autoschedule.plan import Candidate, cheapest
 from tilewright.codegen.machine import MACHINES, find_machine
 from tilewright.codegen.target import Target

@@ -12,7 +12,7 @@ from tilewright.autoschedule.cost.cpu import BEGUN, LEAVE, estimate
 from tilewright.autoschedule.cost.estimate import Estimate
 from tilewright.autoschedule.cost.instructions import count_instructions, list_work
 from tilewright.autoschedule.loop_nest import Body, Nest
-from tilewright.autoschedule.lowered import estimate_schedule
+from tilewright.autoschedule.lowered_nests import estimate_schedule
 from tilewright.codegen.machine import MACHINES, Instruction, Machine, find_machine
 from tilewright.codegen.target import Target
 from tilewright.ir.analysis.footprint import Access, line_bytes

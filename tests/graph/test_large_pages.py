@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright.graph import Builder
 from tilewright.graph.large_pages import CHUNK, LEAST, PAGE, LargePages
-from tilewright.graph.paged import is_paged, paged_copy
+from tilewright.graph.mapped_arrays import is_paged, paged_copy
 
 
 def test_arrays_lie_apart_and_are_aligned() -> None:

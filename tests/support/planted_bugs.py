@@ -196,7 +196,7 @@ BUGS = (
     ),
     Bug(
         "both halves of a double buffer are one",
-        "schedule/lowering/ahead.py",
+        "schedule/lowering/software_pipelining.py",
         "(floormod(var, turns), *indices)",
         "(const(0, var.dtype), *indices)",
     ),

@@ -18,7 +18,7 @@ import tilewright as tw
 from tilewright import te
 from tilewright.codegen.errors import PackedNotRegistered
 from tilewright.codegen.export.errors import CallsPython
-from tilewright.ir import packed
+from tilewright.ir import packed_functions
 from tilewright.ir.errors import CallbackFailed, FunctionNameTaken, UnknownOutsideCode
 from tilewright.te import errors as te_errors
 
@@ -28,10 +28,10 @@ BOTH = ("llvm", "interpret")
 @pytest.fixture(autouse=True)
 def own_functions() -> Iterator[None]:
     """What a test registers goes with it."""
-    before = dict(packed._FUNCTIONS)
+    before = dict(packed_functions._FUNCTIONS)
     yield
-    packed._FUNCTIONS.clear()
-    packed._FUNCTIONS.update(before)
+    packed_functions._FUNCTIONS.clear()
+    packed_functions._FUNCTIONS.update(before)
 
 
 def calls(name: str, *more: Any, shape: Any = (4,), dtype: str = "float32") -> tuple[te.Tensor, te.Tensor]:
@@ -203,7 +203,7 @@ def test_a_kernel_holds_its_functions_no_longer_than_itself() -> None:
     tw.register_func("held", held)
     A, C = calls("held")
     f = tw.build([A, C])
-    del packed._FUNCTIONS["held"]
+    del packed_functions._FUNCTIONS["held"]
     gone = weakref.ref(held)
     del held
     f(np.zeros(4, "float32"), np.zeros(4, "float32"))
@@ -224,14 +224,14 @@ def test_registering() -> None:
     @tw.register_func
     def plain() -> None: ...
 
-    assert packed.find_func("plain") is plain
+    assert packed_functions.find_func("plain") is plain
     assert tw.register_func("named", plain) is plain
     with pytest.raises(
         FunctionNameTaken, match=r"(?s)TW0108: a function named 'named' is registered already.*override=True"
     ):
         tw.register_func("named", len)
     tw.register_func("named", len, override=True)
-    assert packed.find_func("named") is len
+    assert packed_functions.find_func("named") is len
 
 
 def test_a_function_that_nobody_registered() -> None:

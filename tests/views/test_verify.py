@@ -16,7 +16,7 @@ from tilewright.tools.fuzz.case import draw_case
 from tilewright.tools.fuzz.choices import case_choices
 from tilewright.tools.fuzz.control import draw_hybrid, draw_scan
 from tilewright.tools.fuzz.derivatives import draw_gradient
-from tilewright.tools.fuzz.outside import draw_extern
+from tilewright.tools.fuzz.extern_stages import draw_extern
 from tilewright.tools.fuzz.programs import draw_program
 from tilewright.tools.fuzz.schedules import draw_schedule
 from tilewright.views.report import page

@@ -27,7 +27,7 @@ import tilewright as tw
 from tilewright import te, topi
 from tilewright.autotune.reference import Reference
 
-from .company import FORK_JOIN_ELEMENTS, polynomial
+from .shared_cpus import FORK_JOIN_ELEMENTS, polynomial
 
 SIZE, OTHER_SIZE = 768, 512
 PAUSES_MS = (0, 1, 5, 30, 100, 1000)

@@ -24,7 +24,6 @@ from ...driver.build import lower
 from ...errors import CudaError, TilewrightError
 from ...views.sparse import SparseArray
 from .attentions import draw_attention, draw_weighted_rows
-from .by_hand import BY_HAND, draw_by_hand
 from .case import empty_report
 from .chains import draw_chain
 from .choices import Choices, case_choices, replay_choices
@@ -39,6 +38,7 @@ from .device_programs import (
     draw_stencils,
 )
 from .images import draw_blur, draw_gather
+from .manual_schedules import BY_HAND, draw_by_hand
 from .norms import draw_norm, draw_running
 from .oracle import Failure, Options, compare, run_kernel, signature
 from .program import Program

@@ -14,10 +14,10 @@ from .contractions import draw_factors, draw_itself
 from .control import draw_hybrid, draw_product, draw_scan
 from .derivatives import draw_gradient
 from .epilogue import add_window_sums
+from .extern_stages import draw_extern
 from .images import draw_blur, draw_gather, draw_layout
 from .large import draw_large
 from .networks import draw_conv2d, draw_matmul, draw_pool
-from .outside import draw_extern
 from .program import Program
 from .rows import draw_argmax, draw_softmax, draw_triangle, draw_tuples
 from .spectra import draw_spectrum

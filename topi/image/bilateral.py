@@ -21,7 +21,7 @@ from ...te import either as te
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor
-from ..weighted import weighted_sum
+from ..weighted_sums import weighted_sum
 from .errors import BadImage
 
 __all__ = ["bilateral_slice"]

@@ -20,7 +20,7 @@ from ...errors import user_source
 from ...ir.expr import Expr
 from ...te.tensor import Tensor
 from ..signatures import ElementType
-from ..weighted import weighted_sum
+from ..weighted_sums import weighted_sum
 from .errors import BadImage
 from .planes import Plane
 

@@ -22,7 +22,7 @@ from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor
 from ..nn.window import pair
 from ..transform import injective
-from ..weighted import weighted_sum
+from ..weighted_sums import weighted_sum
 from .errors import BadImage
 from .planes import Plane
 from .taps import Interpolation, KnownTaps, Taps, find_taps

@@ -18,7 +18,7 @@ from ...te import either as te
 from ...te.tensor import Tensor, tensor_text
 from ..checks import check_count, tensor
 from ..errors import BadOperand, BadParameter
-from ..weighted import keys_weights
+from ..weighted_sums import keys_weights
 from .resize import NAMES
 
 __all__ = ["affine_grid", "grid_sample"]

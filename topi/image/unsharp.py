@@ -8,7 +8,7 @@ from ... import te
 from ...errors import user_source
 from ...ir.expr import Expr
 from ...te.tensor import Tensor
-from ..weighted import scaled_and_moved
+from ..weighted_sums import scaled_and_moved
 from .blur import blurred_rows, column_sum, gaussian_taps
 from .errors import BadImage
 from .planes import Plane

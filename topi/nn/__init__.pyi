@@ -82,6 +82,7 @@ from .dilation import (
     space_to_depth as space_to_depth,
     upsampling as upsampling,
 )
+from .fake_quantization import simulated_dequantize as simulated_dequantize, simulated_quantize as simulated_quantize
 from .integer_products import integer_conv as integer_conv, integer_matmul as integer_matmul
 from .loss import nll_loss as nll_loss
 from .lstm import lstm as lstm
@@ -103,7 +104,7 @@ from .pool import (
     pool2d as pool2d,
 )
 from .pool_grad import global_pool_grad as global_pool_grad, pool_grad as pool_grad
-from .pool_places import max_pool_with_places as max_pool_with_places
+from .pool_positions import max_pool_with_places as max_pool_with_places
 from .quantized import (
     dense_bf16 as dense_bf16,
     dense_int8 as dense_int8,
@@ -117,7 +118,6 @@ from .quantized import (
     quantized_dense as quantized_dense,
     requantize as requantize,
 )
-from .simulated import simulated_dequantize as simulated_dequantize, simulated_quantize as simulated_quantize
 from .softmax import log_softmax as log_softmax, softmax as softmax
 from .sparse import (
     sparse_add as sparse_add,

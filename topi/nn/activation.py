@@ -24,7 +24,7 @@ from ..checks import normalize_axis, tensor
 from ..errors import BadOperand, BadParameter
 from ..references import alike, erf, floats, wide
 from ..row import floating, integers, operator, sample
-from ..weighted import scaled_and_moved
+from ..weighted_sums import scaled_and_moved
 
 __all__ = [
     "batch_norm_inference",

@@ -16,7 +16,7 @@ from ...te.tensor import Tensor
 from ..checks import normalize_axis
 from ..errors import BadAxis, BadParameter
 from ..row import floating, operator, sample
-from ..weighted import scaled_and_moved
+from ..weighted_sums import scaled_and_moved
 from .rowwise import Rows, wide_dtype
 
 __all__ = ["instance_norm", "l2_normalize", "layer_norm", "lrn", "rms_norm"]

@@ -37,7 +37,7 @@ from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor
 from ..checks import tensor, weights
 from ..half_precision import convert_elements, sum_dtype
-from ..weighted import scaled_and_moved
+from ..weighted_sums import scaled_and_moved
 from .conv2d import PACK
 from .errors import BadConvolution
 from .window import pad_amounts, window_count

@@ -11,8 +11,8 @@ import numpy as np
 from ...conversion import Refused
 from ...types import Extent
 from ..context import Context, converts
-from .fused import add_bias, rotate_pairs
-from .quantized import integer_product
+from .fused_layers import add_bias, rotate_pairs
+from .quantization import integer_product
 
 __all__: list[str] = []
 

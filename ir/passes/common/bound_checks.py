@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.guarded import guarded_loads
+from ...analysis.access_context import guarded_loads
 from ...arith.analyzer import Analyzer
 from ...expr import Broadcast, BufferLoad, Expr, ProducerLoad, Ramp, Range
 from ...ops import TRUE, conjunction, if_then_else, logical_and, logical_not

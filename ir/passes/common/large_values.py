@@ -18,7 +18,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from ...analysis.guarded import possible
+from ...analysis.access_context import possible
 from ...dtype import BOOL
 from ...expr import BufferLoad, Call, Expr, IfThenElse, Let, Var
 from ...ops import conjunction, const, disjunction, if_then_else, is_const

@@ -20,7 +20,7 @@ from ...expr import Range, Var
 from ...ops import is_const
 from ...stmt import For, Function, LoopKind, Stmt
 from ...visit import rewrite_statements, substitute, walk
-from .whole_vectors import cut_short
+from .full_vectors import cut_short
 
 __all__ = ["lanes_are_independent", "serialize_racing_lanes"]
 

@@ -12,8 +12,8 @@ A_box, a parameter of the kernel, says how the tensor and a box lie; outside of 
 bit for each place: how often its barrier was waited for, which the next wait needs. Barriers are made once in a kernel.
 
 It stands before panels are placed and threads mapped: what is one thread's stands in attr("one_thread"). Where warps have roles,
-see roles.py, the threads that compute tell by a second barrier that a place is free again. What blocks of a cluster copy together:
-see clusters.py.
+see warp_specialization.py, the threads that compute tell by a second barrier that a place is free again. What blocks of a cluster
+copy together: see clusters.py.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .barriers import barrier
 from .clusters import Alike
 from .errors import CannotCopyInBulk
 from .hardware import Hardware
-from .roles import check_producer, has_producer, specialize_warps
-from .swizzled import ROWS as PANEL_ROWS
-from .swizzled import SCOPE, row_bytes
+from .swizzle import ROWS as PANEL_ROWS
+from .swizzle import SCOPE, row_bytes
+from .warp_specialization import check_producer, has_producer, specialize_warps
 
 __all__ = ["ONE_THREAD", "PLACE_BYTES", "BoxMap", "place_bulk_copies", "tensor_strides"]
 

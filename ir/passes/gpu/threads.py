@@ -31,8 +31,8 @@ from ..common.fresh_copy import Copier
 from .bulk_copies import ONE_THREAD
 from .errors import CrossBlock, DivergentBarrier, LocalAcrossThreads
 from .hardware import BLOCK_TAGS, THREAD_TAGS, Hardware
-from .own_memory import OwnPart
-from .roles import ALONE
+from .privatization import OwnPart
+from .warp_specialization import ALONE
 
 __all__ = ["map_threads"]
 

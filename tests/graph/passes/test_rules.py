@@ -11,10 +11,15 @@ import pytest
 import tilewright as tw
 from tilewright.graph import PASSES, Builder
 from tilewright.graph.comparison import difference
-from tilewright.graph.passes import algebra, fast_algebra, powers, raised
+from tilewright.graph.passes import algebra, fast_algebra, operator_raising, powers
 from tilewright.graph.passes.pattern import Rule
 
-TABLES = {"algebra": algebra.RULES, "powers": powers.RULES, "fast_algebra": fast_algebra.RULES, "raised": raised.RULES}
+TABLES = {
+    "algebra": algebra.RULES,
+    "powers": powers.RULES,
+    "fast_algebra": fast_algebra.RULES,
+    "raised": operator_raising.RULES,
+}
 RULES = [(name, rule) for name, rules in TABLES.items() for rule in rules]
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "cast-to-itself": {"A": "float32"},

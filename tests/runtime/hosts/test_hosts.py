@@ -39,7 +39,7 @@ OWN = {
     "codegen/export/cpu.py": "machine code that asks a processor, for each system that is exported for",
     "codegen/export/gpu_driver.py": "machine code that opens the GPU's driver",
     "graph/large_pages.py": "within hasattr of what it needs",
-    "graph/paged.py": "within hasattr of what it needs",
+    "graph/mapped_arrays.py": "within hasattr of what it needs",
     "autotune/board.py": "a shell of another machine",
 }
 """Where names of one system may stand, and why."""

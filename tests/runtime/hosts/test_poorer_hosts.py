@@ -66,7 +66,7 @@ from pathlib import Path
 import numpy as np
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.graph.paged import paged_copy
+from tilewright.graph.mapped_arrays import paged_copy
 from tilewright.runtime.hosts import host
 
 A, B = te.placeholder((300, 200), name="A"), te.placeholder((200, 400), name="B")

@@ -11,9 +11,9 @@ from ...conversion import Conversion, Refused
 from ...recurrent import Product
 from ..context import Context, converts
 from ..layers import window_attributes
-from ..quantized import dequantize, products, quantized, rounded
+from ..quantization import dequantize, products, quantized, rounded
 from ..recurrent import Weights, convert_layers
-from .fused import add_bias
+from .fused_layers import add_bias
 
 __all__ = ["integer_product"]
 

@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ...ir.analysis.access_context import LAZY, Access, convert_to_logic, depends_on_data, walk_accesses
 from ...ir.analysis.bounds import symbolic_bounds
-from ...ir.analysis.guarded import LAZY, Access, convert_to_logic, depends_on_data, walk_accesses
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import (
     And,

@@ -15,7 +15,7 @@ from ...errors import user_source
 from ..dtype import DType
 from ..errors import UnknownOutsideCode
 from ..expr import Call, Expr, StringImm
-from ..packed import call_func, find_func, registered_names, trace_line
+from ..packed_functions import call_func, find_func, registered_names, trace_line
 from .faults import Pointer
 from .scalars import numpy_dtype
 from .source import Code, Source

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from math import prod
 from typing import Any, cast
 
-from .joins import find_joined_parts
+from .concatenations import find_joined_parts
 from .kernels import is_heavy
 from .node import Node, Parts
 from .types import TensorType

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright.graph import Builder
-from tilewright.graph.paged import paged_copy, release
+from tilewright.graph.mapped_arrays import paged_copy, release
 
 SMAPS = Path("/proc/self/smaps")
 

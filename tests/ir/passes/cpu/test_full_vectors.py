@@ -11,8 +11,8 @@ from tilewright.ir.passes.common.flatten import flatten
 from tilewright.ir.passes.common.loop_partition import loop_partition
 from tilewright.ir.passes.common.remove_likely import remove_likely
 from tilewright.ir.passes.common.simplify import simplify
+from tilewright.ir.passes.cpu.full_vectors import widen_rows
 from tilewright.ir.passes.cpu.vectorize import vectorize
-from tilewright.ir.passes.cpu.whole_vectors import widen_rows
 
 ROW = """
 def row(A: float32[{n}], w: float32[1], C: out float32[{n}]):

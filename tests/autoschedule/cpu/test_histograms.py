@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.autoschedule.cpu.cells import find_cells
+from tilewright.autoschedule.cpu.histograms import find_cells
 
 Program = tuple[list[Any], Any]
 

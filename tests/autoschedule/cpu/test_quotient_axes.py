@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import schedule
-from tilewright.autoschedule.cpu.digits import find_digits
+from tilewright.autoschedule.cpu.quotient_axes import find_digits
 from tilewright.ir.stmt import Allocate
 from tilewright.ir.visit import post_order
 

@@ -1,6 +1,6 @@
 """Parallel kernels beside other work: how much longer they take while as many processes as there are CPUs are busy.
 
-    python -m tools.benchmarks.company [--seconds 3]
+    python -m tools.benchmarks.shared_cpus [--seconds 3]
 
 For each way to wait (our own threads; OpenMP's) a process of its own measures a kernel of about 1 ms and one of about 20 ms, quiet
 and then beside the busy processes, several times in turn, and prints medians, their ratios, and what a fork and join costs when
@@ -118,7 +118,15 @@ def main() -> None:
     per_ms = str(elements_per_ms())
     for kind, meaning in KINDS.items():
         print(f"{meaning} ({kind}):", flush=True)
-        command = [sys.executable, "-m", "tools.benchmarks.company", "--kind", kind, "--seconds", str(given.seconds)]
+        command = [
+            sys.executable,
+            "-m",
+            "tools.benchmarks.shared_cpus",
+            "--kind",
+            kind,
+            "--seconds",
+            str(given.seconds),
+        ]
         command += ["--per-ms", per_ms]
         subprocess.run(command, check=True, env={**os.environ, VARIABLE: kind}, cwd=Path(__file__).parent.parent.parent)
 

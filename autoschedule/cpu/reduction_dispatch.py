@@ -23,11 +23,11 @@ from ..cost.estimate import Estimate, pad_estimate
 from ..forms.window import is_sliding, is_window
 from ..operations import find_inlined, fixed_extent
 from ..plan import Candidate
-from .cells import schedule_cells
 from .contraction import contraction
 from .conv import convolution
-from .in_order import are_few, are_short, rows_in_order
+from .histograms import schedule_cells
 from .injective import worth_threads
+from .ordered_rows import are_few, are_short, rows_in_order
 from .reduce import reads_once, reduce
 from .sums import keep_loops, sums, time_of_sums
 from .tuples import tuples
