@@ -43,6 +43,7 @@ from .loop_nest import scale_bodies
 from .operations import is_expensive, is_plain, weight
 from .pieces import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile
 from .plan import Candidate, Chooser, Decision, cheapest
+from .structure import structure_key
 
 __all__ = ["Group", "cut"]
 
@@ -171,8 +172,11 @@ class Group:
             return candidates
         stored = [op for op in (*self.heads, *self.parts, self.anchor, self.output) if op.values]
         roots = [op for op in dict.fromkeys(stored) if self.s[op].attach_type == "root"]
-        are_timed = all(candidate.estimate is not None for candidate in candidates)
-        time = self.draft(lambda _: None, Drafts(), Lines(), roots) if are_timed else None
+        time = None
+        if all(candidate.estimate is not None for candidate in candidates):
+            ops = (*self.between, *roots)
+            form = tuple(structure_key(value, op.axis) for op in ops for value in op.values)
+            (time,) = self.times(("as declared", form), lambda: [self.draft(lambda _: None, Drafts(), Lines(), roots)])
         return [*candidates, Candidate("as declared", lambda: None, time)]
 
     def inline_cheap_heads(self) -> None:

@@ -20,7 +20,6 @@ from ...ir.analysis.dependence import Iterations, Meets, accesses_of
 from ...ir.expr import Expr, IterVar, Node, Range, Var
 from ...ir.stmt import For, LoopKind, Seq, Stmt
 from ...ir.visit import Rewriter, rewrite, seq
-from ...te.hybrid.op import HybridOp
 from ..model.axes import find_leaf, outline
 from ..model.foreign import AXIS
 from ..model.hybrid_errors import HybridLoopCarries, HybridLoopsApart
@@ -54,7 +53,7 @@ def can_part(stage: Stage, axis: IterVar) -> bool:
 def _obstacle(stage: Stage, axis: IterVar) -> str:
     """The reason for which a loop stays as it is, whatever its iterations touch; empty where there is none."""
     op = stage.op
-    if not isinstance(op, HybridOp) or axis not in op.declared_loops.loops:
+    if axis not in op.declared_loops.loops:
         return f"{axis.name} is no loop that a script declares"
     loop = op.declared_loops.loop(axis)
     if stage.relations or stage.is_scheduled() or stage.schedule.find_placed(stage):
@@ -185,7 +184,6 @@ def fission(stage: Stage, axis: IterVar) -> tuple[IterVar, ...]:
             fix="choose a loop whose statements take from each other within an iteration alone",
         )
     op = stage.op
-    assert isinstance(op, HybridOp)
     loop = op.declared_loops.loop(axis)
     assert isinstance(loop.body, Seq)
     stage.schedule.record("fission", stage, axis=axis)

@@ -43,7 +43,7 @@ def exported(folder: Path, hidden: str) -> Path:
     library.add("gemv", gemv(5, "float64"), target=LEVELS[::-1])
     with pytest.MonkeyPatch.context() as patch:
         for name in HIDDEN[hidden]:
-            patch.setitem(cpu._X86, name, replace(cpu._X86[name], word="7.edx", shift=0))  # which no processor sets
+            patch.setitem(cpu.X86, name, replace(cpu.X86[name], word="7.edx", shift=0))  # which no processor sets
         return library.export(folder, threads="none")[0]
 
 

@@ -84,7 +84,7 @@ def test_what_is_judged_is_the_mean_of_ratios() -> None:
             ("b", "layers", 0.9, 1.0, 1.0, 2.0, None),
         )
     ]
-    found = {line["what"]: (round(line["is"], 6), line["holds"]) for line in gpu.judged(rows)}
+    found = {line["what"]: (round(line["is"], 6), line["holds"]) for line in gpu.judge_rows(rows)}
     assert found == {
         "bandwidth, beside the peer": (1.0, True),
         "bandwidth, beside Triton": (2.0, True),
@@ -111,7 +111,7 @@ def test_the_target_is_the_best_that_runs(
 def test_work_and_peer_mean_the_same(work: Any) -> None:
     """By numpy, where that has what the peer calls."""
     tensors = work.declare(7)
-    _, inputs = gpu.inputs_of(tensors)
+    _, inputs = gpu.draw_inputs(tensors)
     theirs = work.peer(np, *inputs)
     if theirs is not None:
         ours = np.empty([int(extent) for extent in tensors[-1].shape], str(tensors[-1].dtype))
