@@ -55,6 +55,9 @@ _MODES: Mapping[str, tuple[str, ...]] = {
 }
 """The texts that an attribute may be, by its name, or that of its operator before it."""
 
+_NUMBERS: Mapping[str, tuple[int, ...]] = {"LpNormalization.p": (1, 2)}
+"""The integers that an attribute may be, where they are neither 0 and 1 nor all from one on."""
+
 _FLAGS = frozenset(
     "align_corners allowzero antialias ceil_mode center_point_box count_include_pad detect_negative detect_positive "
     "exclude_outside exclusive fmod input_forget inverse is_causal keepdims largest layout linear_before_reset new_axis "
@@ -196,6 +199,8 @@ def _check_value(node: Any, name: str, value: Any) -> None:
     modes = _MODES.get(whole, _MODES.get(name))
     if isinstance(value, str) and modes is not None and value not in modes:
         raise _invalid(node, f"its attribute {name!r} is {value!r}", ", ".join(modes))
+    if whole in _NUMBERS and value not in _NUMBERS[whole]:
+        raise _invalid(node, f"its attribute {name!r} is {value}", " or ".join(map(str, _NUMBERS[whole])))
     numbers = cast("list[Any]", value) if isinstance(value, list) else [value]
     if name in _FLAGS and value not in (0, 1):
         raise _invalid(node, f"its attribute {name!r} is {value}", "0 or 1")

@@ -52,6 +52,7 @@ INVALID: dict[str, tuple[Any, str]] = {
     "a place that there is not": (model(N("Gather", ["x", "i"], ["a"]), PLANE, {"i": np.asarray([6])}), "place 6"),
     "axes twice": (model(N("Transpose", ["x"], ["a"], perm=[0, 0]), PLANE), "'perm'"),
     "a flag that is none": (model(N("ReduceMax", ["x"], ["a"], keepdims=2), PLANE), "'keepdims' is 2"),
+    "a norm that there is not": (model(N("LpNormalization", ["x"], ["a"], p=3), PLANE), "'p' is 3"),
     "a dtype that it does not take": (model(N("Relu", ["x"], ["a"]), {"x": ((2,), "BOOL")}), "unsupported type"),
 }
 
