@@ -16,7 +16,8 @@ from ..codegen.machine import Machine
 from ..ir.analysis.linear import linear, terms
 from ..ir.arith.linear import LinearForm
 from ..ir.dtype import INT32, INT64
-from ..ir.expr import GE, GT, LE, LT, And, Expr, IterVar
+from ..ir.expr import GE, GT, LE, LT, Expr, IterVar
+from ..ir.ops import conjuncts
 from ..schedule import Schedule
 from ..schedule.primitives.predicate import conditional_sum
 from ..te.shape import constant_extent
@@ -24,7 +25,7 @@ from ..te.tensor import Tensor
 from .cost.estimate import Estimate
 from .factoring import SMALL, Scheduler, estimate_alone, make_standalone
 from .operations import fixed_extent
-from .plan import Candidate, Chooser, Decision
+from .plan import Candidate, Chooser, Decision, decide
 
 __all__ = ["predicate_sums", "share_left"]
 
@@ -54,12 +55,8 @@ def predicate_sums(
             ),
             Candidate("as declared", lambda: None, estimate_alone(scheduled, alone)),
         ]
-        chosen = chooser(f"condition of {op.name}", candidates)
-        candidates[chosen].apply()
-        described = tuple((each.description, each.estimate) for each in candidates)
-        decisions.append(
-            Decision("condition", op.name, (), op, machine, described, chosen, candidates[chosen].estimate)
-        )
+        decisions.append(decide("condition", op, candidates, chooser, machine))
+        candidates[decisions[-1].chosen].apply()
     return decisions
 
 
@@ -75,7 +72,7 @@ def _scale(time: Estimate, by: float) -> Estimate:
 def share_left(condition: Expr, axes: Sequence[IterVar]) -> float:
     """About which part of the points of these axes a condition leaves, which comparisons of sums of them bound; 1 where others decide,
     or extents are not known."""
-    bounds = [_bound(part) for part in _parts(condition)]
+    bounds = [_bound(part) for part in conjuncts(condition)]
     extents = {axis: constant_extent(axis) for axis in axes}
     known = {axis: extent for axis, extent in extents.items() if extent}
     if len(known) < len(extents):
@@ -83,18 +80,6 @@ def share_left(condition: Expr, axes: Sequence[IterVar]) -> float:
     used = [bound for bound in bounds if bound is not None and all(axis in known for axis, _ in terms(bound))]
     inside = sum(all(_value(bound, point) >= 0 for bound in used) for point in _points(known)) if used else POINTS
     return inside / POINTS
-
-
-def _parts(condition: Expr) -> list[Expr]:
-    """The conditions that all hold where one does."""
-    parts, stack = list[Expr](), [condition]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, And):
-            stack += [node.b, node.a]
-        else:
-            parts.append(node)
-    return parts
 
 
 def _bound(condition: Expr) -> LinearForm | None:

@@ -30,7 +30,7 @@ from .accesses import find_axes, max_reads
 from .cost.estimate import Estimate
 from .forms.products import Factoring, Product, best_factoring
 from .operations import fixed_extent, is_expensive, is_plain, weight
-from .plan import Candidate, Chooser, Decision
+from .plan import Candidate, Chooser, Decision, decide
 
 __all__ = ["SMALL", "Scheduler", "estimate_alone", "factor_sums", "make_standalone"]
 
@@ -172,20 +172,10 @@ def _choose(ask: _Ask, stage: Stage, rule: str, description: str, change: Change
         Candidate("as declared", lambda: None, estimate_alone(ask.scheduled, alone)),
         Candidate(description, partial(change, ask.s, tensor), estimate_alone(ask.scheduled, alone, change)),
     ]
-    chosen = ask.chooser(f"{rule} of {op.name}", candidates)
-    candidates[chosen].apply()
-    return Decision(
-        rule,
-        op.name,
-        (),
-        op,
-        ask.machine,
-        tuple((candidate.description, candidate.estimate) for candidate in candidates),
-        chosen,
-        candidates[chosen].estimate,
-        "",
-        target_gpu(ask.target) if ask.target.backend.rules == "gpu" else None,
-    )
+    gpu = target_gpu(ask.target) if ask.target.backend.rules == "gpu" else None
+    decision = decide(rule, op, candidates, ask.chooser, ask.machine, gpu=gpu)
+    candidates[decision.chosen].apply()
+    return decision
 
 
 def make_standalone(stage: Stage) -> ComputeOp:

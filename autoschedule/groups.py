@@ -42,7 +42,7 @@ from .forms.rows import match_rows
 from .loop_nest import scale_bodies
 from .operations import is_expensive, is_plain, weight
 from .pieces import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile
-from .plan import Candidate, Chooser, Decision, cheapest
+from .plan import Candidate, Chooser, Decision, cheapest, decide
 from .structure import structure_key
 
 __all__ = ["Group", "cut"]
@@ -145,24 +145,14 @@ class Group:
         """Apply one of the ways in which a rule can schedule the group (or an operation of it), the cheapest unless somebody
         searches, and notes it. rule: names the decision."""
         candidates = self._add_declared(candidates)
-        chosen = self.chooser(f"{rule} of {self.anchor.name}", candidates)
         after = (self.output,) if self.output is not self.anchor else ()
         fused = tuple(op.name for op in (*self.heads, *self.parts, *self.between, *after) if op.values)
-        self.decisions.append(
-            Decision(
-                rule,
-                self.anchor.name,
-                fused,
-                self.output,
-                self.machine,
-                tuple((candidate.description, candidate.estimate) for candidate in candidates),
-                chosen,
-                candidates[chosen].estimate,
-                candidates[chosen].reason,
-                self.gpu,
-            )
+        gpu = target_gpu(self.target) if self.target.backend.rules == "gpu" else None
+        decision = decide(
+            rule, self.anchor, candidates, self.chooser, self.machine, fused=fused, output=self.output, gpu=gpu
         )
-        candidates[chosen].apply()
+        self.decisions.append(decision)
+        candidates[decision.chosen].apply()
 
     def _add_declared(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
         """Add the loops as declared, on one thread, to a rule's first candidates, if they are not among them."""

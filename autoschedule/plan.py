@@ -20,7 +20,7 @@ from ..codegen.machine import Machine
 from ..te.operation import Operation
 from .cost.estimate import Estimate, soonest
 
-__all__ = ["ALIKE", "Candidate", "Chooser", "Decision", "Plan", "cheapest", "table_text", "time_text"]
+__all__ = ["ALIKE", "Candidate", "Chooser", "Decision", "Plan", "cheapest", "decide", "table_text", "time_text"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,6 +98,28 @@ def cheapest(_: str, candidates: Sequence[Candidate]) -> int:
     usual = [at for at, candidate in enumerate(candidates) if not candidate.further]
     times = [time for at in usual if (time := candidates[at].estimate) is not None]
     return usual[soonest(times, ALIKE)] if len(times) == len(usual) else usual[0]
+
+
+def decide(
+    rule: str,
+    anchor: Operation,
+    candidates: Sequence[Candidate],
+    chooser: Chooser,
+    machine: Machine,
+    *,
+    title: str = "",
+    fused: tuple[str, ...] = (),
+    output: Operation | None = None,
+    gpu: Gpu | None = None,
+) -> Decision:
+    """Have one of the candidates chosen, which is left to apply. title: the name of the decision, if not "RULE of ANCHOR"; output: the
+    operation that is stored, if not the anchor."""
+    chosen = chooser(title or f"{rule} of {anchor.name}", candidates)
+    taken = candidates[chosen]
+    described = tuple((candidate.description, candidate.estimate) for candidate in candidates)
+    return Decision(
+        rule, anchor.name, fused, output or anchor, machine, described, chosen, taken.estimate, taken.reason, gpu
+    )
 
 
 @dataclass(frozen=True, repr=False)

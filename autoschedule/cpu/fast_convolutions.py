@@ -22,7 +22,7 @@ from ...topi.nn.conv2d import PACK
 from ..cost.estimate import Estimate, pad_estimate
 from ..factoring import Scheduler, estimate_alone
 from ..operations import is_known, is_plain, weight
-from ..plan import Candidate, Chooser, Decision
+from ..plan import Candidate, Chooser, Decision, decide
 
 __all__ = ["fast_convolutions"]
 
@@ -81,12 +81,8 @@ def fast_convolutions(s: Schedule, machine: Machine, chooser: Chooser, scheduled
                 "Winograd's algorithm", partial(_redeclare, s, op.output(0)), _time(layer, op, machine, scheduled)
             ),
         ]
-        chosen = chooser(f"algorithm of {op.name}", candidates)
-        candidates[chosen].apply()
-        described = tuple((each.description, each.estimate) for each in candidates)
-        decisions.append(
-            Decision("algorithm", op.name, (), op, machine, described, chosen, candidates[chosen].estimate)
-        )
+        decisions.append(decide("algorithm", op, candidates, chooser, machine))
+        candidates[decisions[-1].chosen].apply()
     return decisions
 
 

@@ -21,7 +21,7 @@ from ...te.butterflies import transform
 from ...te.tensor import Tensor
 from ..accesses import numeric_shape
 from ..cost.estimate import Estimate
-from ..plan import Candidate, Chooser, Decision
+from ..plan import Candidate, Chooser, Decision, decide
 
 __all__ = ["Steps", "fast_fouriers", "fourier_steps", "steps_cost"]
 
@@ -59,11 +59,8 @@ def fast_fouriers(s: Schedule, machine: Machine, chooser: Chooser) -> list[Decis
             Candidate("products with matrices", lambda: None, _time_of_products(stage, points, machine)),
             Candidate(f"passes of {text}", partial(_apply_passes, s, tensor, steps), time),
         ]
-        chosen = chooser(f"fourier of {stage.name}", candidates)
-        described = tuple((each.description, each.estimate) for each in candidates)
-        candidates[chosen].apply()
-        taken = candidates[chosen].estimate
-        decisions.append(Decision("fourier", stage.name, (), stage.op, machine, described, chosen, taken))
+        decisions.append(decide("fourier", stage.op, candidates, chooser, machine))
+        candidates[decisions[-1].chosen].apply()
     return decisions
 
 

@@ -39,7 +39,7 @@ from ..cost.cpu import Lines, estimate
 from ..cost.estimate import pad_estimate
 from ..loop_nest import Body, Nest
 from ..lowered_nests import build_nest
-from ..plan import Candidate, Chooser, Decision
+from ..plan import Candidate, Chooser, Decision, decide
 
 __all__ = ["share_loops"]
 
@@ -76,21 +76,11 @@ def share_loops(s: Schedule, machine: Machine, chooser: Chooser) -> list[Decisio
         if not ways:
             continue
         candidates = [candidate for candidate, _ in ways]
-        chosen = chooser(f"siblings of {first.name}, {second.name}", candidates)
-        candidates[chosen].apply()
-        decisions.append(
-            Decision(
-                "siblings",
-                second.name,
-                (first.name,),
-                second.op,
-                machine,
-                tuple((candidate.description, candidate.estimate) for candidate in candidates),
-                chosen,
-                candidates[chosen].estimate,
-            )
-        )
-        together = ways[chosen][1]
+        title = f"siblings of {first.name}, {second.name}"
+        decision = decide("siblings", second.op, candidates, chooser, machine, title=title, fused=(first.name,))
+        candidates[decision.chosen].apply()
+        decisions.append(decision)
+        together = ways[decision.chosen][1]
         if together is not None:
             leader.nest = together
             leader.followers.append(other)
