@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from ...codegen.machine import Machine
-from ...ir.analysis.footprint import Access, Array, access_box, line_bytes, room_in_cache
+from ...ir.analysis.footprint import Access, Array, access_box, line_bytes, lines_in_cache
 from ...ir.expr import Var
 from ..accesses import ASSUMED
 from ..loop_nest import Body, Nest
@@ -73,8 +73,8 @@ class Lines:
         size = self.sizes.get((access, key))
         if size is None:
             box = access_box(access, widths)
-            lines, pages = (line_bytes(box, access.bytes, ASSUMED, access.shape, each) for each in (line, PAGE))
-            room = room_in_cache(box, access.bytes, ASSUMED, access.shape, line, PAGE)
+            lines, room = lines_in_cache(box, access.bytes, ASSUMED, access.shape, line, PAGE)
+            pages = line_bytes(box, access.bytes, ASSUMED, access.shape, PAGE)
             size = self.sizes[access, key] = lines, pages, room
         return size
 

@@ -368,7 +368,7 @@ class Draft:
         made = self._add(partial, "local")
         made.own, made.reduced = op.axis, reduction.axes
         made.leaf_iter_vars = [*axes, *reducing]
-        made.parts = {lane: replace(part), step: Part(part.of, part.factor, not part.inner)}
+        made.parts = {lane: part, step: Part(part.of, part.factor)}
         stage.op = replace(op, body=(summed,))
         stage.reduced, stage.parts = (rest,), {}
         stage.leaf_iter_vars = [*op.axis, rest]

@@ -33,7 +33,7 @@ __all__ = [
     "line_bytes",
     "count_bytes",
     "count_values",
-    "room_in_cache",
+    "lines_in_cache",
 ]
 
 Array = Buffer | Producer
@@ -177,11 +177,13 @@ def line_bytes(box: Box, size: int, unknown: int = 1, shape: Sequence[Number] = 
     return _rows_of_lines(box, size, unknown, shape, line)[0]
 
 
-def room_in_cache(box: Box, size: int, unknown: int, shape: Sequence[Number], line: int, page: int) -> float:
-    """Bytes of a cache that the lines under a box take up: more than the lines have where rows begin at few places of a page,
-    since a cache chooses the place of a line by its address, and keeps few lines at each."""
+def lines_in_cache(
+    box: Box, size: int, unknown: int, shape: Sequence[Number], line: int, page: int
+) -> tuple[float, float]:
+    """Bytes of the cache lines under a box, and of the room in a cache that they take up: more where rows begin at few places of a
+    page, since a cache chooses the place of a line by its address, and keeps few lines at each."""
     lines, rows, between = _rows_of_lines(box, size, unknown, shape, line)
-    return max(lines, float(rows * gcd(between, page))) if between else lines
+    return lines, max(lines, float(rows * gcd(between, page))) if between else lines
 
 
 def _rows_of_lines(box: Box, size: int, unknown: int, shape: Sequence[Number], line: int) -> tuple[float, int, int]:

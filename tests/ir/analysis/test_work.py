@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.ir.analysis.footprint import LINE, access_box, line_bytes, room_in_cache
+from tilewright.ir.analysis.footprint import LINE, access_box, line_bytes, lines_in_cache
 from tilewright.ir.analysis.operations import Kind, count_operations
 from tilewright.ir.analysis.work import Statement, Work, elementary, executions, measure_work
 from tilewright.ir.buffer import Buffer
@@ -194,11 +194,10 @@ def test_lines_are_counted_by_rows() -> None:
 @pytest.mark.parametrize(("columns", "room"), [(1024, 4096), (512, 2048), (1040, 64), (528, 64), (1000, 64)])
 def test_rows_that_begin_at_few_places_of_a_page_take_more_room(columns: int, room: int) -> None:
     """A cache keeps few lines of those whose addresses end alike, so that a column of a matrix fills it sooner."""
-    assert room_in_cache((100, 16), 4, 1, (100, columns), LINE, 4096) == 100 * room
-    assert room_in_cache((100, columns), 4, 1, (100, columns), LINE, 4096) == 100 * columns * 4, (
-        "rows behind each other"
-    )
-    assert room_in_cache((1, 16), 4, 1, (100, columns), LINE, 4096) == LINE
+    assert lines_in_cache((100, 16), 4, 1, (100, columns), LINE, 4096) == (100 * LINE, 100 * room)
+    together = lines_in_cache((100, columns), 4, 1, (100, columns), LINE, 4096)
+    assert together == (100 * columns * 4, 100 * columns * 4), "rows behind each other"
+    assert lines_in_cache((1, 16), 4, 1, (100, columns), LINE, 4096) == (LINE, LINE)
 
 
 # Against the interpreter
