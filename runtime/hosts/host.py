@@ -37,7 +37,7 @@ class Host:
     """A system of which nothing is known: one address space, no forks that are seen, files and processes as Python has them."""
 
     has_futex = False
-    """Whether the pool of threads (codegen.abi.pool) can wait here; else loops run by OpenMP's threads, or serially."""
+    """True where the pool of threads (codegen.abi.pool) can wait; else loops run by OpenMP's threads, or serially."""
 
     # The processor
 

@@ -45,7 +45,7 @@ __all__ = ["BARRIER", "COMPUTES", "barrier", "insert_barriers", "is_barrier"]
 
 BARRIER = "tw_barrier"
 COMPUTES = "tw_computes"
-"""What tells threads that compute from those that only ask for copies: see warp_specialization.py."""
+"""The call that is true of threads that compute, and false of those that only ask for copies: see warp_specialization.py."""
 _COLLECTIVES = (SHUFFLE, SHUFFLE_DOWN, *OF_WARPS.values(), BARRIER, WAIT)
 
 
