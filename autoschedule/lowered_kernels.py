@@ -23,8 +23,9 @@ __all__ = ["nest_of_kernel"]
 
 def nest_of_kernel(kernel: For, machine: Machine) -> Nest:
     """The nest of a kernel, whose outermost loop is given."""
-    parts = tuple(_Kernel(kernel, machine).parts(measure_work(kernel), {}, {}))
-    stored = next((node.buffer for node in _stores(measure_work(kernel)) if node.buffer.scope == "global"), None)
+    work = measure_work(kernel)
+    parts = tuple(_Kernel(kernel, machine).parts(work, {}, {}))
+    stored = next((node.buffer for node in _stores(work) if node.buffer.scope == "global"), None)
     assert stored is not None, "a kernel stores something"
     return Nest(None, 1, parts, memory=Memory(stored, "global", 0))
 
