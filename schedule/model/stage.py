@@ -321,6 +321,10 @@ class Stage(StagePrimitives):
             or not all(a is b for a, b in zip(self.all_iter_vars, self.leaf_iter_vars, strict=True))
         )
 
+    def is_untouched(self) -> bool:
+        """Return whether no primitive has scheduled it, and nothing is computed at its loops."""
+        return not self.is_scheduled() and not self.schedule.find_placed(self)
+
     def __repr__(self) -> str:
         return f"stage({self.op.name}, {self.op})"
 

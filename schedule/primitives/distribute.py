@@ -104,9 +104,7 @@ def _tries(stage: Stage) -> Iterator[Try]:
 
 
 def _draw(drawer: Drawer) -> Attempt | None:
-    stage = drawer.some_stage(
-        lambda stage: not stage.is_scheduled() and not stage.schedule.find_placed(stage) and bool(terms_of_sum(stage))
-    )
+    stage = drawer.some_stage(lambda stage: stage.is_untouched() and bool(terms_of_sum(stage)))
     return None if stage is None else (f"distribute({stage.name})", lambda: drawer.s.distribute(stage.op.output(0)))
 
 
@@ -161,7 +159,7 @@ def _check(stage: Stage) -> tuple[list[Term], Reduce]:
     reason = None
     if terms is None or reduction is None:
         reason = f"{stage.name} is no te.sum of 2 to {MOST} terms, of constant extents, without where= and init="
-    elif stage.is_scheduled() or stage.schedule.find_placed(stage) or stage.attach_type in ("inline", "inlined"):
+    elif not stage.is_untouched() or stage.attach_type in ("inline", "inlined"):
         reason = "its loops are scheduled already, and each sum has loops of its own"
     if reason is not None or terms is None or reduction is None:
         fix = "te.sum(A[i, k] * B[j, k] + D[i, k] * E[j, k], axis=k), before its loops are scheduled"

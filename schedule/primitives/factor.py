@@ -48,11 +48,7 @@ def _tries(stage: Stage) -> Iterator[Try]:
 
 
 def _draw(drawer: Drawer) -> Attempt | None:
-    stage = drawer.some_stage(
-        lambda stage: (
-            not stage.is_scheduled() and not stage.schedule.find_placed(stage) and len(factors_of_sum(stage) or ()) > 1
-        )
-    )
+    stage = drawer.some_stage(lambda stage: stage.is_untouched() and len(factors_of_sum(stage) or ()) > 1)
     if stage is None:
         return None
     count = len(factors_of_sum(stage) or ())
@@ -155,7 +151,7 @@ def _check(stage: Stage) -> list[Expr]:
         raise _bad(
             stage, f"there are {len(factors)} factors", f"at most {MOST}; name a part of them a tensor of its own"
         )
-    if stage.is_scheduled() or stage.schedule.find_placed(stage) or stage.attach_type in ("inline", "inlined"):
+    if not stage.is_untouched() or stage.attach_type in ("inline", "inlined"):
         raise _bad(stage, "its loops are scheduled already, and each sum has loops of its own", "call factor first")
     refuse_dangling_predicate(stage, stage.op.axis, BadFactors, "cannot factor")
     return factors

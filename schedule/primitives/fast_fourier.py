@@ -41,7 +41,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
 def _some_steps(stage: Stage) -> list[list[int]] | None:
     """Steps that a transform can take; None where it cannot, or is none."""
     points = fourier_points(stage)
-    if points is None or stage.is_scheduled() or stage.schedule.find_placed(stage):
+    if points is None or not stage.is_untouched():
         return None
     found: list[int] = []
     left = points
@@ -120,7 +120,7 @@ def fast_fourier(schedule: Schedule, tensor: Tensor, steps: Sequence[Sequence[in
     op = stage.op.as_compute
     if points is None or data is None or op is None:
         raise _bad(stage, "it is no result of a discrete Fourier transform of known length", "topi.dft(re, im)")
-    if stage.is_scheduled() or schedule.find_placed(stage):
+    if not stage.is_untouched():
         raise _bad(stage, "its loops are scheduled already", "call fast_fourier first")
     both = _check_steps(stage, steps, points)
     refuse_dangling_predicate(stage, (), BadFourier, "cannot transform")

@@ -56,7 +56,7 @@ def _obstacle(stage: Stage, axis: IterVar) -> str:
     if axis not in op.declared_loops.loops:
         return f"{axis.name} is no loop that a script declares"
     loop = op.declared_loops.loop(axis)
-    if stage.relations or stage.is_scheduled() or stage.schedule.find_placed(stage):
+    if not stage.is_untouched():
         return "its loops are scheduled already"
     if loop.kind is not LoopKind.SERIAL or not isinstance(loop.body, Seq):
         return "it stands around one statement, or memory of its own"

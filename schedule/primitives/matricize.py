@@ -55,7 +55,7 @@ class _Product:
 
 
 def _tries(stage: Stage) -> Iterator[Try]:
-    sides = None if stage.is_scheduled() or stage.schedule.find_placed(stage) else _find_sides(stage)
+    sides = None if not stage.is_untouched() else _find_sides(stage)
     if sides is not None:
         rows, columns = sides
         yield (
@@ -65,11 +65,7 @@ def _tries(stage: Stage) -> Iterator[Try]:
 
 
 def _draw(drawer: Drawer) -> Attempt | None:
-    stage = drawer.some_stage(
-        lambda stage: (
-            not stage.is_scheduled() and not stage.schedule.find_placed(stage) and _find_sides(stage) is not None
-        )
-    )
+    stage = drawer.some_stage(lambda stage: stage.is_untouched() and _find_sides(stage) is not None)
     if stage is None:
         return None
     rows, columns = _find_sides(stage) or ([], [])

@@ -154,7 +154,7 @@ def _check_weighted_sum(stage: Stage, factor: int) -> WeightedSum:
         )
     if not 1 <= factor <= LONGEST:
         raise _bad(stage, f"a chunk would have {factor} terms", f"a factor from 1 to {LONGEST}")
-    if stage.is_scheduled() or stage.schedule.find_placed(stage) or stage.group is not None:
+    if not stage.is_untouched() or stage.group is not None:
         raise _bad(stage, "its loops are scheduled already", "call online first")
     rows = found.weights.axes
     own = {node for node in post_order(found.weights.power) if isinstance(node, IterVar)}.difference({found.axis})

@@ -37,11 +37,7 @@ def _tries(stage: Stage) -> Iterator[Try]:
 
 
 def _draw(drawer: Drawer) -> Attempt | None:
-    stage = drawer.some_stage(
-        lambda stage: (
-            not stage.is_scheduled() and not stage.schedule.find_placed(stage) and conditional_sum(stage) is not None
-        )
-    )
+    stage = drawer.some_stage(lambda stage: stage.is_untouched() and conditional_sum(stage) is not None)
     return None if stage is None else (f"predicate({stage.name})", lambda: drawer.s.predicate(stage.op.output(0)))
 
 
@@ -107,7 +103,7 @@ def _check(stage: Stage) -> Reduce:
     reason = None
     if reduction is None:
         reason = f"{stage.name} is no te.sum of te.if_then_else(condition, value, 0) without init="
-    elif stage.is_scheduled() or stage.schedule.find_placed(stage) or stage.attach_type in ("inline", "inlined"):
+    elif not stage.is_untouched() or stage.attach_type in ("inline", "inlined"):
         reason = "its loops are scheduled already"
     if reduction is None or reason is not None:
         fix = "te.sum(te.if_then_else(k > i, A[i, k], 0.0), axis=k), before its loops are scheduled"

@@ -38,7 +38,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
 def offered_declarations(stage: Stage) -> Mapping[str, Callable[[], Tensor]]:
     """Other declarations of what a stage computes, by their names, as its operator offers them; none of one that is scheduled."""
     op = stage.op.as_compute
-    if op is None or stage.is_scheduled() or stage.schedule.find_placed(stage):
+    if op is None or not stage.is_untouched():
         return {}
     return op.attrs.get("alternatives", {})
 
