@@ -289,7 +289,8 @@ def test_products_by_known_weights_pack_nothing(rows: int, depth: int, features:
         np.testing.assert_allclose(found, np.maximum(data.astype("float64") @ weights.T, 0), rtol=1e-4, atol=1e-4)
         assert not packs(kernel)
         if depth > 1:
-            assert constants_in(kernel) == ["w.global"]
+            # one row reads each weight once, so that it may read them as they lie: the processor decides
+            assert constants_in(kernel) == ["w.global"] or (rows == 1 and constants_in(kernel) == ["w"])
 
 
 def test_few_vectors_read_weights_of_few_bits_as_they_lie() -> None:
