@@ -39,14 +39,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_report_header() -> str:
     return f"drawn checks: TILEWRIGHT_SEED={drawn.SEED}" + (
-        " TILEWRIGHT_SOAK=1 (full counts)" if drawn.SOAK else ", of slow tests half of the cases"
+        " TILEWRIGHT_SOAK=1 (full counts)" if drawn.SOAK else ", of slow tests two of five cases"
     )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that slow.txt names are marked slow, and all others fast. Of the cases of a slow test half are taken, which the seed
-    draws, where a run of whole files does not ask for all of them."""
+    """Tests that slow.txt names are marked slow, and all others fast. Of the cases of a slow test two of five are taken, which the
+    seed draws, where a run of whole files does not ask for all of them."""
     left_out: set[str] = set()
     chosen = config.option.keyword or config.option.measure or any("::" in part for part in config.args)
     if not (drawn.SOAK or chosen):
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _left_out(cases: Iterable[str]) -> set[str]:
-    """The cases of slow tests that this run does without: of three and more the smaller half."""
+    """The cases of slow tests that this run does without: of three and more about three of five."""
     of_slow: dict[str, list[str]] = {}
     for case in cases:
         if _function(case) in SLOW:
@@ -68,7 +68,7 @@ def _left_out(cases: Iterable[str]) -> set[str]:
         case
         for name, all_of_it in of_slow.items()
         if len(all_of_it) > 2
-        for case in drawn.rng(f"cases of {name}").permutation(all_of_it)[(len(all_of_it) + 1) // 2 :].tolist()
+        for case in drawn.rng(f"cases of {name}").permutation(all_of_it)[-(-2 * len(all_of_it) // 5) :].tolist()
     }
 
 
