@@ -54,7 +54,7 @@ __all__ = [
     "is_interruption",
     "user_source",
     "waiting_callers",
-    "warn_at",
+    "warn_user",
 ]
 
 CATALOGUE: dict[str, type[TilewrightError]] = {}
@@ -198,7 +198,7 @@ def _filter_tracebacks() -> None:
 def _printable(text: str) -> str:
     """A text without control characters but its line breaks and tabs."""
     try:
-        from .untrusted import printable  # what JSON takes to load is not for those who meet no error
+        from .untrusted_input import printable  # what JSON takes to load is not for those who meet no error
     except OSError:  # no descriptor is left to read it
         return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
     return printable(text, lines=True)
@@ -342,7 +342,7 @@ class TilewrightDeprecationWarning(TilewrightWarning, DeprecationWarning):
     """A public name or a file format that a later release will no longer have; the message says which one and what replaces it."""
 
 
-def warn_at(source: SourceLine | None, text: str, category: type[TilewrightWarning] = TilewrightWarning) -> None:
+def warn_user(source: SourceLine | None, text: str, category: type[TilewrightWarning] = TilewrightWarning) -> None:
     """Issue a warning at a line of the user's program, once for each line and text by default. source: None where no line is known."""
     file, line = (source.file, source.line) if source else (__file__, 1)
     warnings.warn_explicit(text, category, file, line, registry=_warned)

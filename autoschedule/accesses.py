@@ -16,8 +16,8 @@ from ..ir.analysis.footprint import Access
 from ..ir.analysis.linear import is_index, linear, terms
 from ..ir.analysis.work import executions, measure_work
 from ..ir.arith.linear import LinearForm
-from ..ir.cached import cached_property
 from ..ir.expr import Expr, IntImm, IterVar, Max, Min, Producer, ProducerLoad, Var
+from ..ir.lazy_values import cached_property
 from ..ir.ops import integer_value
 from ..ir.stmt import For, If, LoopKind, Stmt
 from ..ir.structural import StructuralKey

@@ -41,7 +41,7 @@ from .drafts.nests import nest_of_draft
 from .forms.rows import match_rows
 from .loop_nest import scale_bodies
 from .operations import is_expensive, is_plain, weight
-from .pieces import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile
+from .partition import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile
 from .plan import Candidate, Chooser, Decision, cheapest, decide
 from .structure import structure_key
 
@@ -216,7 +216,7 @@ class _Cutter:
             self.s.clone_in(op.output(0), [reader])
         if clones:
             return _Cutter(self.s, self.tags, self.fusion).run()
-        return chains + self._scripts() + scans + self._form_pieces(parts_of, tags) + self._rest()
+        return chains + self._scripts() + scans + self._form_groups(parts_of, tags) + self._rest()
 
     # Chains
 
@@ -349,7 +349,7 @@ class _Cutter:
                 self.claimed.update((op, *parts_of[op]))
         return parts_of, tags
 
-    def _form_pieces(
+    def _form_groups(
         self, parts_of: Mapping[Operation, tuple[Operation, ...]], tags: Mapping[Operation, str]
     ) -> list[Piece]:
         """The anchors' pieces; tails go to the last anchor that they follow, being computed after all of them."""

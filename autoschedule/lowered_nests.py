@@ -47,7 +47,7 @@ def build_plan(s: Schedule) -> Plan:
         return Plan(rows)
     gpu = next((row.gpu for row in rows if row.gpu is not None), None)
     if gpu is not None:
-        return Plan(tuple(_of_kernels(s, lowered, rows, gpu)))
+        return Plan(tuple(_estimate_kernels(s, lowered, rows, gpu)))
     nests = _nests(s, lowered, rows)
     return Plan(
         tuple(
@@ -57,7 +57,7 @@ def build_plan(s: Schedule) -> Plan:
     )
 
 
-def _of_kernels(s: Schedule, lowered: Lowered, rows: Sequence[Decision], gpu: Gpu) -> Iterator[Decision]:
+def _estimate_kernels(s: Schedule, lowered: Lowered, rows: Sequence[Decision], gpu: Gpu) -> Iterator[Decision]:
     """The rows of a plan for a GPU, each with its kernels' time where it has none, and what they leave of the GPU."""
     kernels = [
         (kernel, [node.buffer for node in walk(kernel) if isinstance(node, BufferStore)])

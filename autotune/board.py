@@ -24,7 +24,7 @@ from ..codegen.export.timing_library import runner
 from ..codegen.target import Target
 from ..errors import user_source
 from ..runtime.folders import new_folder
-from ..untrusted import printable
+from ..untrusted_input import printable
 from .errors import BadTuningOption, RunnerLost
 from .outcome import Failure
 from .process import Process, WorkerEnded

@@ -20,7 +20,7 @@ from ..arguments import is_a
 from ..errors import TilewrightError, user_source
 from ..ir.stmt import Function
 from ..schedule import Schedule
-from ..untrusted import printable
+from ..untrusted_input import printable
 from .comparison import Load
 from .errors import MissingPackage, RunnerLost, WorkerFailed
 from .measure import Done, Measurer

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, TypeGuard, cast
 from ..autoschedule.search.space import Config
 from ..errors import ScheduleError, user_source
 from ..schedule import from_json
-from ..untrusted import plain_json, printable
+from ..untrusted_input import plain_json, printable
 from .errors import BadRecordLine
 from .layout import trial_space
 from .task import Key

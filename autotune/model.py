@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import PerformanceWarning, user_source, warn_at
+from ..errors import PerformanceWarning, user_source, warn_user
 
 __all__ = ["Measurements", "Model", "PlainModel", "RankingModel", "make_model"]
 
@@ -150,7 +150,7 @@ def make_model() -> Model:
     """The ranking model; where xgboost is not installed, the plain one, and a warning that says so."""
     if importlib.util.find_spec("xgboost") is not None:
         return RankingModel()
-    warn_at(
+    warn_user(
         user_source(),
         "xgboost is not installed: the tuner orders its candidates by ridge regression, which needs more trials to find "
         "schedules as good; pip install 'tilewright[tune]' brings xgboost",

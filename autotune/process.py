@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from ..runtime.hosts import host
-from ..untrusted import plain_json
+from ..untrusted_input import plain_json
 from .outcome import Failure, Limits
 
 __all__ = ["Process", "WorkerEnded", "WorkerProcess"]

@@ -14,13 +14,13 @@ from os import PathLike
 
 from ..arguments import to_path
 from ..codegen.target import Target
-from ..errors import PerformanceWarning, ScheduleError, TilewrightError, user_source, warn_at
+from ..errors import PerformanceWarning, ScheduleError, TilewrightError, user_source, warn_user
 from ..ir.expr import IntImm
 from ..ir.visit import deep_recursion
 from ..schedule import Schedule, from_json
 from ..schedule.lowering.lower import lower
 from ..te import Tensor
-from ..untrusted import printable
+from ..untrusted_input import printable
 from .errors import DatabaseBusy, NoRecord, RecordDoesNotFit, WorkerFailed, WrongRecord
 from .measure import Measurer
 from .outcome import SCHEDULE_FAULTS, Failure, Limits
@@ -77,7 +77,9 @@ def best_trial(task: Task, database: Database, any_space: bool = False) -> Trial
                 )
             )
         for failure in refused:
-            warn_at(user_source(), printable(f"a record of {task.name} is refused ({failure.kind}): {failure.message}"))
+            warn_user(
+                user_source(), printable(f"a record of {task.name} is refused ({failure.kind}): {failure.message}")
+            )
     if best is None:
         raise NoRecord(
             f"{str(database.path)!r} holds no verified result for {task.name}",
@@ -172,7 +174,7 @@ def find_schedule(
     if place is None and not isinstance(database, Database):
         Database(database).close()  # raises what it is
     if place is not None and not place.exists():
-        warn_at(
+        warn_user(
             user_source(),
             printable(f"there is no database {str(database)!r}: the kernel takes topi's schedule"),
             PerformanceWarning,
@@ -187,7 +189,7 @@ def find_schedule(
         return None
     except (RecordDoesNotFit, WrongRecord, WorkerFailed) as error:
         told = f"{error.headline}: {error.reason}; the kernel takes topi's schedule"
-        warn_at(user_source(), printable(told, lines=True), PerformanceWarning)
+        warn_user(user_source(), printable(told, lines=True), PerformanceWarning)
         return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..codegen.export.files import write_text_file
-from ..untrusted import printable
+from ..untrusted_input import printable
 from .curve import Curve
 from .progress import readable
 from .records import Database, TunedTask

@@ -14,7 +14,7 @@ from rich.console import Console
 from .. import __version__
 from ..arguments import is_sequence, to_list
 from ..errors import TilewrightError, user_source
-from ..untrusted import printable
+from ..untrusted_input import printable
 from .database import DATABASE, report_database
 from .database import add_commands as add_database_commands
 from .development import add_commands as add_development_commands

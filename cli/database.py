@@ -16,7 +16,7 @@ from rich.console import Console
 
 from ..autotune.errors import NoRecord
 from ..errors import user_source
-from ..untrusted import printable
+from ..untrusted_input import printable
 from .scripts import run_script
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..arguments import is_sequence
 from ..errors import TilewrightError, user_source
-from ..untrusted import printable, read_regular
+from ..untrusted_input import printable, read_regular
 from .scripts import ArgumentsDoNotFit, call_function, run_script
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import user_source
-from ..untrusted import read_regular
+from ..untrusted_input import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

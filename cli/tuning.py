@@ -12,7 +12,7 @@ from rich.console import Console
 from ..arguments import is_sequence
 from ..autotune.errors import BadTuningFile
 from ..errors import user_source
-from ..untrusted import printable
+from ..untrusted_input import printable
 from .database import DATABASE
 from .models import SUFFIXES, add_shape, read_model
 from .scripts import call_function, run_script

@@ -20,11 +20,11 @@ from typing import Any, cast
 
 from ..environment import bad_variable
 from ..errors import user_source
-from ..ir.cached import cached_property
+from ..ir.lazy_values import cached_property
 from ..runtime.cache_paths import cache_folder, write_atomically
 from ..runtime.hosts import host
 from ..runtime.threads import available_cpus
-from ..untrusted import plain_json, printable, read_regular
+from ..untrusted_input import plain_json, printable, read_regular
 from .errors import BadCalibration
 from .target import Target, this_processor
 

@@ -29,7 +29,7 @@ import llvmlite.binding as llvm
 
 from ..errors import user_source
 from ..importing import import_on_thread
-from ..ir.cached import cached_property
+from ..ir.lazy_values import cached_property
 from ..ir.stmt import Function
 from ..runtime.critical_section import run_in_turn
 from ..runtime.hosts import host

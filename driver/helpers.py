@@ -28,7 +28,7 @@ from typing import Any, cast
 from ..environment import read_integer
 from ..forks import register_fork_hooks
 from ..runtime.threads import available_cpus
-from ..untrusted import plain_json
+from ..untrusted_input import plain_json
 from .cache.store import Entry
 
 __all__ = ["Helper", "HelperGone", "compile_jobs", "helper_at_work", "helper_idle"]

@@ -68,7 +68,7 @@ def export_graph(
     made: list[tuple[Laid, dict[str, int] | None]] = []
 
     def caller(parts: Mapping[str, Part]) -> Function:
-        laid = variants.lay_out(parts, {})
+        laid = variants.place_values(parts, {})
         made.append((laid, _weight_offsets(laid.held) if weights == "file" and laid.held else None))
         return variants.main(*made[0])
 
@@ -135,7 +135,7 @@ def _declare_arena(
         code=code,
         before=companion.before + _variants_note(variants),
         types={**companion.types, arena: "void *"},
-        model=variants.argument_roles(order, bool(companion.types)),
+        model=variants.describe_arguments(order, bool(companion.types)),
         notes={arena: f"memory to work in: {asked}({sizes}) bytes, aligned to {ALIGNMENT}"},
     )
 

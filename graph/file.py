@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..arguments import to_path
 from ..errors import user_source
-from ..untrusted import open_regular, plain_json
+from ..untrusted_input import open_regular, plain_json
 from .errors import BadGraphFile
 from .types import array_dtype
 

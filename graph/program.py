@@ -92,7 +92,7 @@ def build_family(
     made: list[Laid] = []
 
     def caller(parts: Mapping[str, Part]) -> Function:
-        made.append(variants.lay_out(parts, packed))
+        made.append(variants.place_values(parts, packed))
         return variants.main(made[0])
 
     linked = build_linked(

@@ -20,10 +20,10 @@ from ..driver.recipes import Recipes
 from ..errors import user_source
 from ..ir import ops
 from ..ir.buffer import Buffer
-from ..ir.cached import LazyMapping
 from ..ir.constant import Constant
 from ..ir.dtype import HANDLE, DType
 from ..ir.expr import Expr, Var
+from ..ir.lazy_values import LazyMapping
 from ..ir.stmt import Assert, Function, If, Seq, Stmt
 from ..runtime.loaded_model import ModelRoles
 from ..te.shape import convert_shape
@@ -132,7 +132,7 @@ class Variants:
         """The kernels that put their result over a value that they read whole."""
         return frozenset[str]().union(*(variant.plan.over for variant in self.each))
 
-    def lay_out(self, parts: Mapping[str, Part], packed: MutableMapping[str, Constant]) -> Laid:
+    def place_values(self, parts: Mapping[str, Part], packed: MutableMapping[str, Constant]) -> Laid:
         """Lay out values once the kernels are known. parts: these, by name. packed: as collect_weights takes it."""
         layouts = tuple(variant.plan.layout(parts) for variant in self.each)
         weights = tuple(variant.plan.weights(parts, packed) for variant in self.each)
@@ -141,7 +141,7 @@ class Variants:
             size = variant.chosen(layout.size, size)
         return Laid(layouts, weights, size, {digest: held for each in weights for digest, held in each.held.items()})
 
-    def argument_roles(self, order: Iterable[str], in_file: bool) -> ModelRoles:
+    def describe_arguments(self, order: Iterable[str], in_file: bool) -> ModelRoles:
         """Return the roles of main's arguments. order: of the inputs as users pass them. in_file: weights come before all
         others."""
         whole, names = self.whole, self.whole.arguments

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .cached import cached_property
+from .lazy_values import cached_property
 
 __all__ = ["ALIGNMENT", "Constant", "aligned_copy", "aligned_empty", "aligned_zeros"]
 

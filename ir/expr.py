@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..arguments import to_tuple
-from ..errors import user_source, warn_at
+from ..errors import user_source, warn_user
 from .dtype import BOOL, FLOAT32, INT32, DType
 from .errors import AmbiguousTruth, NotAKnownNumber
 
@@ -529,7 +529,7 @@ def _tell_of_identity(compared: CompareOp) -> None:
     if isinstance(compared.b, IntImm) and isinstance(compared.a, (IterVar, BinaryOp)):
         source = user_source(("ir.expr",))
         if source is not None:
-            warn_at(
+            warn_user(
                 source,
                 f"the truth of `{compared}` is whether both sides are one object, which they are not, whatever {compared.a} is: "
                 "te.if_then_else chooses by value",

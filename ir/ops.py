@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar, overload
 
 from ..arguments import is_sequence
-from ..errors import SourceLine, user_source, warn_at
+from ..errors import SourceLine, user_source, warn_user
 from .dtype import BOOL, FLOAT32, HANDLE, INT32, INT64, DType
 from .errors import AmbiguousDivision, LiteralOutOfRange, MixedTypes, NotAnExpression
 from .expr import (
@@ -396,7 +396,7 @@ def warn_of_signs(a: Any, b: Any, source: SourceLine | None = None) -> None:
         return
     common, source = common_dtype(a.dtype, b.dtype).element, source or user_source(_OPERATORS)
     if common.kind == "uint" and source is not None:
-        warn_at(
+        warn_user(
             source,
             f"{a.dtype} and {b.dtype} are compared as {common}, in which -1 is {common.greatest}: `.astype` of one side says what "
             "is meant",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from ..errors import user_source
-from ..untrusted import read_regular
+from ..untrusted_input import read_regular
 from .cases import Cases
 from .cuda_loaded import loaded_device_kernel
 from .errors import MissingInstructions, NotALibrary, NotLinkable, OtherVersion, WrongMachine

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir.cached import cached_property
 from ..ir.expr import IterVar, Let, Node, Var
+from ..ir.lazy_values import cached_property
 from ..ir.stmt import For, LetStmt, Stmt
 from ..ir.visit import children, post_order
 

@@ -17,9 +17,9 @@ from ..arguments import is_sequence, to_list
 from ..errors import user_source
 from ..ir.accesses import reading_only, written_buffers
 from ..ir.buffer import Buffer
-from ..ir.cached import cached_property
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IterVar, Node, Var
+from ..ir.lazy_values import cached_property
 from ..ir.stmt import Allocate, Evaluate, Stmt
 from ..ir.visit import free_vars, post_order
 from .errors import BadExtern

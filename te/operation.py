@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import InternalError, SourceLine, user_source
-from ..ir.cached import cached_property
 from ..ir.constant import Constant
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var
+from ..ir.lazy_values import cached_property
 from ..ir.stmt import Seq, Stmt
 from ..ir.visit import substitute
 from .declared_loops import NOT_DECLARED, DeclaredLoops

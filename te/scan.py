@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast, overload
 
 from ..errors import user_source
-from ..ir.cached import cached_property
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range
+from ..ir.lazy_values import cached_property
 from ..ir.ops import cast as cast_to
 from ..ir.ops import const, integer_value
 from .compute import compute

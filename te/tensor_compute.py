@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ..errors import user_source
-from ..ir.cached import cached_property
 from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var
+from ..ir.lazy_values import cached_property
 from ..ir.ops import cast, const
 from ..ir.visit import rewrite, substitute
 from .body import check_body

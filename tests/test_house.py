@@ -15,7 +15,7 @@ ALLOWED = {
     "errors": set(),
     "limits": set(),
     "arguments": set(),
-    "untrusted": set(),
+    "untrusted_input": set(),
     "forks": set(),
     "importing": {"errors"},
     "environment": {"errors"},
@@ -35,7 +35,7 @@ ALLOWED = {
 """Which of our floors, or modules of them, each floor may import; all may import COMMON. TOP and the package's own face stand
 on top of all. CONTRIBUTING.md shows this table to people."""
 
-COMMON = ("limits", "arguments", "untrusted", "forks", "importing", "environment", "tracebacks")
+COMMON = ("limits", "arguments", "untrusted_input", "forks", "importing", "environment", "tracebacks")
 
 TOP = ("compat", "demo", "cli", "tools")
 
@@ -179,7 +179,7 @@ LATE = {
     "driver/frameworks/origin.py": "driver.frameworks.jax_call driver.frameworks.torch_op",
     "driver/jit.py": "topi",
     "driver/schedule.py": "autoschedule.scheduler autotune.record_lookup",
-    "errors.py": "tracebacks untrusted",
+    "errors.py": "tracebacks untrusted_input",
     "graph/model.py": "views.model_page",
     "graph/graph.py": "views.model_page",
     "importing.py": "errors",

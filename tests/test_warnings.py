@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 import tilewright as tw
-from tilewright.errors import SourceLine, user_source, warn_at
+from tilewright.errors import SourceLine, user_source, warn_user
 
 
 @pytest.mark.parametrize("category", [tw.PerformanceWarning, tw.TilewrightDeprecationWarning])
@@ -15,20 +15,20 @@ def test_every_warning_can_be_filtered_by_the_packages_class(category: type[tw.T
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", tw.TilewrightWarning)
-        warn_at(user_source(), "slow", category)
+        warn_user(user_source(), "slow", category)
     assert caught == []
 
 
 def test_deprecations_are_those_of_python_too() -> None:
     with pytest.warns(DeprecationWarning, match=r"^f is now g$"):
-        warn_at(user_source(), "f is now g", tw.TilewrightDeprecationWarning)
+        warn_user(user_source(), "f is now g", tw.TilewrightDeprecationWarning)
 
 
 def test_a_line_is_warned_once() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         for line in (3, 3, 4):
-            warn_at(SourceLine("program.py", line), "slow", tw.PerformanceWarning)
+            warn_user(SourceLine("program.py", line), "slow", tw.PerformanceWarning)
     assert [(each.filename, each.lineno) for each in caught] == [("program.py", 3), ("program.py", 4)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import TypeAlias
 
-from ...ir.cached import cached_property
+from ...ir.lazy_values import cached_property
 
 __all__ = ["Estimate", "Parts", "pad_estimate", "soonest"]
 

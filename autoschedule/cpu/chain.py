@@ -27,7 +27,7 @@ from .windows import window_ways
 
 if TYPE_CHECKING:
     from ..groups import Group
-    from ..pieces import Tile
+    from ..partition import Tile
 
 __all__ = ["chain"]
 
@@ -79,7 +79,7 @@ def _tile_by_tile(group: Group, tile: Tile) -> None:
         own = s[part]
         if part in tile.near:
             own.compute_at(stage, vector)
-            _write_out(own, tile.flat[part])
+            _unroll_rows(own, tile.flat[part])
         else:
             _loops(group, own, list(own.op.axis), tile.flat[part], rows=1 if rolls else 0)
             if blocks is not None:
@@ -152,7 +152,7 @@ def _loops(
     return vector
 
 
-def _write_out(stage: Stage, flat: int) -> None:
+def _unroll_rows(stage: Stage, flat: int) -> None:
     """The loops of what stays in registers: rows of one vector."""
     rows, last = list(stage.op.axis[:flat]), fuse_axes(stage, stage.op.axis[flat:])
     stage.reorder(*rows, *stage.op.reduce_axis, last)

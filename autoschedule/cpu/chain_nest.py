@@ -20,7 +20,7 @@ from ..cost.cpu import Lines, estimate
 from ..cost.estimate import Estimate
 from ..cost.instructions import classify_access, count_instructions, instruction_classes, list_work
 from ..loop_nest import Body, Nest, nest_loops
-from ..pieces import Tile
+from ..partition import Tile
 from .chain_member import CUT_ROWS, Cut, Member
 
 __all__ = ["Nests"]

@@ -29,7 +29,7 @@ from ..accesses import ASSUMED, dimension, distinct_loads, find_axes, op_loads, 
 from ..forms.window import is_window
 from ..groups import TRIVIAL
 from ..operations import is_plain, weight
-from ..pieces import Tile
+from ..partition import Tile
 from .chain_member import CUT_ROWS, LOAD, OPERATOR, STORE, Cut, Member, Side, operator_count, tap_product, vector_cycles
 from .chain_nest import Nests
 

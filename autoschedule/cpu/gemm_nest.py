@@ -44,7 +44,7 @@ def tasks(stage: Stage, axes: Sequence[IterVar], chosen: Plan) -> tuple[IterVar,
     if not chosen.row_tiles:  # sizes that the call decides: loops of sums, whose last tiles can be told from the others
         stage.reorder(*outer, panels, rows, i, j)
         stage.parallel(stage.fuse(*outer) if outer else panels)
-        _write_out(stage, chosen, i, j)
+        _unroll_tile(stage, chosen, i, j)
         return panels, rows
     some_rows, rows = stage.split(rows, factor=chosen.row_tiles)
     some_panels, panels = stage.split(panels, factor=chosen.panels)
@@ -53,11 +53,11 @@ def tasks(stage: Stage, axes: Sequence[IterVar], chosen: Plan) -> tuple[IterVar,
     task = stage.fuse(*outer, some_rows, some_panels)
     if chosen.parallel:
         stage.parallel(task)
-    _write_out(stage, chosen, i, j)
+    _unroll_tile(stage, chosen, i, j)
     return (task, panels) if chosen.together else (panels, rows)
 
 
-def _write_out(stage: Stage, chosen: Plan, i: IterVar, j: IterVar) -> None:
+def _unroll_tile(stage: Stage, chosen: Plan, i: IterVar, j: IterVar) -> None:
     if not chosen.depth:
         stage.unroll(i)
     stage.vectorize(j)

@@ -14,7 +14,7 @@ from ...codegen.machine import Machine
 from ...importing import import_on_thread
 from ...te.operation import Operation
 from ..groups import Group
-from ..pieces import CHAIN, ROWS, SCAN, Fusion
+from ..partition import CHAIN, ROWS, SCAN, Fusion
 from .chain_plan import find_chain
 from .fusion import axes_shared, cheap, computed_again
 from .online import online_sums

@@ -90,7 +90,7 @@ def _schedule_columns(group: Group, order: Sequence[int]) -> None:
         wide, lane = stage.split(lane, factor=width)
         outer.append(wide)
     if outer:
-        _compute_scan_at(group, stage, outer, [time, lane])
+        _attach_scan(group, stage, outer, [time, lane])
     several = VECTORS * _lanes(group)
     if (width or constant_extent(lane) or several + 1) > several:
         lane = stage.split(lane, factor=several)[1]
@@ -123,7 +123,7 @@ def _schedule_rows(group: Group, order: Sequence[int]) -> None:
     rows, row = stage.split(axes[place], factor=size)
     outer = [*(axis for at, axis in enumerate(axes[:-1]) if at != place), rows]
     steps, step = stage.split(axes[-1], factor=size)
-    block = _compute_scan_at(group, stage, outer, [steps, row, step])
+    block = _attach_scan(group, stage, outer, [steps, row, step])
     dimension = order.index(place)
     ends = [tensor.op for tensor in dict.fromkeys(group.anchor.input_tensors)]
     across = find_strided_reads(
@@ -143,7 +143,7 @@ def _schedule_rows(group: Group, order: Sequence[int]) -> None:
     stage.vectorize(step)
 
 
-def _compute_scan_at(group: Group, stage: Stage, outer: Sequence[IterVar], inner: Sequence[IterVar]) -> IterVar:
+def _attach_scan(group: Group, stage: Stage, outer: Sequence[IterVar], inner: Sequence[IterVar]) -> IterVar:
     """Has the scan computed within each iteration of the outer loops, which threads share."""
     stage.reorder(*outer, *inner)
     block = fuse_axes(stage, outer)

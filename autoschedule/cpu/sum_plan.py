@@ -21,8 +21,8 @@ from typing import NamedTuple, TypeAlias
 
 from ...codegen.machine import Machine
 from ...ir.analysis.linear import is_index
-from ...ir.cached import cached_property
 from ...ir.expr import Expr, FloorDiv, IntImm, IterVar, Mul, Node, ProducerLoad, Reduce, Var
+from ...ir.lazy_values import cached_property
 from ...ir.visit import children, post_order
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor

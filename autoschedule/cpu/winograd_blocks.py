@@ -120,7 +120,7 @@ def _schedule(group: Group, parts: dict[str, Operation], layer: Layer, plan: _Pl
     columns = s[parts["columns"]]
     columns.compute_at(stage, tile)
     columns.set_scope("local")
-    _write_out(columns, columns.op.axis[:-1])
+    _unroll_block(columns, columns.op.axis[:-1])
     products.compute_at(stage, inner)
     _products(products, plan)
     squares = s[parts["squares"]]
@@ -150,7 +150,7 @@ def _store(stage: Stage, layer: Layer, plan: _Plan) -> tuple[IterVar, IterVar, I
     return task, outer[1], across
 
 
-def _write_out(stage: Stage, axes: list[IterVar] | tuple[IterVar, ...]) -> None:
+def _unroll_block(stage: Stage, axes: list[IterVar] | tuple[IterVar, ...]) -> None:
     """A small stage written out, in vectors of channels."""
     for axis in axes:
         stage.unroll(axis)
@@ -177,7 +177,7 @@ def _schedule_squares(group: Group, squares: Stage, parts: dict[str, Operation])
     squares.vectorize(lane)
     rows.compute_at(squares, across)
     rows.set_scope("local")
-    _write_out(rows, rows.op.axis[2:-1])
+    _unroll_block(rows, rows.op.axis[2:-1])
     image.compute_at(squares, chunk)
     image.vectorize(image.op.axis[-1])
     return [batch, chunk]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from math import gcd
 
-from ...ir.cached import cached_property
 from ...ir.expr import Cast, Expr, IntImm, IterVar, ProducerLoad
+from ...ir.lazy_values import cached_property
 from ...te.factors import factors, guarded_load
 from ...te.operation import Operation
 from ...te.tf32 import unwrap_tf32

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["on_warpgroups"]
+__all__ = ["warpgroup_candidates"]
 
 WIDE = {**SUMS, "uint8": "int32"}
 """By the dtype of both sides, that of the sums."""
@@ -128,7 +128,7 @@ class Tile:
         )
 
 
-def on_warpgroups(group: Group) -> list[Candidate]:
+def warpgroup_candidates(group: Group) -> list[Candidate]:
     """The ways to compute a group's product by warpgroups, the quickest first; none where the architecture has no such
     instructions, or the dtypes are not theirs."""
     gpu, found = target_gpu(group.target), match_contraction(group.anchor, strip_conversion)
@@ -151,7 +151,7 @@ def on_warpgroups(group: Group) -> list[Candidate]:
         for tile in _tiles(found, gpu, down[1], result_bytes(group))
         for boxes, roles in fetched
         if _shared_bytes(way := replace(tile, boxes=boxes, roles=roles)) <= gpu.block_shared
-        for each in _by_clusters(found, _in_order(found, way, gpu), gpu)
+        for each in _cluster_tiles(found, _set_bands(found, way, gpu), gpu)
     ]
     ways = sorted(((_time(found, tile, gpu), tile) for tile in tiles), key=lambda way: way[0].seconds)
     reason = reason_in_matrices(group, found)
@@ -210,16 +210,16 @@ def _grid(found: Contraction, tile: Tile, gpu: Gpu) -> Grid:
     )
 
 
-def _in_order(found: Contraction, tile: Tile, gpu: Gpu) -> Tile:
+def _set_bands(found: Contraction, tile: Tile, gpu: Gpu) -> Tile:
     """With the bands that memory needs; with roles, as many blocks as the GPU holds, where there are more tiles."""
     rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
     grid = _grid(found, tile, gpu)
     band = grid.band(batch * rows * columns * terms / (gpu.processors * gpu.warpgroup * 2 / found.a.dtype.bytes))
-    held = gpu.processors * _at_once(tile, gpu)
+    held = gpu.processors * _resident_blocks(tile, gpu)
     return replace(tile, band=band, resident=held if tile.roles and grid.down * grid.across > held else 0)
 
 
-def _by_clusters(found: Contraction, tile: Tile, gpu: Gpu) -> list[Tile]:
+def _cluster_tiles(found: Contraction, tile: Tile, gpu: Gpu) -> list[Tile]:
     """A tile, and the same for blocks in clusters, where there are whole ones that share their rows, or in bands their columns, which
     are more to share where a tile is wide."""
     grid = _grid(found, tile, gpu)
@@ -233,18 +233,18 @@ def _by_clusters(found: Contraction, tile: Tile, gpu: Gpu) -> list[Tile]:
                 tile.roles
                 and neighbours % blocks == 0
                 and bool(resident) == bool(tile.resident)
-                and (_shared(way) // blocks % PANEL_ROWS == 0)
+                and (_shared_lines(way) // blocks % PANEL_ROWS == 0)
             ):
                 clusters.append(replace(way, cluster=blocks, resident=resident))
     return [tile, *clusters]
 
 
-def _shared(tile: Tile) -> int:
+def _shared_lines(tile: Tile) -> int:
     """Rows, or columns, of the side that neighbouring blocks have in common."""
     return tile.columns if tile.band > 1 else tile.rows
 
 
-def _at_once(tile: Tile, gpu: Gpu) -> int:
+def _resident_blocks(tile: Tile, gpu: Gpu) -> int:
     """Blocks of a multiprocessor."""
     threads = tile.groups * GROUP + GROUP * tile.roles
     return max_resident(gpu, threads, tile.own[0] * tile.columns // GROUP + OTHER_REGISTERS, _shared_bytes(tile))
@@ -267,7 +267,7 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
     rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
     size = found.a.dtype.bytes
     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
-    depth, at_once = PANEL_BYTES // size, _at_once(tile, gpu)
+    depth, at_once = PANEL_BYTES // size, _resident_blocks(tile, gpu)
     waves, parts = ceil(blocks / (gpu.processors * CLUSTERS.get(tile.cluster, 1))), ceil(terms / depth)
     math = tile.rows * tile.columns * depth / (gpu.warpgroup * 2 / size)
     filled = (tile.rows + tile.columns) * PANEL_BYTES
@@ -281,7 +281,7 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
     ahead = tile.stages - 1 - tile.is_late
     waits = BARRIER * (not tile.roles) + FENCE * (not tile.boxes)
     idle = max(latency - resident * busy * ahead, 0) / (resident * ahead) + waits / resident
-    once = _shared(tile) * (1 - 1 / tile.cluster)  # of the rows of both sides, those that another block fetches
+    once = _shared_lines(tile) * (1 - 1 / tile.cluster)  # of the rows of both sides, those that another block fetches
     moved = blocks * (tile.rows + tile.columns - once) * PANEL_BYTES * parts
     unique = _grid(found, tile, gpu).loaded(tile.band) + batch * rows * columns * 4
     begins = 1 if tile.resident else waves
@@ -301,7 +301,7 @@ def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -
     depth, sums_dtype = PANEL_BYTES // found.a.dtype.bytes, WIDE[dtype]
     a, b, whole = declare_matrices(group, found, (tile.rows, tile.columns, depth), (down[0], not down[1]))
     sums = s[s.cache_write(whole, "wgmma_c")]
-    rows = _staged(s[whole], stored_by_blocks(group, found, tile, tile.band, tile.resident), tile, sums_dtype)
+    rows = _stage_result(s[whole], stored_by_blocks(group, found, tile, tile.band, tile.resident), tile, sums_dtype)
     sums.compute_at(s[whole], rows)
     i, j = sums.op.axis[-2:]
     outer, inner = sums.split(sums.op.reduce_axis[0], factor=depth)
@@ -320,7 +320,7 @@ def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -
         stage.pipeline(tile.stages)
 
 
-def _staged(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, dtype: str) -> IterVar:
+def _stage_result(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, dtype: str) -> IterVar:
     """The result of a block in shared memory, of which four warps store their part; returns their loop."""
     stage.set_scope("shared")
     stage.compute_at(*at)

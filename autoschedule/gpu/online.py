@@ -106,7 +106,7 @@ def online(group: Group) -> bool:
         return False
     ways.sort(key=lambda way: way[0].seconds)
     candidates = [Candidate(text, apply, time) for time, text, apply in ways]
-    candidates.append(Candidate("each operation apart, scores in memory", lambda: None, _time_apart(form, gpu)))
+    candidates.append(Candidate("each operation apart, scores in memory", lambda: None, _estimate_separate(form, gpu)))
     replace(group, output=form.output, parts=(form.product,)).choose("online", candidates)
     return True
 
@@ -192,7 +192,7 @@ def _time(form: OnlineForm, tile: Tile, gpu: Gpu) -> Estimate:
     )
 
 
-def _time_apart(form: OnlineForm, gpu: Gpu) -> Estimate:
+def _estimate_separate(form: OnlineForm, gpu: Gpu) -> Estimate:
     """Two products at most of what multiply-adds take, and what scores take on their ways."""
     rows, terms, depth, columns, batch = form.sizes
     scores = batch * rows * terms
@@ -209,19 +209,19 @@ def _time_apart(form: OnlineForm, gpu: Gpu) -> Estimate:
 
 def _apply(s: Schedule, form: OnlineForm, tile: Tile) -> None:
     made = form.apply_chunks(s, tile.terms)
-    output, block, thread = _stored(s[form.output], form, tile)
+    output, block, thread = _schedule_store(s[form.output], form, tile)
     at = output, thread
-    merged, chunk = _merged(made["merged"], at)
+    merged, chunk = _schedule_merge(made["merged"], at)
     rows = form.row
     _sums(made["part"], made["weight"], made["factor"], made.get("rounded"), (merged, chunk), 1 + rows, tile)
-    _filled(made["factor"], (merged, chunk), tile, tile.stages)
+    _fill_shared(made["factor"], (merged, chunk), tile, tile.stages)
     for name in ("peak", "total"):
-        _reduced(made[name], (merged, chunk), 1 + rows, tile)
-    _weighed(made["weight"], (merged, chunk), 1 + rows, tile)
-    _multiplied(s, made["scores"], form, tile, ((merged, chunk), (output, block)))
+        _reduce_rows(made[name], (merged, chunk), 1 + rows, tile)
+    _schedule_weights(made["weight"], (merged, chunk), 1 + rows, tile)
+    _schedule_scores(s, made["scores"], form, tile, ((merged, chunk), (output, block)))
 
 
-def _stored(stage: Stage, form: OnlineForm, tile: Tile) -> tuple[Stage, IterVar, IterVar]:
+def _schedule_store(stage: Stage, form: OnlineForm, tile: Tile) -> tuple[Stage, IterVar, IterVar]:
     """The loops of what is stored; returns it with the loop over blocks of rows and that of a thread."""
     outer, row, e = form.of_output.order_loops(stage)
     lanes = gcd(count_lanes(stage.op.output(0).dtype), fixed_extent(e))
@@ -241,7 +241,7 @@ def _stored(stage: Stage, form: OnlineForm, tile: Tile) -> tuple[Stage, IterVar,
     return stage, block, across
 
 
-def _merged(stage: Stage, at: tuple[Stage, IterVar]) -> tuple[Stage, IterVar]:
+def _schedule_merge(stage: Stage, at: tuple[Stage, IterVar]) -> tuple[Stage, IterVar]:
     """Merge the partial results in registers, chunk by chunk; return it with the loop over chunks."""
     stage.set_scope("local")
     stage.compute_at(*at)
@@ -280,17 +280,17 @@ def _sums(
     copied = [factor] if rounded is not None else [weight, factor]
     copies = [s[s.cache_read(each.op.output(0), "local", [part.op])] for each in copied]
     for copy in (*copies, *([rounded] if rounded is not None else [])):
-        _in_registers(copy, (part, outer))
+        _keep_in_registers(copy, (part, outer))
 
 
-def _in_registers(copy: Stage, at: tuple[Stage, IterVar]) -> None:
+def _keep_in_registers(copy: Stage, at: tuple[Stage, IterVar]) -> None:
     copy.compute_at(*at)
     copy.vectorize(copy.op.axis[-1])
     for axis in copy.op.axis[:-1]:
         copy.unroll(axis)
 
 
-def _filled(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, stages: int = 1) -> None:
+def _fill_shared(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, stages: int = 1) -> None:
     """Shared memory that all threads fill, neighbours along the last axis. stages: of the pipeline that does."""
     stage.set_scope("shared")
     stage.compute_at(*at)
@@ -304,7 +304,7 @@ def _filled(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, stages: int = 1
     stage.bind(y, thread_axis((0, tile.threads[0]), "threadIdx.y"))
 
 
-def _by_rows(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> tuple[IterVar, IterVar]:
+def _share_rows(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> tuple[IterVar, IterVar]:
     """Shared memory whose rows threads share; returns the loops over them, of threads and of a thread."""
     stage.set_scope("shared")
     stage.compute_at(*at)
@@ -315,22 +315,22 @@ def _by_rows(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> t
     return down, own
 
 
-def _reduced(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> None:
+def _reduce_rows(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> None:
     """A number for each row, by the threads that share it."""
     s, (read,) = stage.schedule, stage.op.input_tensors
-    _by_rows(stage, at, row, tile)
+    _share_rows(stage, at, row, tile)
     copy = s[s.cache_read(read, "local", [stage.op])]
     vector = gcd(count_lanes(stage.op.output(0).dtype), tile.terms // tile.threads[1])
     rest, inner = stage.split(stage.op.reduce_axis[0], factor=vector)
     _, across = stage.split(rest, factor=tile.threads[1])
     stage.bind(across, thread_axis((0, tile.threads[1]), "threadIdx.x"))
     stage.unroll(inner)
-    _in_registers(copy, (stage, across))
+    _keep_in_registers(copy, (stage, across))
 
 
-def _weighed(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> None:
+def _schedule_weights(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> None:
     """Weights in shared memory, each thread's as it took them for its row's numbers."""
-    _by_rows(stage, at, row, tile)
+    _share_rows(stage, at, row, tile)
     vector = gcd(count_lanes(stage.op.output(0).dtype), tile.terms // tile.threads[1])
     rest, inner = stage.split(stage.op.axis[-1], factor=vector)
     _, across = stage.split(rest, factor=tile.threads[1])
@@ -339,7 +339,7 @@ def _weighed(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> N
     stage.storage_align(stage.op.axis[row], 32, PADDING)
 
 
-def _multiplied(
+def _schedule_scores(
     s: Schedule,
     scores: Stage,
     form: OnlineForm,
@@ -348,7 +348,7 @@ def _multiplied(
 ) -> None:
     """Scores from the product, whose sides lie in shared memory along the sum: that of the block's rows once for all terms."""
     chunk, block = at
-    down, own = _by_rows(scores, chunk, 1 + form.row, tile)
+    down, own = _share_rows(scores, chunk, 1 + form.row, tile)
     apart, across = scores.split(scores.op.axis[-1], factor=tile.threads[1])
     scores.reorder(
         *(axis for place, axis in enumerate(scores.op.axis[:-1]) if place != 1 + form.row), apart, down, across, own
@@ -402,5 +402,5 @@ def _side(
         copy.transform_layout(lambda *index: [index[place] for place in order])
     registers = s[s.cache_read(copy.op.output(0), "local", [sums.op])]
     copy.storage_align(copy.op.axis[-2], 32, PADDING)
-    _filled(copy, at[0], tile, stages)
-    _in_registers(registers, at[1])
+    _fill_shared(copy, at[0], tile, stages)
+    _keep_in_registers(registers, at[1])

@@ -114,19 +114,25 @@ def _shared_bytes(tile: CoreTile, depth: int, columns: int) -> int:
     """Of the other side of the product and what weights are multiplied with, rows a little longer; the block's rows, where
     fragments do not hold them, lie beside these, and else, as the result on its way out, in their place."""
     pad = VECTOR // SIZE
-    each = tile.stages * tile.terms * (_padded(depth, K) + columns + 2 * pad)
-    rows, result = tile.rows * (_padded(depth, K) + pad), tile.rows * (columns + pad)
-    return SIZE * (max(rows, each, result) if _held(tile, depth) else max(rows + each, result))
+    each = tile.stages * tile.terms * (_pad_extent(depth, K) + columns + 2 * pad)
+    rows, result = tile.rows * (_pad_extent(depth, K) + pad), tile.rows * (columns + pad)
+    return SIZE * (max(rows, each, result) if _fragment_registers(tile, depth) else max(rows + each, result))
 
 
-def _padded(extent: int, to: int) -> int:
+def _pad_extent(extent: int, to: int) -> int:
     return ceil(extent / to) * to
 
 
 def _registers(tile: CoreTile, depth: int, columns: int) -> int:
     """Of a thread: sums; scores, or later weights of 16 bits and what is added; fragments of its rows, and numbers of these."""
     sums, part, scores = (tile.own * each // WARP for each in (columns, _slice(columns), tile.terms))
-    return sums + max(scores, part + scores // 2) + _held(tile, depth) + 6 * tile.own // LANES[1] + OTHER_REGISTERS
+    return (
+        sums
+        + max(scores, part + scores // 2)
+        + _fragment_registers(tile, depth)
+        + 6 * tile.own // LANES[1]
+        + OTHER_REGISTERS
+    )
 
 
 def _slice(columns: int) -> int:
@@ -134,9 +140,9 @@ def _slice(columns: int) -> int:
     return next(each for each in range(min(SLICE, columns) // N * N, 0, -N) if columns % each == 0)
 
 
-def _held(tile: CoreTile, depth: int) -> int:
+def _fragment_registers(tile: CoreTile, depth: int) -> int:
     """Registers of a thread that hold its rows in fragments for all parts of the sum; 0 where they would be too many."""
-    held = tile.own * _padded(depth, K) * SIZE // 4 // WARP
+    held = tile.own * _pad_extent(depth, K) * SIZE // 4 // WARP
     return held if held <= MOST_HELD else 0
 
 
@@ -144,7 +150,7 @@ def time_on_cores(form: OnlineForm, tile: CoreTile, gpu: Gpu) -> Estimate:
     """As of other online sums: of each part of the sum a block takes the longest of its products, of its loads of fragments and of
     its instructions, exponentials beside them, and waits for memory, and for its threads, which other blocks fill."""
     rows, terms, depth, columns, batch = form.sizes
-    depth = _padded(depth, K)
+    depth = _pad_extent(depth, K)
     count = batch * ceil(rows / tile.rows)
     needs = _registers(tile, depth, columns), _shared_bytes(tile, depth, columns)
     waves, parts = Waves.of(gpu, count, prod(tile.threads), *needs), ceil(terms / tile.terms) * form.share
@@ -152,7 +158,7 @@ def time_on_cores(form: OnlineForm, tile: CoreTile, gpu: Gpu) -> Estimate:
     scores, both = tile.rows * tile.terms, depth + columns
     math = scores * both / gpu.tensor
     filled = tile.terms * both * SIZE
-    again = 0 if _held(tile, depth) else tile.rows * depth * SIZE
+    again = 0 if _fragment_registers(tile, depth) else tile.rows * depth * SIZE
     loads = (tile.warps * filled + again + filled) / gpu.shared_rate
     products = tile.warps * (tile.own // M) * (tile.terms // N * depth + columns // N * tile.terms) / K
     fragments = tile.warps * (filled + again / tile.warps) / (N * K * SIZE)
@@ -180,19 +186,19 @@ def time_on_cores(form: OnlineForm, tile: CoreTile, gpu: Gpu) -> Estimate:
 def apply_on_cores(s: Schedule, form: OnlineForm, tile: CoreTile) -> None:
     """Schedules an online sum in such tiles."""
     made = form.apply_chunks(s, tile.terms)
-    block, at = _stored(s, form, tile)
-    chunk, piece = _merged(made["merged"], at)
+    block, at = _schedule_store(s, form, tile)
+    chunk, piece = _schedule_merge(made["merged"], at)
     if form.value.algorithm.startswith("attention."):  # whose error says so; of others each power is as they wrote it
         chunk[0].pragma(chunk[1], FLUSH)
     _scores(s, form, tile, (chunk, at, block))
     for name in ("scores", "weight"):
-        by_lanes(made[name], made[name].op.axis[1 + form.row], made[name].op.axis[-1], chunk)
+        distribute_lanes(made[name], made[name].op.axis[1 + form.row], made[name].op.axis[-1], chunk)
     for name in ("peak", "total"):
-        by_lanes(made[name], made[name].op.axis[1 + form.row], made[name].op.reduce_axis[0], chunk, "local")
+        distribute_lanes(made[name], made[name].op.axis[1 + form.row], made[name].op.reduce_axis[0], chunk, "local")
     _parts(made, form, tile, (chunk, piece))
 
 
-def _stored(s: Schedule, form: OnlineForm, tile: CoreTile) -> tuple[_Place, _Place]:
+def _schedule_store(s: Schedule, form: OnlineForm, tile: CoreTile) -> tuple[_Place, _Place]:
     """The loops of what is stored, from shared memory that warps fill; returns those over blocks, and over the warps of one."""
     stage = s[form.output]
     filled = s[s.cache_write(stage.op.output(0), "shared")]
@@ -216,7 +222,7 @@ def _stored(s: Schedule, form: OnlineForm, tile: CoreTile) -> tuple[_Place, _Pla
     return (stage, block), (filled, warp)
 
 
-def _merged(stage: Stage, at: _Place) -> tuple[_Place, _Place]:
+def _schedule_merge(stage: Stage, at: _Place) -> tuple[_Place, _Place]:
     """Merge the partial results in fragments, chunk by chunk; return the loops over chunks, and over slices of the columns."""
     stage.set_scope("mma_c")
     stage.compute_at(*at)
@@ -237,7 +243,7 @@ def _merged(stage: Stage, at: _Place) -> tuple[_Place, _Place]:
     return (stage, chunk), (stage, several)
 
 
-def by_lanes(stage: Stage, row: IterVar, column: IterVar, at: _Place, scope: str = "mma_c") -> None:
+def distribute_lanes(stage: Stage, row: IterVar, column: IterVar, at: _Place, scope: str = "mma_c") -> None:
     """Compute in each lane the elements that it has in a fragment, or its rows."""
     stage.set_scope(scope)
     stage.compute_at(*at)
@@ -272,15 +278,15 @@ def _scores(s: Schedule, form: OnlineForm, tile: CoreTile, at: tuple[_Place, _Pl
     (chunk, warp, block), sums = at, s[whole]
     sums.set_scope("mma_c")
     sums.compute_at(*chunk)
-    outer = _multiplied(sums, form.kind, "nk")
+    outer = _multiply_fragments(sums, form.kind, "nk")
     held = s[s.cache_read(rows, "mma_a", [sums])]
-    held.compute_at(*(warp if _held(tile, form.sizes[2]) else (sums, outer)))
-    _tiled(held, (M, K), "cuda.mma_load_a", "shared", M, K, "mk", form.kind)
+    held.compute_at(*(warp if _fragment_registers(tile, form.sizes[2]) else (sums, outer)))
+    _tensorize_tiles(held, (M, K), "cuda.mma_load_a", "shared", M, K, "mk", form.kind)
     fragment = s[s.cache_read(terms, "mma_bt", [sums])]
     fragment.compute_at(sums, outer)
-    _tiled(fragment, (N, K), "cuda.mma_load_b", "nk", "shared", N, K, form.kind)
-    _filled(s[rows], block, tile)
-    _filled(s[terms], chunk, tile, tile.stages)
+    _tensorize_tiles(fragment, (N, K), "cuda.mma_load_b", "nk", "shared", N, K, form.kind)
+    _fill_shared(s[rows], block, tile)
+    _fill_shared(s[terms], chunk, tile, tile.stages)
 
 
 def _parts(made: dict[str, Stage], form: OnlineForm, tile: CoreTile, at: tuple[_Place, _Place]) -> None:
@@ -293,27 +299,27 @@ def _parts(made: dict[str, Stage], form: OnlineForm, tile: CoreTile, at: tuple[_
     for name in ("rounded", "factor", "part"):
         made[name].compute_inline()
     (chunk, piece), sums = at, s[whole]
-    by_lanes(s[weights], s[weights].op.axis[-2], s[weights].op.axis[-1], chunk, "mma_a")
+    distribute_lanes(s[weights], s[weights].op.axis[-2], s[weights].op.axis[-1], chunk, "mma_a")
     sums.set_scope("mma_c")
     sums.compute_at(*piece)
-    outer = _multiplied(sums, form.kind, "kn")
+    outer = _multiply_fragments(sums, form.kind, "kn")
     fragment = s[s.cache_read(values, "mma_b", [sums])]
     fragment.compute_at(sums, outer)
-    _tiled(fragment, (K, N), "cuda.mma_load_b", "kn", "shared", K, N, form.kind)
-    _filled(s[values], chunk, tile, tile.stages)
+    _tensorize_tiles(fragment, (K, N), "cuda.mma_load_b", "kn", "shared", K, N, form.kind)
+    _fill_shared(s[values], chunk, tile, tile.stages)
 
 
-def _multiplied(sums: Stage, kind: str, layout: str) -> IterVar:
+def _multiply_fragments(sums: Stage, kind: str, layout: str) -> IterVar:
     """A product in fragments, by instructions; returns the loop over what is in registers at once."""
     *others, row, column = sums.op.axis
     some, term = sums.split(sums.op.reduce_axis[0], factor=K)
     sums.reorder(*others, some, row, column, term)
     sums.unroll(some)
-    _tiled(sums, (M, N), "cuda.mma_m16n8k16", layout, M, N, K, kind, "mk")
+    _tensorize_tiles(sums, (M, N), "cuda.mma_m16n8k16", layout, M, N, K, kind, "mk")
     return some
 
 
-def _tiled(stage: Stage, sizes: tuple[int, int], *intrinsic: Any) -> None:
+def _tensorize_tiles(stage: Stage, sizes: tuple[int, int], *intrinsic: Any) -> None:
     """The last two dimensions by unrolled tiles, each by an instruction."""
     (outer, row), (over, column) = (
         stage.split(axis, factor=size) for axis, size in zip(stage.op.axis[-2:], sizes, strict=True)
@@ -324,7 +330,7 @@ def _tiled(stage: Stage, sizes: tuple[int, int], *intrinsic: Any) -> None:
     stage.tensorize(row, te.intrinsics.get(*intrinsic))
 
 
-def _filled(stage: Stage, at: _Place, tile: CoreTile, stages: int = 1) -> None:
+def _fill_shared(stage: Stage, at: _Place, tile: CoreTile, stages: int = 1) -> None:
     """Rows in shared memory that all threads fill, 16 bytes longer, so that ldmatrix meets no bank twice."""
     stage.set_scope("shared")
     stage.compute_at(*at)

@@ -33,9 +33,9 @@ from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
 from .grids import Grid, bind_blocks
-from .hopper import on_warpgroups
+from .hopper import warpgroup_candidates
 from .split_k import list_splits, sum_in_parts, time_of_parts
-from .tensor_cores import on_tensor_cores
+from .tensor_cores import tensor_core_candidates
 from .threads import WARP, count_lanes, explain_width
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def product(group: Group, in_order: bool = False) -> bool:
     their order. Does nothing and returns False where the anchor is no sum of products."""
     if group.parts:
         return False
-    candidates = [] if in_order else [*on_warpgroups(group), *on_tensor_cores(group)]
+    candidates = [] if in_order else [*warpgroup_candidates(group), *tensor_core_candidates(group)]
     found = match_contraction(group.anchor, strip_conversion) if not candidates else None
     if found is not None:
         gpu, bits = target_gpu(group.target), group.anchor.output(0).dtype.bits
@@ -148,7 +148,7 @@ def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
     parts, warps = ceil(terms / (tile.depth * tile.splits)), threads / WARP
     math = warps * own_rows * own_columns * tile.depth * WARP / gpu.fma * (bits / 32)
     loaded = warps * (own_rows + own_columns) * tile.depth * bits / 8 * WARP / gpu.shared_rate
-    loads = own_rows / 4 + own_columns / (4 if found.is_read_along_sum(found.b) else _beside(found, tile))
+    loads = own_rows / 4 + own_columns / (4 if found.is_read_along_sum(found.b) else _neighbouring_columns(found, tile))
     begun = warps * tile.depth * (own_rows * own_columns + loads) / 4
     name, busy = busiest(("fma throughput", math), ("shared memory", loaded), ("instructions", begun))
     resident = waves.resident
@@ -185,7 +185,9 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
         stage, sums = s[group.output], s[whole]
         sums.set_scope("local")
         outer, row, column = matrix_axes(stage, found, anchor)
-    sums.compute_at(stage, _result(stage, outer, row, column, tile, (min(lanes, tile.own[0]), _beside(found, tile))))
+    sums.compute_at(
+        stage, _result(stage, outer, row, column, tile, (min(lanes, tile.own[0]), _neighbouring_columns(found, tile)))
+    )
     *_, si, sj = sums.op.axis
     blocks, terms = sums.split(sums.op.reduce_axis[0], factor=tile.depth)
     some, term = sums.split(terms, factor=gcd(lanes, tile.depth) if any(along) else 1)
@@ -196,7 +198,7 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
         _panel(s[panel], sums, (blocks, some), load, width, found, tile)
 
 
-def _beside(found: Contraction, tile: Tile) -> int:
+def _neighbouring_columns(found: Contraction, tile: Tile) -> int:
     """Return the number of columns of a thread that are neighbours: as many as 16 bytes of the result hold; where
     threads take terms of a column at once, one, so that those of neighbours are of different rows."""
     return (
@@ -256,7 +258,7 @@ def _panel(
         elif turned == 1:
             parts = [row, inner]
         else:
-            parts = [row, *_turned(row, inner // chunk, turned, line), inner % chunk]
+            parts = [row, *_swizzle_chunk(row, inner // chunk, turned, line), inner % chunk]
         return [*outer, number // width, term // tile.depth, *parts]
 
     moved = panel.transform_layout(places, 0)
@@ -280,7 +282,7 @@ def _panel(
         panel.pipeline(tile.stages)
 
 
-def _turned(row: Expr, chunk: Expr, turned: int, line: int) -> list[Expr]:
+def _swizzle_chunk(row: Expr, chunk: Expr, turned: int, line: int) -> list[Expr]:
     """The place of a chunk in its row of a panel, where each `turned` of them change places: those at one place of as many rows as
     `line` chunks make, of which threads beside each other take one of a row each, then lie in different banks."""
     return [chunk // turned, bitwise("bitwise_xor", chunk % turned, row // (line // turned) % turned)]

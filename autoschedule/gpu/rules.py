@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...te.operation import Operation
-from ..pieces import ROWS, SCAN
+from ..partition import ROWS, SCAN
 from ..scripts import schedule_on_gpu
 from .elements import element_a_thread, injective
 from .online import online, online_sums

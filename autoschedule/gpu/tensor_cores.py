@@ -51,7 +51,7 @@ __all__ = [
     "BlockTile",
     "elements_at_once",
     "is_theirs",
-    "on_tensor_cores",
+    "tensor_core_candidates",
     "reason_in_matrices",
     "result_bytes",
     "shared_by_all",
@@ -125,7 +125,7 @@ class Tile:
         )
 
 
-def on_tensor_cores(group: Group) -> list[Candidate]:
+def tensor_core_candidates(group: Group) -> list[Candidate]:
     """The ways to compute a group's product on tensor cores, the quickest first; none where its dtypes are not theirs."""
     found = match_contraction(group.anchor, strip_conversion)
     if found is None or group.parts or not is_theirs(group, found, _SUMS):
@@ -274,21 +274,21 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
         for each, scope in ((a, "mma_at" if down[0] else "mma_a"), (b, "mma_b" if down[1] else "mma_bt"))
     ]
     inners = (
-        _in_blocks(s[made], tile)
+        _bind_partial_sums(s[made], tile)
         if tile.splits > 1
-        else _staged(s[whole], stored_by_blocks(group, found, tile, tile.band))
+        else _stage_result(s[whole], stored_by_blocks(group, found, tile, tile.band))
     )
-    warp = _by_warps(s[made], inners, tile, _SUMS[dtypes[0]], "global" if tile.splits > 1 else "shared")
-    outer, inner = _summed(sums, (s[made], warp), tile, size, layouts, dtypes)
+    warp = _bind_warps(s[made], inners, tile, _SUMS[dtypes[0]], "global" if tile.splits > 1 else "shared")
+    outer, inner = _sum_fragments(sums, (s[made], warp), tile, size, layouts, dtypes)
     loads = "cuda.mma_load_a", "cuda.mma_load_b"
     for stage, layout, load, dtype in zip(fragments, layouts, loads, dtypes, strict=True):
         sizes = {"m": M, "n": N, "k": 32 // size}
         stage.compute_at(sums, inner)
         shape = sizes[layout[0]], sizes[layout[1]]
         arguments = ("shared", *shape, layout, dtype) if "m" in layout else (layout, "shared", *shape, dtype)
-        _tiled(stage, shape, [load, *arguments])
+        _tensorize_tiles(stage, shape, [load, *arguments])
     for tensor, load in ((a, found.a), (b, found.b)):
-        _fetched(s[tensor], (sums, outer), tile, elements_at_once(found, load))
+        _fetch_tile(s[tensor], (sums, outer), tile, elements_at_once(found, load))
 
 
 def stored_by_blocks(
@@ -299,12 +299,12 @@ def stored_by_blocks(
     anchor, stage = group.anchor, group.s[group.output]
     beside = iteration_count(found.columns) if anchor.axis[-len(found.columns) :] == found.columns else 1
     lanes = gcd(count_lanes(stage.op.output(0).dtype), beside)
-    at, inners = _blocks_of(stage, *matrix_axes(stage, found, anchor), tile, band, resident)
+    at, inners = _bind_blocks(stage, *matrix_axes(stage, found, anchor), tile, band, resident)
     shared_by_all(stage, inners, tile, lanes, (4, 2) if tile.columns * 4 < LINE else (1, 1))
     return stage, at
 
 
-def _blocks_of(
+def _bind_blocks(
     stage: Stage,
     outer: Sequence[IterVar],
     row: IterVar,
@@ -322,13 +322,13 @@ def _blocks_of(
     return bind_blocks(stage, down, across, band, resident), (i, j)
 
 
-def _in_blocks(stage: Stage, tile: Tile) -> tuple[IterVar, IterVar]:
+def _bind_partial_sums(stage: Stage, tile: Tile) -> tuple[IterVar, IterVar]:
     """The loops of parts of sums, which blocks store from their registers; returns those over rows and columns of one."""
     *outer, row, column = stage.op.axis
-    return _blocks_of(stage, outer, row, column, tile, tile.band)[1]
+    return _bind_blocks(stage, outer, row, column, tile, tile.band)[1]
 
 
-def _staged(stage: Stage, at: tuple[Stage, IterVar]) -> tuple[IterVar, IterVar]:
+def _stage_result(stage: Stage, at: tuple[Stage, IterVar]) -> tuple[IterVar, IterVar]:
     """The result of a block in shared memory, of which whole rows are stored; returns its rows and columns."""
     stage.set_scope("shared")
     stage.compute_at(*at)
@@ -337,17 +337,17 @@ def _staged(stage: Stage, at: tuple[Stage, IterVar]) -> tuple[IterVar, IterVar]:
     return i, j
 
 
-def _by_warps(stage: Stage, axes: tuple[IterVar, IterVar], tile: Tile, dtype: str, scope: str) -> IterVar:
+def _bind_warps(stage: Stage, axes: tuple[IterVar, IterVar], tile: Tile, dtype: str, scope: str) -> IterVar:
     """The result of a block, of which each warp stores its part; returns the loop of a warp."""
     warps, inners = zip(*(stage.split(axis, factor=own) for axis, own in zip(axes, tile.own, strict=True)), strict=True)
     stage.reorder(*warps, *inners)
     for axis, name, count in zip(warps, "zy", tile.warps, strict=True):
         stage.bind(axis, thread_axis((0, count), f"threadIdx.{name}"))
-    _tiled(stage, (M, N), ["cuda.mma_store", M, N, dtype, scope], inners)
+    _tensorize_tiles(stage, (M, N), ["cuda.mma_store", M, N, dtype, scope], inners)
     return warps[1]
 
 
-def _summed(
+def _sum_fragments(
     sums: Stage,
     at: tuple[Stage, IterVar],
     tile: Tile,
@@ -368,11 +368,13 @@ def _summed(
         if size == 2
         else (f"cuda.mma_m16n8k{shape[2]}", layouts[1], *shape, layouts[0], *(dtypes if size == 1 else ()))
     )
-    _tiled(sums, (M, N), intrinsic)
+    _tensorize_tiles(sums, (M, N), intrinsic)
     return outer, some
 
 
-def _tiled(stage: Stage, sizes: tuple[int, int], intrinsic: Sequence[Any], axes: Sequence[IterVar] = ()) -> None:
+def _tensorize_tiles(
+    stage: Stage, sizes: tuple[int, int], intrinsic: Sequence[Any], axes: Sequence[IterVar] = ()
+) -> None:
     """The last two dimensions by unrolled tiles, each by an instruction; what a reduction adds up stays inside."""
     pairs = [stage.split(axis, factor=size) for axis, size in zip(axes or stage.op.axis[-2:], sizes, strict=True)]
     (outer, row), (over, column) = pairs
@@ -382,7 +384,7 @@ def _tiled(stage: Stage, sizes: tuple[int, int], intrinsic: Sequence[Any], axes:
     stage.tensorize(row, te.intrinsics.get(*intrinsic))
 
 
-def _fetched(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, together: int) -> None:
+def _fetch_tile(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, together: int) -> None:
     """A tile in shared memory, by all threads."""
     stage.set_scope("shared")
     stage.compute_at(*at)
@@ -406,13 +408,13 @@ def shared_by_all(
     rows, columns = axes
     columns, vector = stage.split(columns, factor=lanes)
     stage.vectorize(vector)
-    rest = stage.fuse(rows, columns) if near == (1, 1) else _by_rows(stage, rows, columns, near)
+    rest = stage.fuse(rows, columns) if near == (1, 1) else _interleave_rows(stage, rows, columns, near)
     for count, name in zip(tile.threads, "xyz", strict=False):
         rest, thread = stage.split(rest, factor=count)
         stage.bind(thread, thread_axis((0, count), f"threadIdx.{name}"))
 
 
-def _by_rows(stage: Stage, rows: IterVar, columns: IterVar, near: tuple[int, int]) -> IterVar:
+def _interleave_rows(stage: Stage, rows: IterVar, columns: IterVar, near: tuple[int, int]) -> IterVar:
     """The loop over some rows and places in them, and others after these."""
     some, row = stage.split(rows, factor=near[0])
     parts, part = stage.split(columns, factor=near[1])

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ...codegen.target import Target
-from ...ir.cached import cached_property
+from ...ir.lazy_values import cached_property
 from ...te import Tensor
 from ..cost.estimate import Estimate
 from ..plan import Candidate, cheapest

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ...errors import user_source
-from ...ir.cached import cached_property
+from ...ir.lazy_values import cached_property
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import Function
 from ...runtime.diagnose import kernel_failure

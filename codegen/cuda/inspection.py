@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...errors import InternalError
-from ...ir.cached import cached_property
+from ...ir.lazy_values import cached_property
 from ...runtime.cuda_launch import KernelLaunch
 from ..gpus import Gpu, Occupancy
 from .emulate.traffic import Traffic

@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from ...errors import InternalError, user_source
-from ...ir.cached import cached_property
+from ...ir.lazy_values import cached_property
 from ..errors import UnresolvedSymbol
 from .errors import CompilerMissing, DisassemblerMissing
 

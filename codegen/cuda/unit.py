@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from ...errors import user_source
 from ...ir.buffer import Buffer
-from ...ir.cached import cached_property
 from ...ir.errors import AssertionFailed
 from ...ir.expr import Var
 from ...ir.interpret.interpreter import Interpreter
+from ...ir.lazy_values import cached_property
 from ...ir.passes.common.options import AS_USUAL
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import Function

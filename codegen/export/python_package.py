@@ -23,7 +23,7 @@ __all__ = ["check_package", "package_sources", "python_name"]
 
 _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,5}((a|b|rc)[0-9]{1,9})?(\.post[0-9]{1,9})?(\.dev[0-9]{1,9})?")
 _NEEDED = {"numpy", "ml_dtypes", "tilewright"}
-_BELOW_RUNTIME = ("errors.py", "limits.py", "arguments.py", "untrusted.py", "environment.py", "forks.py")
+_BELOW_RUNTIME = ("errors.py", "limits.py", "arguments.py", "untrusted_input.py", "environment.py", "forks.py")
 _PAGES = '        self.add_note(f"  page: tilewright explain {self.code}")\n'
 """Names a command that such a package does not bring."""
 

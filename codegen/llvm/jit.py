@@ -24,7 +24,7 @@ from ..instructions import add_attributes, attributes
 from ..target import Target
 from .features import target_has
 from .workarounds.byte_masks import has_short_masks, may_get_short_masks
-from .workarounds.doubled_bytes import split_wide_additions
+from .workarounds.doubled_bytes import split_wide_adds
 from .workarounds.joined_stores import ATTEMPTS
 from .workarounds.masked_stores import spell_out_lone_lanes
 from .workarounds.scalar_choices import split_loads
@@ -207,7 +207,7 @@ def _mend(module: llvm.ModuleRef, text: str, modules: _Modules, target: Target) 
     if target.architecture == "x86_64" and target_has(target, "avx512f"):
         changed = spell_out_sign_tests(changed)
     if target.architecture == "x86_64" and target_has(target, "avx512bw"):
-        changed = split_wide_additions(changed)
+        changed = split_wide_adds(changed)
     if changed == text:
         return module
     module.close()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from math import inf
 
-from ...ir.cached import cached_property
+from ...ir.lazy_values import cached_property
 
 __all__ = ["Instruction", "Instructions", "KIB", "Level", "MIB", "Machine", "units"]
 

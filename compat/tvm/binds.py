@@ -72,7 +72,7 @@ def _problem(tensor: Any, buffer: Any, others: Mapping[Buffer, Tensor]) -> str:
         or len(buffer.shape) != len(tensor.shape)
         or not all(map(_same, buffer.shape, tensor.shape))
     ):
-        return f"the buffer is {_typed(buffer)}, and the tensor {_typed(tensor)}"
+        return f"the buffer is {_type_text(buffer)}, and the tensor {_type_text(tensor)}"
     if buffer.scope != "global":
         return f"its scope is {buffer.scope!r}, and arguments are global"
     if buffer.elem_offset is not None and not isinstance(buffer.elem_offset, Var) and not _same(buffer.elem_offset, 0):
@@ -94,7 +94,7 @@ def _same(one: Any, other: Any) -> bool:
     return isinstance(value, int) and value == 0
 
 
-def _typed(one: Buffer | Tensor) -> str:
+def _type_text(one: Buffer | Tensor) -> str:
     return f"{one.dtype}[{', '.join(map(str, one.shape))}]"
 
 

@@ -13,7 +13,7 @@ from .container import Array, Attrs, Map
 from .intrinsic_rules import register_intrin_lowering, register_op_attr
 from .ir_module import GlobalVar, IRModule
 from .nodes import ours
-from .saved import load_json, save_json
+from .serialization import load_json, save_json
 from .tir import FloatImm, IntImm
 
 __all__ = [

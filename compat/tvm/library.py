@@ -15,7 +15,7 @@ from ...runtime import Kernel
 from ...runtime.folders import temporary_folder
 from ...runtime.load import load
 from ...runtime.module import Module
-from ...untrusted import open_regular
+from ...untrusted_input import open_regular
 
 __all__ = ["export_library", "load_kernels", "write_archive"]
 
@@ -42,15 +42,15 @@ def load_kernels(path: str | PathLike[str]) -> dict[str, Kernel]:
     """The kernels, by name, of a .so or .tar that export_library wrote."""
     place = Path(path)
     if place.suffix != ".tar":
-        return _by_name(load(place))
+        return _name_kernels(load(place))
     with temporary_folder("library") as folder:
         library = Path(folder, f"{place.stem}.so")
         with open_regular(place) as file, tarfile.open(fileobj=file) as archive:
             name = next((name for name in archive.getnames() if name.endswith(".so")), "")
             member = archive.extractfile(name) if name else None
             library.write_bytes(member.read() if member else b"")
-        return _by_name(load(library))
+        return _name_kernels(load(library))
 
 
-def _by_name(loaded: Any) -> dict[str, Kernel]:
+def _name_kernels(loaded: Any) -> dict[str, Kernel]:
     return {loaded.name: loaded} if isinstance(loaded, Kernel) else {name: loaded[name] for name in loaded}

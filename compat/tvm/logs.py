@@ -21,7 +21,7 @@ from ...autotune.templates import Template
 from ...autotune.trial import Trial
 from ...errors import TilewrightError, user_source
 from ...schedule import to_json
-from ...untrusted import plain_json, printable
+from ...untrusted_input import plain_json, printable
 from .auto_scheduler.steps import scheduled
 from .auto_scheduler.workload_registry import workload_key_to_tensors
 from .autotvm.measure import Measuring, measure_option
@@ -81,7 +81,7 @@ def imported(lines: Iterable[str], target: str = "llvm", templates: Iterable[Tem
                 fix="import a log of AutoTVM's or auto_scheduler's; nothing was imported",
             ) from None
         try:
-            found.trials.append(_of_template(line, measuring) if is_template else _of_workload(plain, line, target))
+            found.trials.append(_read_template(line, measuring) if is_template else _read_workload(plain, line, target))
         except _FAULTS as fault:
             reason = fault.headline if isinstance(fault, TilewrightError) else f"{type(fault).__name__}: {fault}"
             reason = printable(reason[:200])
@@ -89,7 +89,7 @@ def imported(lines: Iterable[str], target: str = "llvm", templates: Iterable[Tem
     return found
 
 
-def _of_template(line: str, measuring: Any) -> tuple[Task, Trial]:
+def _read_template(line: str, measuring: Any) -> tuple[Task, Trial]:
     of, result = decode(line)
     if result.error_no:
         raise ValueError("it failed where it was measured")
@@ -100,7 +100,7 @@ def _of_template(line: str, measuring: Any) -> tuple[Task, Trial]:
     return known.factory.task, _trial(candidate.records, result.seconds, result.timestamp, line)
 
 
-def _of_workload(plain: dict[str, Any], line: str, target: str) -> tuple[Task, Trial]:
+def _read_workload(plain: dict[str, Any], line: str, target: str) -> tuple[Task, Trial]:
     (about, steps), (costs, failed, *_) = plain["i"], plain["r"]
     steps = steps[1] if len(steps) == 2 and not steps[0] else steps
     if failed:

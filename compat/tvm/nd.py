@@ -119,7 +119,7 @@ class NDArray(Array):
         return self.__dlpack__()
 
 
-def _named(value: Any) -> Any:
+def _wrap_array(value: Any) -> Any:
     """An array of the host with TVM's names; one of a GPU as it is."""
     return value.view(NDArray) if isinstance(value, Array) else value
 
@@ -191,7 +191,7 @@ cl = opencl
 def array(arr: Any, device: Device | None = None, mem_scope: str | None = None, ctx: Device | None = None) -> NDArray:
     """A copy of `arr` on a device, in its own dtype."""
     del mem_scope
-    return _named(_array(np.array(arr), _place(device or ctx)))
+    return _wrap_array(_array(np.array(arr), _place(device or ctx)))
 
 
 def empty(
@@ -203,7 +203,7 @@ def empty(
 ) -> NDArray:
     """An uninitialised array; its extents may be constants of tensor shapes."""
     del mem_scope
-    return _named(_empty([int(extent) for extent in to_list(shape)], dtype, _place(device or ctx)))
+    return _wrap_array(_empty([int(extent) for extent in to_list(shape)], dtype, _place(device or ctx)))
 
 
 class _Capsule:
@@ -221,7 +221,7 @@ class _Capsule:
 
 def from_dlpack(dltensor: Any) -> NDArray:
     """The memory of an object with DLPack, or of a capsule that to_dlpack() gave, as an array."""
-    return _named(_from_dlpack(_Capsule(dltensor) if type(dltensor).__name__ == "PyCapsule" else dltensor))
+    return _wrap_array(_from_dlpack(_Capsule(dltensor) if type(dltensor).__name__ == "PyCapsule" else dltensor))
 
 
 def numpyasarray(np_data: np.ndarray[Any, Any]) -> NDArray:

@@ -186,26 +186,26 @@ _OURS: dict[type, type] = {named: plain for plain, named in _THEIRS.items()}
 
 def theirs(node: Any) -> Any:
     """A node or function whose every part has TVM's names; the same object where it has them already."""
-    return _converted(node, _THEIRS)
+    return _convert_node(node, _THEIRS)
 
 
 def ours(node: Any) -> Any:
     """A node or function of our own classes alone; the same object where it is."""
-    return _converted(node, _OURS)
+    return _convert_node(node, _OURS)
 
 
-def _converted(node: Any, classes: Mapping[type, type]) -> Any:
+def _convert_node(node: Any, classes: Mapping[type, type]) -> Any:
     if isinstance(node, Function):
-        body = _converted(node.body, classes)
-        return _as(node if body is node.body else node.with_body(body), classes)
+        body = _convert_node(node.body, classes)
+        return _cast_node(node if body is node.body else node.with_body(body), classes)
     return (
-        rewrite(node, lambda each: _as(each, classes) if type(each) in classes else None)
+        rewrite(node, lambda each: _cast_node(each, classes) if type(each) in classes else None)
         if isinstance(node, Node)
         else node
     )
 
 
-def _as(node: Any, classes: Mapping[type, type]) -> Any:
+def _cast_node(node: Any, classes: Mapping[type, type]) -> Any:
     """A node of another class, with the same parts."""
     kind: type[Any] = node.__class__
     wanted = classes.get(kind)

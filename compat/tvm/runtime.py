@@ -52,13 +52,13 @@ def register_func(name: str | Callable[..., Any], f: Callable[..., Any] | None =
         return register_func(name.__name__, name)
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        _register(name, _of_arrays(function), override)
+        _register(name, _wrap_arrays(function), override)
         return function
 
     return register if f is None else register(f)
 
 
-def _of_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function over arrays as TVM's functions get them, with .numpy() and .copyto(), where kernels pass numpy views."""
 
     @wraps(function)

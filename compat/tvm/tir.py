@@ -375,7 +375,7 @@ _KINDS = tuple(_stmt.LoopKind)[:4]
 """Loop kinds by the numbers that TVM gave them: serial, parallel, vectorized, unrolled."""
 
 
-def _for(loop_var: Any, min_val: Any, extent: Any, kind: Any, *rest: Any) -> Stmt:
+def _build_loop(loop_var: Any, min_val: Any, extent: Any, kind: Any, *rest: Any) -> Stmt:
     """For(var, min, extent, kind, body), or with TVM 0.7's device_api before the body."""
     body = next(part for part in rest if isinstance(part, Stmt))
     chosen = _KINDS[kind] if isinstance(kind, int) else kind
@@ -432,7 +432,11 @@ def _prim_func(params: Any, body: Stmt, ret_type: object = None, buffer_map: Any
 PrimFunc = _constructor(cast("Any", Function), _prim_func)
 Allocate, BufferStore = _constructor(_stmt.Allocate, _stmt.Allocate), _constructor(_stmt.BufferStore, _stmt.BufferStore)
 ProducerRealize, ProducerStore = Allocate, BufferStore
-For, SeqStmt, IfThenElse = _constructor(_stmt.For, _for), _constructor(_stmt.Seq, _seq), _constructor(_stmt.If, _if)
+For, SeqStmt, IfThenElse = (
+    _constructor(_stmt.For, _build_loop),
+    _constructor(_stmt.Seq, _seq),
+    _constructor(_stmt.If, _if),
+)
 AttrStmt, AssertStmt = _constructor(_stmt.Attr, _attr), _constructor(_stmt.Assert, _assert)
 Var, SizeVar = _constructor(_expr.Var, var), _constructor(_expr.SizeVar, size_var)
 

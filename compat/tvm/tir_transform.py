@@ -131,7 +131,7 @@ def _each(mod: IRModule, step: Callable[[Function], Function]) -> IRModule:
     return IRModule({key: step(function) for key, function in mod.functions.items()})
 
 
-def _kept(function: Function) -> Function:
+def _identity(function: Function) -> Function:
     return function
 
 
@@ -148,7 +148,7 @@ def __getattr__(name: str) -> Any:
     if name in _OURS:
         return _ours(name, _OURS[name])
     if name in _DONE_ELSEWHERE:
-        return _ours(name, _kept)
+        return _ours(name, _identity)
     hint = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 

@@ -47,13 +47,13 @@ def intrinsic(declared: TensorIntrin, bodies: Any) -> TensorIntrin | None:
         depth = declared.op.reduce_axis[0].dom
         return get("cuda.mma_m16n8k16", "kn", *shape, _number(depth.extent if depth is not None else None))
     if "tvm_store_matrix_sync" in found:
-        _by_rows(found["tvm_store_matrix_sync"])
+        _require_row_major(found["tvm_store_matrix_sync"])
         return get("cuda.mma_store", *shape)
     if "tvm_load_matrix_sync" not in found:
         raise _none_of_ours(
             "it fills a fragment, and that begins a product", "declare the product, with its reduce_init"
         )
-    _by_rows(found["tvm_load_matrix_sync"])
+    _require_row_major(found["tvm_load_matrix_sync"])
     source, target = (declared.buffers[tensor] for tensor in (*declared.inputs, declared.op.output(0)))
     where = source.scope or "shared"
     return (
@@ -63,7 +63,7 @@ def intrinsic(declared: TensorIntrin, bodies: Any) -> TensorIntrin | None:
     )
 
 
-def _by_rows(node: Call) -> None:
+def _require_row_major(node: Call) -> None:
     if isinstance(node.args[-1], StringImm) and node.args[-1].value != "row_major":
         raise _none_of_ours(
             f"{node.name} is asked for {node.args[-1].value}",

@@ -14,8 +14,8 @@ from ...codegen.constants import addresses
 from ...codegen.llvm.jit import CompiledModule
 from ...codegen.result import NativeCode, Opening
 from ...codegen.target import Target
-from ...ir.cached import cached_property
 from ...ir.constant import Constant
+from ...ir.lazy_values import cached_property
 from ...runtime.diagnose import kernel_failure
 from ...runtime.kernel import Kernel, make_kernel
 from ...runtime.module import Module

@@ -103,7 +103,7 @@ _FLOORS = (
     "errors",
     "limits",
     "arguments",
-    "untrusted",
+    "untrusted_input",
     "driver",
     "ir",
     "runtime",

@@ -23,7 +23,7 @@ from ...runtime.cache_paths import cache_folder, write_atomically
 from ...runtime.critical_section import run_in_turn
 from ...runtime.hosts import host
 from ...runtime.private_files import read_private
-from ...untrusted import plain_json
+from ...untrusted_input import plain_json
 
 __all__ = ["Entry", "Store", "Usage", "off_reason", "open_store"]
 

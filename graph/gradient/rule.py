@@ -11,7 +11,7 @@ from ...errors import user_source
 from ..assembly import Assembly
 from ..errors import BadNode, NoGradient
 from ..node import Node
-from ..operators.fused import body_text
+from ..operators.fusion import body_text
 from ..operators.row import Attribute
 from ..types import Extent, TensorType, array_dtype
 

@@ -89,7 +89,7 @@ def _erase(c: Context) -> str:
 
 
 @converts("SequenceAt")
-def _convert_sequence_at(c: Context) -> str:
+def _convert_sequence_element(c: Context) -> str:
     items = _items(c)
     if items.rows and not items.values and not items.grows:
         return c.emit("take", items.rows, c[1], axis=0)

@@ -11,7 +11,7 @@ from .context import Context, converts
 from .layers import window_attributes
 from .package import dtype_named
 
-__all__ = ["dequantize", "products", "quantized", "rounded"]
+__all__ = ["dequantize", "products", "emit_quantize", "emit_round"]
 
 _WHOLE = ("int8", "uint8", "int16", "uint16", "int32")
 
@@ -29,7 +29,7 @@ def _spread(c: Conversion, value: str, like: str, axis: int) -> str:
     return c.emit("take", value, each, axis=axis)
 
 
-def quantized(c: Conversion, x: str, scale: str, zero: str, dtype: str, axis: int) -> str:
+def emit_quantize(c: Conversion, x: str, scale: str, zero: str, dtype: str, axis: int) -> str:
     """round(x / scale) + zero within the range of the dtype."""
     if dtype not in _WHOLE:
         raise Refused(f"it gives {dtype}")
@@ -51,7 +51,7 @@ def dequantize(c: Conversion, x: str, scale: str, zero: str, axis: int, dtype: s
 def _quantize(c: Context) -> str:
     kind = int(c.attribute("output_dtype", 0))
     dtype = c.type(2).dtype if c.has(2) else dtype_named(kind) if kind else "uint8"
-    return quantized(c, c[0], c[1], c[2] if c.has(2) else "", dtype, c.axis(1) if c.rank(0) > 1 else 0)
+    return emit_quantize(c, c[0], c[1], c[2] if c.has(2) else "", dtype, c.axis(1) if c.rank(0) > 1 else 0)
 
 
 @converts("DequantizeLinear")
@@ -63,10 +63,10 @@ def _dequantize(c: Context) -> str:
 
 @converts("DynamicQuantizeLinear")
 def _convert_dynamic(c: Context) -> Sequence[str]:
-    return rounded(c, c[0])
+    return emit_round(c, c[0])
 
 
-def rounded(c: Conversion, x: str) -> list[str]:
+def emit_round(c: Conversion, x: str) -> list[str]:
     """Floats as bytes by the least and the greatest of them, the scale of these, and their zero point. Where all are 0, or so small
     that their scale is none, it is 1, as in onnxruntime: nothing is divided by 0."""
     axes = tuple(range(c.rank(x)))
@@ -77,7 +77,7 @@ def rounded(c: Conversion, x: str) -> list[str]:
     scale = c.emit("where", c.emit("equal", step, zero), c.constant(1, x), step)
     offset = c.emit("clip", c.emit("nearbyint", c.emit("divide", c.emit("negative", low), scale)), low=0.0, high=255.0)
     zero_point = c.cast(offset, "uint8")
-    return [quantized(c, x, scale, zero_point, "uint8", 0), scale, zero_point]
+    return [emit_quantize(c, x, scale, zero_point, "uint8", 0), scale, zero_point]
 
 
 def _subtract_zero(c: Conversion, value: str, zero: str, axis: int) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ...arguments import to_path
 from ...errors import is_interruption, user_source
-from ...untrusted import open_regular
+from ...untrusted_input import open_regular
 from ..errors import BadExternalData, NotAModel
 from ..types import Extent
 from .context import CONTROL_NAMES, ROWS, operator_name

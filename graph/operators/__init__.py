@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import blocks, divisors, fused, markers, spectra, vjp
+from . import blocks, divisors, fusion, markers, spectra, vjp
 from .row import OPERATORS, Attribute, Operator, declared, is_ours, result_types, row_of, updater, whole_attributes
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
 FAMILIES = (
     blocks,
     divisors,
-    fused,
+    fusion,
     markers,
     spectra,
     vjp,

@@ -14,7 +14,7 @@ from ... import te
 from ...driver.build import build
 from ...topi.row import floating, sample
 from ..types import type_of_array
-from .fused import declare_body
+from .fusion import declare_body
 from .row import operator
 
 __all__: list[str] = []

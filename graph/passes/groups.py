@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from ..kernels import Step
 from ..node import Node, Parts
-from ..operators.fused import body_text
+from ..operators.fusion import body_text
 from ..operators.row import Attribute
 from ..partition import cut_graph
 from ..size_conditions import fits_always

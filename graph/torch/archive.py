@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import user_source
-from ...untrusted import open_regular, plain_json
+from ...untrusted_input import open_regular, plain_json
 from ..errors import BadExternalData, NotAModel
 from ..node import Param
 from ..types import array_dtype

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import user_source, warn_at
+from ...errors import user_source, warn_user
 from ..conversion import Scope, unsupported_model
 from ..errors import BadExternalData, NotAModel
 from ..node import Parts
@@ -196,7 +196,7 @@ class _Reading:
         what they hold now, and gives what they would hold as further outputs."""
         if buffers:
             named = ", ".join(f"{name!r}: {name!r}" for name in buffers[:4]) + (", ..." if len(buffers) > 4 else "")
-            warn_at(
+            warn_user(
                 user_source(),
                 f"the model writes to {len(buffers)} of its buffers, and every call begins with what they hold now: "
                 f"from_torch(..., state={{{named}}}) makes them inputs that are updated in place",

@@ -17,8 +17,8 @@ from math import gcd
 
 from ..arith.linear import LinearForm
 from ..buffer import Buffer
-from ..cached import cached_property
 from ..expr import BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Producer, Var
+from ..lazy_values import cached_property
 from ..structural import Key, structural_key
 from ..visit import post_order
 from .count import Count, Number, bound_count, evaluate_count, least, product

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from ..accesses import written_buffers
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
-from ..cached import cached_property
 from ..expr import BufferLoad, Call, Expr, IntImm, ProducerLoad, Range, Var
+from ..lazy_values import cached_property
 from ..ops import cast
 from ..pointers import pointed_buffer
 from ..stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt, While

@@ -37,7 +37,7 @@ def logic(simplifier: Simplifier, node: BinaryOp) -> Expr:
     try:
         for part in parts:
             apart = simplifier.scope.known is not known and bool(simplifier.scope.nodes.traits(part) & READS)
-            simplified = simplifier.simplify_with(known, part) if apart else simplifier.visit(part)
+            simplified = simplifier.simplify_given(known, part) if apart else simplifier.visit(part)
             for inner in _chain(kind, simplified):
                 if inner is absorbing and not simplifier.impure(node):
                     return absorbing

@@ -78,7 +78,7 @@ class Simplifier:
         else:
             contexts[key], inside.contexts = inside, contexts
 
-    def simplify_with(self, known: Knowledge, node: Expr) -> Expr:
+    def simplify_given(self, known: Knowledge, node: Expr) -> Expr:
         """`node` simplified with other knowledge than is in force."""
         inside, self.scope.known = self.scope.known, known
         try:

@@ -36,7 +36,7 @@ def _inject_inline(schedule: Schedule) -> None:
         def rule(expr: Expr, tensor: Tensor = tensor, axes: tuple[IterVar, ...] = axes, value: Expr = value) -> Expr:
             return inline(expr, tensor, axes, value)
 
-        consumers = [consumer for consumer in schedule.in_order(stage.readers) if consumer.op.takes_definitions]
+        consumers = [consumer for consumer in schedule.sort_stages(stage.readers) if consumer.op.takes_definitions]
         schedule.rewrite({consumer: consumer.op.rewritten(rule) for consumer in consumers})
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from operator import is_
 from typing import TYPE_CHECKING
 
-from ...errors import PerformanceWarning, user_source, warn_at
+from ...errors import PerformanceWarning, user_source, warn_user
 from ...ir.analysis.dependence import Indices, Iterations, accesses_of
 from ...ir.arith.analyzer import Analyzer, simplify
 from ...ir.buffer import Buffer
@@ -242,7 +242,7 @@ def warn_of_waiting_lanes(stage: Stage, axis: IterVar) -> None:
         left = next((loop for flag in flags for loop in walk(flag.body) if isinstance(loop, For)), None)
         source = user_source(_LINES_OF_PRIMITIVES) if left is not None else None
         if left is not None and source is not None:
-            warn_at(
+            warn_user(
                 source,
                 f"lanes of {axis.name} that leave the loop over {left.var.name} early wait for the last of them: where they leave "
                 f"far apart, {axis.name} is faster as a serial or parallel loop",

@@ -22,7 +22,7 @@ def find_inlined(stage: Stage) -> list[Stage]:
             if producer not in inlined and producer.attach_type == "inline":
                 inlined.add(producer)
                 stack.append(producer)
-    return [each for each in reversed(stage.schedule.in_order(inlined)) if each.op.values]
+    return [each for each in reversed(stage.schedule.sort_stages(inlined)) if each.op.values]
 
 
 def expand_inlined(stage: Stage, at: int = 0) -> Expr:

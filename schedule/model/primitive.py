@@ -22,7 +22,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from ...errors import InternalError, user_source
-from ...ir.cached import cached_property
+from ...ir.lazy_values import cached_property
 from ..errors import WrongArgument
 from .foreign import Arguments
 from .methods import GroupPrimitives, SchedulePrimitives, StagePrimitives

@@ -164,7 +164,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
             raise InternalError(f"stage {stage.name} is not of this schedule")
         return place
 
-    def in_order(self, stages: Iterable[Stage]) -> list[Stage]:
+    def sort_stages(self, stages: Iterable[Stage]) -> list[Stage]:
         """These stages, producers first."""
         return sorted(stages, key=self.find_place)
 
@@ -179,7 +179,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
         """The stages and groups that were told to be computed at a loop of `stage`."""
         groups = [member for member in stage.placed if isinstance(member, Group)]
         return [
-            *self.in_order(member for member in stage.placed if isinstance(member, Stage)),
+            *self.sort_stages(member for member in stage.placed if isinstance(member, Stage)),
             *sorted(groups, key=self.group_place),
         ]
 
@@ -189,7 +189,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
             return [
                 other for other in self.stages if other.attach_type in ("at", "with") and other.attach_stage is stage
             ]
-        return self.in_order(member for member in stage.placed if isinstance(member, Stage))
+        return self.sort_stages(member for member in stage.placed if isinstance(member, Stage))
 
     @property
     def symbols(self) -> list[Var]:

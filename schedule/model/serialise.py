@@ -14,7 +14,7 @@ from ...ir import expr as nodes
 from ...ir.dtype import DType
 from ...ir.expr import Expr, Var
 from ...ir.visit import deep_recursion
-from ...untrusted import plain_json, printable
+from ...untrusted_input import plain_json, printable
 from ..errors import BadRecords
 from .foreign import LARGEST
 from .primitive import find_owner, find_primitive

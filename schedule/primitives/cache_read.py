@@ -40,7 +40,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     if stage is None:
         return None
     tensor = drawer.pick(stage.op.input_tensors)
-    everyone = drawer.s.in_order(other for other in list(drawer.s[tensor].readers) if _reads(other, tensor))
+    everyone = drawer.s.sort_stages(other for other in list(drawer.s[tensor].readers) if _reads(other, tensor))
     readers = everyone if drawer.chance(0.5) else [stage]
     scope = drawer.pick(["local", "shared", "global"])
     ops = [reader.op for reader in readers]
@@ -184,11 +184,11 @@ def _first_read(stages: list[Stage], tensor: Tensor) -> Expr:
 def _reader_stages(schedule: Schedule, tensor: Tensor, readers: Any) -> list[Stage]:
     """The stages of the readers, or of all, each once. Raises BadCacheRead where one does not read the tensor."""
     candidates = list(schedule[tensor].readers)  # now: to look at one may make it anew, and then it enters itself again
-    given = require_list(readers) or schedule.in_order(stage for stage in candidates if _reads(stage, tensor))
+    given = require_list(readers) or schedule.sort_stages(stage for stage in candidates if _reads(stage, tensor))
     stages = [reader if isinstance(reader, Stage) else schedule[reader] for reader in given]
     wrong = next((stage for stage in stages if not _reads(stage, tensor)), None)
     if wrong is not None or not stages:
-        actual = [stage.name for stage in schedule.in_order(candidates) if _reads(stage, tensor)]
+        actual = [stage.name for stage in schedule.sort_stages(candidates) if _reads(stage, tensor)]
         known = f"{tensor.name} is read by {', '.join(actual)}" if actual else f"no stage reads {tensor.name} now"
         reason = "nothing reads it" if wrong is None else f"stage {wrong.name} does not read {tensor.name}"
         if wrong is not None and wrong.origin_op is not wrong.op:

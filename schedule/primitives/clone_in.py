@@ -132,7 +132,7 @@ def _reader_stages(schedule: Schedule, stage: Stage, readers: Any) -> list[Stage
     """The stages of the readers, each once. Raises BadClone where one does not read the stage, or nobody else is left."""
     given = require_list(readers)
     chosen = list(dict.fromkeys(reader if isinstance(reader, Stage) else schedule[reader] for reader in given))
-    actual = schedule.in_order(stage.readers)
+    actual = schedule.sort_stages(stage.readers)
     wrong = next((reader for reader in chosen if reader not in actual), None)
     alone = not stage.is_output and set(actual) <= set(chosen)
     if chosen and wrong is None and not alone:

@@ -82,7 +82,7 @@ def why_not_inline(stage: Stage) -> tuple[str, str] | None:
             f"{name} has {op.num_outputs} outputs, and only a stage with one is inlined",
             f"s[{name}].compute_at(s[consumer], axis), or declare its outputs as tensors of their own",
         )
-    readers = stage.schedule.in_order(stage.readers)
+    readers = stage.schedule.sort_stages(stage.readers)
     reader = next((other for other in readers if not other.written_op.takes_definitions), None)
     if reader is not None:
         return (

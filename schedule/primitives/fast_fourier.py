@@ -177,7 +177,7 @@ def _parts(stage: Stage) -> list[Stage]:
             if own or producer.op.constant is not None or _is_table(producer.op.output(0)):
                 found[producer] = None
                 waiting.append(producer)
-    return stage.schedule.in_order(found)[::-1]
+    return stage.schedule.sort_stages(found)[::-1]
 
 
 def _drop(schedule: Schedule, parts: Sequence[Stage]) -> None:

@@ -200,7 +200,7 @@ def _intermediate_stages(
             if producer not in stages and producer.reads(peak):
                 stages.add(producer)
                 waiting.append(producer)
-    return stage.schedule.in_order(stages)[::-1]
+    return stage.schedule.sort_stages(stages)[::-1]
 
 
 def _drop(

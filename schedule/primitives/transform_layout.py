@@ -155,7 +155,7 @@ def _check_stage(stage: Stage) -> None:
             f"call transform_layout first, then place {placed[0].name} at a loop that it returns",
         )
     refuse_dangling_predicate(stage, op.reduce_axis, BadLayout, "cannot transform the layout of")
-    reader = next((other for other in stage.schedule.in_order(stage.readers) if not other.op.values), None)
+    reader = next((other for other in stage.schedule.sort_stages(stage.readers) if not other.op.values), None)
     if reader is not None:
         raise _bad(
             stage,
@@ -247,5 +247,5 @@ def _read_there(stage: Stage, laid_out: Operation, layout: IndexMap) -> None:
     def moved(value: Expr) -> Expr:
         return rewrite(value, rule)
 
-    readers = [reader for reader in schedule.in_order(stage.readers) if reader.op.values]
+    readers = [reader for reader in schedule.sort_stages(stage.readers) if reader.op.values]
     schedule.rewrite({reader: reader.op.rewritten(moved) for reader in readers}, anew={stage: laid_out})

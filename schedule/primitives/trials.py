@@ -58,4 +58,4 @@ def each_dimension(call: Callable[[Stage, IterVar], object]) -> Callable[[Stage]
 
 def find_readers(stage: Stage) -> list[Operation]:
     """The operations that read a result of the stage."""
-    return [other.op for other in stage.schedule.in_order(stage.readers)]
+    return [other.op for other in stage.schedule.sort_stages(stage.readers)]

@@ -448,7 +448,7 @@ class ExpressionReader:
             if name in FUNCTIONS:
                 self._refuse_keywords(node, name)
                 return self._function(node, name)
-        return self.outside_call(node, self.value(node.func))
+        return self.read_foreign_call(node, self.value(node.func))
 
     def names_ours(self, node: ast.expr, name: str) -> bool:
         """Return whether an expression is this name of hybrid scripts, which nothing else in the script is called; imported or not."""
@@ -469,7 +469,7 @@ class ExpressionReader:
         """Queries of shapes and types."""
         return {"len": self._len, "max_num_threads": lambda node: 1024, **dict.fromkeys(_LIMITS, self._limit)}
 
-    def outside_call(self, node: ast.Call, function: Any) -> Any:
+    def read_foreign_call(self, node: ast.Call, function: Any) -> Any:
         """A call of something that is no function of hybrid scripts."""
         text = ast.unparse(node.func)
         arguments = [self.value(argument) for argument in node.args]

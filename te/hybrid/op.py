@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...ir.buffer import Buffer
-from ...ir.cached import cached_property
 from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Expr, IterVar, Node, ProducerLoad, Var
+from ...ir.lazy_values import cached_property
 from ...ir.stmt import BufferStore, For, LoopKind, Stmt
 from ...ir.visit import post_order, rewrite
 from ..declared_loops import DeclaredLoops, collect_loops

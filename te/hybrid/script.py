@@ -12,8 +12,8 @@ import numpy as np
 
 from ...errors import user_source
 from ...ir.arith.analyzer import Analyzer
-from ...ir.cached import cached_property
 from ...ir.expr import Expr, Var
+from ...ir.lazy_values import cached_property
 from ...ir.visit import deep_recursion
 from ..tensor import Tensor
 from .errors import BadHybridCall

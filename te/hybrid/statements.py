@@ -616,11 +616,11 @@ class ScriptReader(LoopReader):
 
     # Other scripts
 
-    def outside_call(self, node: ast.Call, function: Any) -> Any:
+    def read_foreign_call(self, node: ast.Call, function: Any) -> Any:
         """A call of another script is written out; its outputs are buffers of this one."""
         inline: Callable[..., Any] | None = getattr(function, "read_inlined", None)
         if inline is None:
-            return super().outside_call(node, function)
+            return super().read_foreign_call(node, function)
         values = [self.value(argument) for argument in node.args]
         named = {keyword.arg: self.value(keyword.value) for keyword in node.keywords if keyword.arg is not None}
         if any(caller is function for caller in self.callers()):

@@ -10,7 +10,7 @@ from typing import Any
 from tilewright import te
 
 from .cases import Builder, Case
-from .declared import Draw, program
+from .declared_programs import Draw, program
 from .peers import jax_peer, onnx_peers, torch_peer
 from .peers.onnx_model import Node
 

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright import te
 
 from .cases import Case
-from .declared import Draw, everywhere, program
+from .declared_programs import Draw, everywhere, program
 from .peers import jax_peer, numba_peer, onnx_peers, torch_peer
 from .peers.onnx_model import Node
 

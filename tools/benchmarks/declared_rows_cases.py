@@ -11,7 +11,7 @@ import numpy as np
 from tilewright import te
 
 from .cases import Arrays, Case, align
-from .declared import Draw, everywhere, program
+from .declared_programs import Draw, everywhere, program
 from .peers import jax_peer, numba_peer, numpy_peer, torch_peer
 
 __all__ = ["draw_cases"]

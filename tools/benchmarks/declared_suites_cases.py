@@ -11,7 +11,7 @@ import numpy as np
 from tilewright import te, topi
 
 from .cases import Case
-from .declared import Draw, everywhere, program
+from .declared_programs import Draw, everywhere, program
 
 __all__ = ["draw_cases"]
 

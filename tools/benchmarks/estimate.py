@@ -37,18 +37,18 @@ ROUNDS, LEAST = 12, 2e-3
 """How often each candidate is timed, and the seconds of a timing."""
 
 
-def _given(*shapes: tuple[int, ...]) -> list[te.Tensor]:
+def _placeholders(*shapes: tuple[int, ...]) -> list[te.Tensor]:
     return [te.placeholder(shape, name=name) for shape, name in zip(shapes, "abc", strict=False)]
 
 
-def _reduced(**extents: int) -> list[te.IterVar]:
+def _reduce_axes(**extents: int) -> list[te.IterVar]:
     return [te.reduce_axis((0, extent), name) for name, extent in extents.items()]
 
 
 def _conv1d(channels: int, outputs: int, length: int, taps: int) -> Program:
     def declare() -> tuple[list[te.Tensor], te.Tensor]:
-        a, b = given = _given((channels, length + taps - 1), (outputs, channels, taps))
-        c, k = reduced = _reduced(c=channels, k=taps)
+        a, b = given = _placeholders((channels, length + taps - 1), (outputs, channels, taps))
+        c, k = reduced = _reduce_axes(c=channels, k=taps)
         return given, te.compute((outputs, length), lambda o, i: te.sum(b[o, c, k] * a[c, i + k], reduced), name="out")
 
     return declare
@@ -56,8 +56,8 @@ def _conv1d(channels: int, outputs: int, length: int, taps: int) -> Program:
 
 def _conv2d(channels: int, outputs: int, size: int, taps: int) -> Program:
     def declare() -> tuple[list[te.Tensor], te.Tensor]:
-        a, b = given = _given((channels, size + taps - 1, size + taps - 1), (outputs, channels, taps, taps))
-        c, y, x = reduced = _reduced(c=channels, y=taps, x=taps)
+        a, b = given = _placeholders((channels, size + taps - 1, size + taps - 1), (outputs, channels, taps, taps))
+        c, y, x = reduced = _reduce_axes(c=channels, y=taps, x=taps)
         return given, te.compute(
             (outputs, size, size), lambda o, i, j: te.sum(b[o, c, y, x] * a[c, i + y, j + x], reduced), name="out"
         )
@@ -69,8 +69,8 @@ def _pairs(m: int, n: int, depth: int, term: Callable[[Any, Any], Any], combine:
     """Every row of one matrix with every row (crossed: column) of another."""
 
     def declare() -> tuple[list[te.Tensor], te.Tensor]:
-        a, b = given = _given((m, depth), (depth, n) if crossed else (n, depth))
-        (k,) = _reduced(k=depth)
+        a, b = given = _placeholders((m, depth), (depth, n) if crossed else (n, depth))
+        (k,) = _reduce_axes(k=depth)
         return given, te.compute(
             (m, n), lambda i, j: combine(term(a[i, k], b[k, j] if crossed else b[j, k]), axis=k), name="out"
         )
@@ -80,8 +80,8 @@ def _pairs(m: int, n: int, depth: int, term: Callable[[Any, Any], Any], combine:
 
 def _conv3d(channels: int, outputs: int, size: int) -> Program:
     def declare() -> tuple[list[te.Tensor], te.Tensor]:
-        a, b = given = _given((channels, size + 2, size + 2, size + 2), (outputs, channels, 3, 3, 3))
-        c, z, y, x = reduced = _reduced(c=channels, z=3, y=3, x=3)
+        a, b = given = _placeholders((channels, size + 2, size + 2, size + 2), (outputs, channels, 3, 3, 3))
+        c, z, y, x = reduced = _reduce_axes(c=channels, z=3, y=3, x=3)
         return given, te.compute(
             (outputs, size, size, size),
             lambda o, k, i, j: te.sum(b[o, c, z, y, x] * a[c, k + z, i + y, j + x], reduced),
@@ -95,8 +95,8 @@ def _gram(rows: int, columns: int) -> Program:
     """A matrix by itself, transposed: two reads of one tensor."""
 
     def declare() -> tuple[list[te.Tensor], te.Tensor]:
-        (a,) = given = _given((rows, columns))
-        (k,) = _reduced(k=rows)
+        (a,) = given = _placeholders((rows, columns))
+        (k,) = _reduce_axes(k=rows)
         return given, te.compute((columns, columns), lambda i, j: te.sum(a[k, i] * a[k, j], axis=k), name="out")
 
     return declare
@@ -104,8 +104,8 @@ def _gram(rows: int, columns: int) -> Program:
 
 def _mttkrp(m: int, n: int, depth: int, rank: int) -> Program:
     def declare() -> tuple[list[te.Tensor], te.Tensor]:
-        a, b, c = given = _given((m, n, depth), (n, rank), (depth, rank))
-        j, k = reduced = _reduced(j=n, k=depth)
+        a, b, c = given = _placeholders((m, n, depth), (n, rank), (depth, rank))
+        j, k = reduced = _reduce_axes(j=n, k=depth)
         return given, te.compute((m, rank), lambda i, r: te.sum(a[i, j, k] * b[j, r] * c[k, r], reduced), name="out")
 
     return declare
@@ -117,7 +117,7 @@ def _contraction(text: str, size: int) -> Program:
 
     def declare() -> tuple[list[te.Tensor], te.Tensor]:
         extents = {letter: size + 3 * at for at, letter in enumerate(sorted({*left, *right}))}
-        a, b = given = _given(*(tuple(extents[letter] for letter in operand) for operand in (left, right)))
+        a, b = given = _placeholders(*(tuple(extents[letter] for letter in operand) for operand in (left, right)))
         reduced = {letter: te.reduce_axis((0, extents[letter]), letter) for letter in extents if letter not in result}
 
         def element(*at: Any) -> Any:

@@ -100,7 +100,7 @@ def quantized_dense(draw: Operands, x: Value) -> Value | None:
     return Value(topi.nn.quantized_dense(*rest, out_scale=by, out_zero_point=zero, out_dtype=dtype), expected, dtype)
 
 
-def quantized(draw: Operands, x: Value) -> Value | None:
+def quantize_values(draw: Operands, x: Value) -> Value | None:
     """Numbers as bytes, bytes as numbers, sums of 32 bits as bytes."""
     if x.array.ndim and draw.chance(0.4) and known(x):
         scales = 2.0 ** -draw.choices.contents().integers(0, 5, x.shape[-1])
@@ -141,5 +141,5 @@ def weight_only(draw: Operands, x: Value) -> Value | None:
     return draw.rounded(result, expected + (bias.array if bias is not None else 0), rows.dtype, off, 2)
 
 
-ROWS: Rows = ((1, dense_bytes), (0.8, dense_bfloat16), (1, quantized_dense), (0.8, quantized), (0.8, weight_only))
+ROWS: Rows = ((1, dense_bytes), (0.8, dense_bfloat16), (1, quantized_dense), (0.8, quantize_values), (0.8, weight_only))
 """By weight."""

@@ -37,7 +37,7 @@ _BORDERS: dict[str, Any] = {"edge": "edge", "reflect": "reflect", "zero": "const
 # Convolutions
 
 
-def _summed(name: str, x: Any, w: Any, terms: int, **how: Any) -> tuple[Any, Any]:
+def _sum_products(name: str, x: Any, w: Any, terms: int, **how: Any) -> tuple[Any, Any]:
     """A sum of so many products by the reference of its row, and the bound."""
     x, w, reference = x.astype(np.float64), w.astype(np.float64), find_reference(name)
     return reference(x, w, **how), reference(abs(x), abs(w), **how) * terms * UNIT
@@ -48,13 +48,13 @@ def convolution(
 ) -> tuple[Any, Any]:
     """x (N, C, H, W) with w (O, C / groups, KH, KW), and the bound."""
     terms = math.prod(w.shape[1:])
-    return _summed("conv", x, w, terms, stride=stride, padding=pads, dilation=dilation, groups=groups)
+    return _sum_products("conv", x, w, terms, stride=stride, padding=pads, dilation=dilation, groups=groups)
 
 
 def transposed_convolution(x: Any, w: Any, stride: Any, pads: Any, more: Any) -> tuple[Any, Any]:
     """x (N, C, H, W) spread by w (C, O, KH, KW), and the bound."""
     terms = w.size // max(w.shape[1], 1)
-    return _summed("conv_transpose", x, w, terms, stride=stride, padding=pads, output_padding=more)
+    return _sum_products("conv_transpose", x, w, terms, stride=stride, padding=pads, output_padding=more)
 
 
 def depthwise(x: Any, w: Any, stride: Any, pads: Any, dilation: Any) -> tuple[Any, Any]:

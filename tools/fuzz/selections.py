@@ -18,8 +18,8 @@ from ... import te
 from ...autoschedule.plan import Candidate, cheapest
 from ...autoschedule.scheduler import schedule
 from ...driver.build import lower
-from ...ir.cached import cached_property
 from ...ir.interpret.interpreter import Interpreter
+from ...ir.lazy_values import cached_property
 from .case import empty_report
 from .cells import draw_cells
 from .chains import draw_chain

@@ -129,13 +129,13 @@ def interpolate(plane: Plane, taps: Mapping[int, Taps], fixed_point: bool = Fals
     others = [at for at in sorted(taps) if columns is None or at < plane.lead]
     for at in others:
         last = at == others[-1] and columns is None
-        result = _along(result, at, taps[at], kind, data.dtype if last else None)
+        result = _resize_dimension(result, at, taps[at], kind, data.dtype if last else None)
     if columns is None:
         return result
     return _resize_rows(Plane(result, plane.lead, plane.pitch, plane.border), high, columns, data.dtype)
 
 
-def _along(data: Tensor, at: int, taps: Taps, kind: str, dtype: Any) -> Tensor:
+def _resize_dimension(data: Tensor, at: int, taps: Taps, kind: str, dtype: Any) -> Tensor:
     """One dimension resized. dtype: what the results are rounded to, None to leave them as they are."""
     read = taps.reader(kind, in_lanes=at == data.ndim - 1)
 

@@ -33,7 +33,9 @@ def resize1d(
 ) -> Tensor:
     """data (N, C, W), or (N, W, C), with `size` elements along W, as image.resize has it. Raises BadImage (TW0195), BadWindow
     (TW0190)."""
-    return _resized(data, expand_numbers(size, 1, "size"), layout, "W", method, coordinates, rounding, cubic_alpha)
+    return _resize_volume(
+        data, expand_numbers(size, 1, "size"), layout, "W", method, coordinates, rounding, cubic_alpha
+    )
 
 
 def resize3d(
@@ -48,10 +50,10 @@ def resize3d(
     """data (N, C, D, H, W), or (N, D, H, W, C), with `size` = (depth, height, width) elements, as image.resize has it. Raises
     BadImage (TW0195), BadWindow (TW0190)."""
     sizes = expand_numbers(size, 3, "size")
-    return _resized(data, sizes, layout, "DHW", method, coordinates, rounding, cubic_alpha)
+    return _resize_volume(data, sizes, layout, "DHW", method, coordinates, rounding, cubic_alpha)
 
 
-def _resized(
+def _resize_volume(
     data: Tensor,
     sizes: Sequence[int],
     layout: str,

@@ -105,7 +105,7 @@ from .pool import (
 )
 from .pool_grad import global_pool_grad as global_pool_grad, pool_grad as pool_grad
 from .pool_positions import max_pool_with_places as max_pool_with_places
-from .quantized import (
+from .quantization import (
     dense_bf16 as dense_bf16,
     dense_int8 as dense_int8,
     dequantize as dequantize,

@@ -15,7 +15,7 @@ import re
 
 from .unseen_zeros import unseen_zeros
 
-__all__ = ["PROGRAM", "VERSIONS", "split_wide_additions"]
+__all__ = ["PROGRAM", "VERSIONS", "split_wide_adds"]
 
 VERSIONS = (22,)
 PROGRAM = f"""
@@ -38,7 +38,7 @@ _DOUBLED = re.compile(
 )
 
 
-def split_wide_additions(text: str) -> str:
+def split_wide_adds(text: str) -> str:
     """The text of a module for a processor with AVX-512 of bytes, in which no wide vector of these is added to itself."""
     return _DOUBLED.sub(_split_addition, text) if "shufflevector" in text else text
 

@@ -93,22 +93,22 @@ class State:
     def _loops(self, number: int) -> list[IterVar]:
         return self._steps.axes[self._steps.stages[number]]
 
-    def _annotated(self, stage: Any, loop: Any, word: str) -> IterVar:
+    def _annotate(self, stage: Any, loop: Any, word: str) -> IterVar:
         number, at = self._place(stage, loop)
         self._steps.take(["AN", number, at, ANNOTATIONS[word]])
         return self._loops(number)[at]
 
     def bind(self, stage: Any, iterator: Any, thread_name: str) -> IterVar:
         """Loops run by threads: "blockIdx.x", "threadIdx.y", "vthread" and their like."""
-        return self._annotated(stage, iterator, thread_name)
+        return self._annotate(stage, iterator, thread_name)
 
     def parallel(self, stage: Any, iterator: Any) -> IterVar:
         """Run a loop in parallel."""
-        return self._annotated(stage, iterator, "parallel")
+        return self._annotate(stage, iterator, "parallel")
 
     def vectorize(self, stage: Any, iterator: Any) -> IterVar:
         """Run a loop by lanes."""
-        return self._annotated(stage, iterator, "vectorize")
+        return self._annotate(stage, iterator, "vectorize")
 
     def unroll(self, stage: Any, iterator: Any, max_unroll: int | None = None) -> IterVar:
         """Unrolls a loop; one that is longer than max_unroll stays."""
@@ -116,7 +116,7 @@ class State:
         extent = constant_extent(self._loops(number)[at])
         if max_unroll is not None and extent is not None and extent > max_unroll:
             return self._loops(number)[at]
-        return self._annotated(stage, iterator, "unroll")
+        return self._annotate(stage, iterator, "unroll")
 
     def fuse(self, stage: Any, iters: Sequence[Any]) -> IterVar:
         """Loops that follow each other as one."""

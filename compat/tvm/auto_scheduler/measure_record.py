@@ -13,8 +13,8 @@ from ....autotune.lines import Line, write_line
 from ....autotune.records import Database
 from ....autotune.task import Key
 from ....autotune.trial import Trial
-from ....errors import user_source, warn_at
-from ....untrusted import plain_json
+from ....errors import user_source, warn_user
+from ....untrusted_input import plain_json
 
 __all__ = ["RecordToFile", "Recording", "logged", "read_log"]
 
@@ -98,7 +98,7 @@ def read_log(filename: str | PathLike[str], into: Database) -> None:
         try:
             into.import_lines([line])
         except BadRecordLine as error:
-            warn_at(user_source(), f"{filename}, line {number}, is no record and is left out: {error.reason}")
+            warn_user(user_source(), f"{filename}, line {number}, is no record and is left out: {error.reason}")
 
 
 def _uid(line: str) -> str:

@@ -47,7 +47,7 @@ class Steps:
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self.steps: list[Sequence[Any]] = []
         self.s = create_schedule([tensor.op for tensor in tensors if not tensor.op.is_passed])
-        self.stages: list[Any] = [self.s[op] for op in _in_order(tensors)]
+        self.stages: list[Any] = [self.s[op] for op in _sort_operations(tensors)]
         self.axes: dict[Any, list[Any]] = {}
         for stage in self.stages:
             self.learn(stage)
@@ -86,7 +86,7 @@ class Steps:
         return [int(length) for length in step[4]]
 
 
-def _in_order(tensors: Sequence[Tensor]) -> list[Any]:
+def _sort_operations(tensors: Sequence[Tensor]) -> list[Any]:
     """The operations in TVM's order: each after its inputs, and of those that can stand next the one that was found last, going
     from the outputs to the inputs."""
     found: dict[Any, int] = {}
@@ -165,7 +165,7 @@ def _root(state: Steps, at: int) -> None:
     state.stages[at].compute_root()
 
 
-def _compute_at(state: Steps, at: int, target: int, loop: int) -> None:
+def _replay_attach(state: Steps, at: int, target: int, loop: int) -> None:
     consumer = state.stages[target]
     state.stages[at].compute_at(consumer, state.axes[consumer][loop])
 
@@ -214,7 +214,7 @@ _STEPS: dict[str, Callable[..., None]] = {
     "FSP": _follow_split,
     "FFSP": _follow_fused_split,
     "SA": _align,
-    "CA": _compute_at,
+    "CA": _replay_attach,
     "CI": _inline,
     "CR": _root,
     "CHR": _cache_read,

@@ -173,13 +173,13 @@ class Measuring:
         texts = [candidate.text for candidate in candidates if candidate is not None]
         outcomes = iter(self._measurer.measure(texts, self.best))
         results = [
-            self._refused(measure_input.config) if candidate is None else _result(next(outcomes), begin)
+            self._refusal(measure_input.config) if candidate is None else _result(next(outcomes), begin)
             for measure_input, candidate in zip(inputs, candidates, strict=True)
         ]
         self.best = min((result.seconds for result in results if result.error_no == 0), default=self.best)
         return results
 
-    def _refused(self, config: ConfigEntity) -> MeasureResult:
+    def _refusal(self, config: ConfigEntity) -> MeasureResult:
         messages = config.errors or list(self.factory.first_message.values())[-1:] or ["it is left out of the space"]
         return MeasureResult((messages[0],), MeasureErrorNo.INSTANTIATION_ERROR, 0.0, time.time())
 

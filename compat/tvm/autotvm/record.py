@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from ....arguments import is_a
 from ....autotune.errors import BadRecordLine, BadTuningOption, NoRecord
-from ....errors import user_source, warn_at
+from ....errors import user_source, warn_user
 from ..target import Target
 from .measure import MeasureInput, MeasureResult
 from .task.space import ConfigEntity
@@ -69,7 +69,7 @@ def load_from_buffer(file: Iterable[str]) -> Iterator[tuple[MeasureInput, Measur
         try:
             yield decode(row)
         except BadRecordLine as error:
-            warn_at(user_source(), f"{name}, line {number}, is no record and is left out: {error.reason}")
+            warn_user(user_source(), f"{name}, line {number}, is no record and is left out: {error.reason}")
 
 
 def load_from_file(filepath: str | PathLike[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....autotune.search import CandidateFactory, EvolutionarySearch, Measured, RandomSearch, Search
-from ....errors import user_source, warn_at
+from ....errors import user_source, warn_user
 from .measure import MeasureInput, MeasureResult, Measuring, limits_of
 from .measure import measure_option as usual_option
 from .task.space import ConfigEntity
@@ -100,7 +100,7 @@ class Tuner:
             first = first or next(iter(measuring.factory.first_message.values()), "")
         self._measuring = None
         if self.best_config is None:
-            warn_at(
+            warn_user(
                 user_source(),
                 f"no configuration of {self.task.name} could be built, run and verified: {first or 'none was tried'}",
             )

@@ -33,7 +33,7 @@ def viz_dataflow_graph(
         for tensor in stage.op.input_tensors
         if tensor in sch
     ]
-    return _written("dataflow", lines, sch, show_svg, dot_file_path, output_dot_string)
+    return _write_graph("dataflow", lines, sch, show_svg, dot_file_path, output_dot_string)
 
 
 def viz_schedule_tree(
@@ -55,7 +55,7 @@ def viz_schedule_tree(
             lines.append(f"s{at} -> s{sch.find_place(home)}:l{home.leaf_iter_vars.index(axis)}")
         elif stage.placement.type == "root" and not stage.op.is_given:
             lines.append(f"s{at} -> root")
-    return _written("schedule", lines, sch, show_svg, dot_file_path, output_dot_string)
+    return _write_graph("schedule", lines, sch, show_svg, dot_file_path, output_dot_string)
 
 
 def viz_itervar_relationship_graph(
@@ -75,7 +75,7 @@ def viz_itervar_relationship_graph(
             inner += [f"{names[axis]} -> {made}" for axis in relation.parents]
             inner += [f"{made} -> {names[axis]}" for axis in relation.children]
         lines += [f"subgraph cluster{at} {{", f'label="{_plain(stage.name)}"', *inner, "}"]
-    return _written("axes", lines, sch, show_svg, dot_file_path, output_dot_string)
+    return _write_graph("axes", lines, sch, show_svg, dot_file_path, output_dot_string)
 
 
 def _title(stage: Stage) -> str:
@@ -98,7 +98,7 @@ def _node(name: str, rows: Iterable[str | tuple[str, str]]) -> str:
     return f'{name} [label="{{{fields}}}"]'
 
 
-def _written(
+def _write_graph(
     name: str, lines: list[str], sch: Schedule, show_svg: bool, dot_file_path: str, output_dot_string: bool
 ) -> Any:
     text = "\n".join([f"digraph {name} {{", "rankdir=BT", "node [shape=record]", *lines, "}", ""])

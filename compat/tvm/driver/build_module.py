@@ -162,10 +162,10 @@ def lower(
     if isinstance(inp, Function):
         function = inp
     else:
-        given = _stored(inp, tensors_of(args or (), binds))
-        own = _left_out(inp, given)
-        function = _with_own(driver.lower(inp, [*given, *own], name), len(own))
-        function = bound(_on_hardware(function), given, binds)
+        given = _replace_inlined(inp, tensors_of(args or (), binds))
+        own = _missing_outputs(inp, given)
+        function = _allocate_results(driver.lower(inp, [*given, *own], name), len(own))
+        function = bound(_keep_intrinsics(function), given, binds)
     mod = IRModule({function.name: function})
     for step in PassContext.current().lower_passes:
         mod = step(mod)
@@ -198,7 +198,7 @@ def get_binds(
     return found, [found[arg] if isinstance(arg, Tensor) else arg for arg in args]
 
 
-def _on_hardware(function: Function) -> Function:
+def _keep_intrinsics(function: Function) -> Function:
     """The function with intrinsics alone where the interpreter, which no target of TVM's is, would run what they mean."""
 
     def rule(node: Node) -> Node | None:
@@ -214,12 +214,12 @@ def _on_hardware(function: Function) -> Function:
     return function.with_body(rewrite(function.body, rule))
 
 
-def _left_out(s: Schedule, args: Sequence[Tensor | Var]) -> list[Tensor]:
+def _missing_outputs(s: Schedule, args: Sequence[Tensor | Var]) -> list[Tensor]:
     """The schedule's outputs that are no arguments; none where no arguments are given, which asks for all."""
     return [tensor for op in s.outputs for tensor in op.outputs if tensor not in args] if args else []
 
 
-def _with_own(function: Function, count: int) -> Function:
+def _allocate_results(function: Function, count: int) -> Function:
     """The function with its last `count` arguments in memory of its own."""
     given = function.arguments[: len(function.arguments) - count]
     own = [buffer for buffer in function.arguments[len(given) :] if isinstance(buffer, Buffer)]
@@ -228,7 +228,7 @@ def _with_own(function: Function, count: int) -> Function:
     return replace(function, params=(*given, *function.params[len(function.arguments) :]), body=body, outputs=outputs)
 
 
-def _stored(s: Schedule, args: Sequence[Tensor | Var]) -> list[Tensor | Var]:
+def _replace_inlined(s: Schedule, args: Sequence[Tensor | Var]) -> list[Tensor | Var]:
     """The arguments, with a placeholder where a stage was inlined into what reads it: nothing stores it."""
     return [
         placeholder(arg.shape, arg.dtype, arg.name) if isinstance(arg, Tensor) and _is_inlined(s, arg) else arg
@@ -278,7 +278,7 @@ def build(
 
 def _needs_loops(s: Schedule, args: Sequence[Tensor | Var]) -> bool:
     """Return whether the arguments are such as our driver does not take with a schedule."""
-    return bool(_left_out(s, args)) or any(_is_inlined(s, arg) for arg in args if isinstance(arg, Tensor))
+    return bool(_missing_outputs(s, args)) or any(_is_inlined(s, arg) for arg in args if isinstance(arg, Tensor))
 
 
 def _target(target: Any) -> Target:

@@ -47,9 +47,9 @@ class ExecutorFactory:
     def __getitem__(self, name: str) -> Any:
         if name != "default":
             raise KeyError(name)
-        return self._on
+        return self._select_device
 
-    def _on(self, device: object = None) -> ExecutorFactory:
+    def _select_device(self, device: object = None) -> ExecutorFactory:
         """Return the argument of graph_executor for a device: there is one."""
         del device
         return self

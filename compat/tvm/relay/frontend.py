@@ -28,7 +28,7 @@ def from_onnx(
 ) -> tuple[Graph, dict[str, nd.NDArray]]:
     """A model of ONNX as a graph, and its parameters, which the graph holds too."""
     del dtype, opset, freeze_params
-    return _with_params(_from_onnx(model, shapes=shape), "from_onnx")
+    return _split_params(_from_onnx(model, shapes=shape), "from_onnx")
 
 
 def from_pytorch(
@@ -47,13 +47,13 @@ def from_pytorch(
         raise TVMError("operators that a program converts itself are not taken: write them of others, or as a graph")
     infos = [_info(one, default_dtype) for one in input_infos or ()]
     if not any(kind.__name__ == "Module" for kind in type(script_module).__mro__):
-        g, params = _with_params(_from_torch(script_module), "from_torch")
+        g, params = _split_params(_from_torch(script_module), "from_torch")
     elif any("jit" in kind.__module__ for kind in type(script_module).__mro__):
         raise TVMError("TorchScript is not read: pass torch.export.export(module, args), or the module itself")
     else:
         torch: Any = sys.modules["torch"]
         args = [torch.zeros(*shape, dtype=getattr(torch, dtype)) for _, shape, dtype in infos]
-        g, params = _with_params(_from_torch(script_module, args), "from_torch")
+        g, params = _split_params(_from_torch(script_module, args), "from_torch")
     return (Graph.of(rename_inputs(g, [name for name, *_ in infos])) if infos else g), params
 
 
@@ -64,7 +64,7 @@ def _info(given: tuple[str, Any], dtype: str) -> tuple[str, tuple[int, ...], str
     return name, tuple(map(int, shape)), {"float": "float32", "int": "int32"}.get(dtype, dtype)
 
 
-def _with_params(g: Graph | OpenGraph, reads: str) -> tuple[Graph, dict[str, nd.NDArray]]:
+def _split_params(g: Graph | OpenGraph, reads: str) -> tuple[Graph, dict[str, nd.NDArray]]:
     if not isinstance(g, Graph):
         raise TVMError(f"shapes depend on the values of {', '.join(g.late)}: tw.graph.{reads}(model) runs such a model")
     return g, {name: nd.array(value) for name, value in g.params.items()}

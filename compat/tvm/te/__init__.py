@@ -75,11 +75,13 @@ def _compute(
     attrs: Mapping[str, Any] | None = None,
 ) -> Any:
     """As te.compute. The elements may hold nodes with TVM's names. The operation's attrs are nodes, and print as JSON."""
-    element = _of_ours(fcompute) if callable(fcompute) else fcompute
-    return _te.compute(shape, element, name, tag, Attrs({key: _noted(value) for key, value in (attrs or {}).items()}))
+    element = _convert_elements(fcompute) if callable(fcompute) else fcompute
+    return _te.compute(
+        shape, element, name, tag, Attrs({key: _convert_attrs(value) for key, value in (attrs or {}).items()})
+    )
 
 
-def _of_ours(fcompute: Callable[..., Any]) -> Callable[..., Any]:
+def _convert_elements(fcompute: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, whose elements are nodes of ours alone."""
 
     @wraps(fcompute)
@@ -94,10 +96,10 @@ _compute.__name__ = "compute"
 compute = _te.compute if TYPE_CHECKING else _compute  # whose overloads are the types of these too
 
 
-def _noted(value: Any) -> Any:
+def _convert_attrs(value: Any) -> Any:
     """Convert the notes of an author on an operation: numbers as nodes, in lists too."""
     if is_sequence(value):
-        return [_noted(each) for each in value]
+        return [_convert_attrs(each) for each in value]
     return convert(value) if isinstance(value, (int, float)) else value
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, cast, overload
 
 from ....arguments import is_a
-from ....errors import PerformanceWarning, user_source, warn_at
+from ....errors import PerformanceWarning, user_source, warn_user
 from ....ir.expr import Expr, IterVar, StringImm
 from ....ir.ops import const
 from ....schedule.model.attributes import AttachType, IterAttr
@@ -125,7 +125,7 @@ class Stage(_Stage):
     def tensorize(self, axis: IterVar, intrinsic: TensorIntrin) -> None:
         """As ours; without effect, and with a warning, on a stage that calls an intrinsic by itself."""
         if isinstance(self.op, TensorComputeOp):
-            warn_at(
+            warn_user(
                 user_source(),
                 f"{self.name} is what {self.op.intrinsic.name} computes: tensorizing {axis.name} changes nothing",
                 PerformanceWarning,

@@ -11,7 +11,7 @@ from ...conversion import Conversion, Refused
 from ...recurrent import Product
 from ..context import Context, converts
 from ..layers import window_attributes
-from ..quantization import dequantize, products, quantized, rounded
+from ..quantization import dequantize, emit_quantize, emit_round, products
 from ..recurrent import Weights, convert_layers
 from .fused_layers import add_bias
 
@@ -25,7 +25,7 @@ def _real(c: Context, at: int) -> str:
 
 def _round_to_scale(c: Context, value: str, at: int, dtype: str) -> str:
     """Floats by a scale and a zero point, which are these inputs, as whole numbers."""
-    return quantized(c, value, c[at], c[at + 1] if c.has(at + 1) else "", dtype, 0)
+    return emit_quantize(c, value, c[at], c[at + 1] if c.has(at + 1) else "", dtype, 0)
 
 
 @converts("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul")
@@ -90,7 +90,7 @@ def _convert_pool(c: Context) -> str:
 @converts("com.microsoft.QuantizeLinear")
 def _quantize(c: Context) -> str:
     dtype = c.type(2).dtype if c.has(2) else "uint8"
-    return quantized(c, c[0], c[1], c[2] if c.has(2) else "", dtype, c.axis(1) if c.rank(0) > 1 else 0)
+    return emit_quantize(c, c[0], c[1], c[2] if c.has(2) else "", dtype, c.axis(1) if c.rank(0) > 1 else 0)
 
 
 @converts("com.microsoft.DequantizeLinear")
@@ -119,17 +119,17 @@ def _convert_matmul_to_float(c: Context) -> str:
 
 @converts("com.microsoft.DynamicQuantizeMatMul")
 def _convert_dynamic(c: Context) -> str:
-    """x is rounded to bytes by the least and the greatest of its elements."""
-    levels, scale, zero = rounded(c, c[0])
+    """x is emit_round to bytes by the least and the greatest of its elements."""
+    levels, scale, zero = emit_round(c, c[0])
     return add_bias(c, integer_product(c, (levels, scale, zero), (c[1], c[2], c[3] if c.has(3) else "")), 4)
 
 
 @converts("com.microsoft.DynamicQuantizeLSTM")
 def _convert_dynamic_lstm(c: Context) -> Sequence[str]:
-    """An LSTM whose weights are bytes: its inputs, all steps at once, and what comes from the step before are rounded to bytes by
+    """An LSTM whose weights are bytes: its inputs, all steps at once, and what comes from the step before are emit_round to bytes by
     the least and the greatest of their elements."""
     if c.has(4):
-        raise Refused("its sequences have lengths, and what is rounded after their ends differs among runtimes")
+        raise Refused("its sequences have lengths, and what is emit_round after their ends differs among runtimes")
     if not c.attribute("hidden_size", 0):
         raise Refused("its hidden_size is not given")
 
@@ -143,7 +143,7 @@ def _convert_dynamic_lstm(c: Context) -> Sequence[str]:
         scale, zero = part(at), part(at + 1) if c.has(at + 1) else ""
 
         def times(inner: Conversion, taken: Callable[[str], str], value: str, weights: str) -> str:
-            levels, step, offset = rounded(inner, value)
+            levels, step, offset = emit_round(inner, value)
             return integer_product(inner, (levels, step, offset), (weights, taken(scale), taken(zero) if zero else ""))
 
         return times

@@ -11,7 +11,7 @@ from tilewright import te
 from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.cpu.rules import RULES, fusion_rules
 from tilewright.autoschedule.groups import cut
-from tilewright.autoschedule.pieces import CHAIN
+from tilewright.autoschedule.partition import CHAIN
 from tilewright.autoschedule.plan import Candidate, Decision
 from tilewright.codegen.machine import MACHINES
 

@@ -11,7 +11,7 @@ from tilewright import te, topi
 from tilewright.autoschedule.cpu.rules import RULES
 from tilewright.autoschedule.forms import rows
 from tilewright.autoschedule.groups import cut
-from tilewright.autoschedule.pieces import ROWS, Fusion, Piece
+from tilewright.autoschedule.partition import ROWS, Fusion, Piece
 
 APART_BUT_ROWS = Fusion(
     lambda reader, producer: None, lambda reduction: False, lambda readers, producer: False, lambda output, beside: None

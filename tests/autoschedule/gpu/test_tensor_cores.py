@@ -207,7 +207,8 @@ def test_so_many_bytes_are_in_flight_that_memory_never_waits(dtype: str, rows: i
     tile = picked[0].apply.args[2]
     assert tile.boxes, picked[0].description
     blocks = min(
-        hopper._at_once(tile, gpu) * gpu.processors, math.ceil(rows / tile.rows) * math.ceil(columns / tile.columns)
+        hopper._resident_blocks(tile, gpu) * gpu.processors,
+        math.ceil(rows / tile.rows) * math.ceil(columns / tile.columns),
     )
     ahead = (tile.rows / tile.cluster + tile.columns) * 128 * (tile.stages - (not tile.roles))
     assert blocks * ahead >= LATENCY * gpu.memory_rate * gpu.clock * 1e9, (

@@ -12,9 +12,9 @@ import pytest
 import tilewright as tw
 from sources import ROOT, source_files
 from tilewright import te
-from tilewright.ir.cached import cached_property
 from tilewright.ir.dtype import DType
 from tilewright.ir.expr import BufferLoad, Expr, IterVar, ProducerLoad
+from tilewright.ir.lazy_values import cached_property
 from tilewright.ir.stmt import BufferStore
 from tilewright.schedule import from_json, to_json
 from tilewright.schedule.lowering.computation import Computation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from .....errors import PerformanceWarning, user_source, warn_at
+from .....errors import PerformanceWarning, user_source, warn_user
 from ...target import Target
 from .space import ConfigSpace, FallbackConfigEntity
 
@@ -89,7 +89,7 @@ class FallbackContext(DispatchContext):
             return config
         if workload is not None and workload not in self.messages and not self.silent:
             self.messages.add(workload)
-            warn_at(
+            warn_user(
                 user_source(),
                 f"no record for target={target}, workload={workload}: the first choice of every part is used",
                 PerformanceWarning,

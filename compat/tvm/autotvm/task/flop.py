@@ -35,7 +35,7 @@ def compute_flop(sch: Schedule) -> float:
     """As TVM's tuner counts: operators, comparisons and what joins conditions in each element, those of padding among them, and
     no calls, unless there is nothing else. Raises RuntimeError where nothing is counted: what only moves elements has no speed of
     arithmetic."""
-    counted = _total(sch, _with_conditions) or counted_flop(sch)
+    counted = _total(sch, _count_operators) or counted_flop(sch)
     if not counted:
         raise RuntimeError(
             "cannot find an operation on values in this schedule; cfg.add_flop(...) says how many there are"
@@ -82,13 +82,13 @@ def _count(value: Node) -> int:
     return count
 
 
-def _with_conditions(value: Expr) -> int:
+def _count_operators(value: Expr) -> int:
     """Operators of a value, with its conditions; of two branches of a selection the one with more. None in indices."""
     if isinstance(value, ProducerLoad):
         return 0
     if isinstance(value, Select):
-        return _with_conditions(value.condition) + max(map(_with_conditions, (value.true_value, value.false_value)))
+        return _count_operators(value.condition) + max(map(_count_operators, (value.true_value, value.false_value)))
     if isinstance(value, Reduce):
-        return 1 + _with_conditions(value.sources[0])
-    parts = sum(map(_with_conditions, children(value)))
+        return 1 + _count_operators(value.sources[0])
+    parts = sum(map(_count_operators, children(value)))
     return parts + isinstance(value, (BinaryOp, Not))

@@ -22,7 +22,7 @@ from .....ir.visit import rewrite
 from .....runtime.array import numpy_dtype
 from .....te import Tensor
 from .....te.hybrid import HybridOp
-from .....untrusted import read_regular
+from .....untrusted_input import read_regular
 from ...nodes import ours
 
 __all__ = ["HybridModule"]
@@ -46,7 +46,7 @@ class HybridModule:
 
     def get_source(self) -> str:
         """The text of the loops."""
-        return str(ours(self._loaded()))
+        return str(ours(self._load()))
 
     def save(self, path: str | Path) -> None:
         """Write the text of the loops."""
@@ -56,14 +56,14 @@ class HybridModule:
         """Read what save wrote."""
         self.function = parse(read_regular(path, _MOST_BYTES).decode())
 
-    def _loaded(self) -> Function:
+    def _load(self) -> Function:
         if self.function is None:
             raise ValueError("the module is empty: load a file that HybridModule.save wrote")
         return self.function
 
     def __call__(self, *args: Any) -> Any:
         """The outputs: one, or a list."""
-        function: Function = ours(self._loaded())
+        function: Function = ours(self._load())
         outputs = list(function.outputs)
         inputs = [param for param in function.params if param not in outputs]
         if len(args) != len(inputs):
@@ -94,7 +94,7 @@ def _symbols(inputs: Sequence[Buffer | Var], args: Sequence[Any]) -> dict[Var, E
     return known
 
 
-def _resolved(buffer: Buffer, symbols: Mapping[Var, Expr]) -> Buffer:
+def _resolve_shape(buffer: Buffer, symbols: Mapping[Var, Expr]) -> Buffer:
     return replace(buffer, shape=tuple(_value(extent, symbols) for extent in buffer.shape))
 
 
@@ -103,7 +103,7 @@ def _value(node: Expr, symbols: Mapping[Var, Expr]) -> Expr:
 
 
 def _operation(function: Function, inputs: Mapping[Any, Any], symbols: Mapping[Var, Expr]) -> list[Tensor]:
-    buffers = {buffer: _resolved(buffer, symbols) for buffer in function.outputs}
+    buffers = {buffer: _resolve_shape(buffer, symbols) for buffer in function.outputs}
 
     def rule(node: Node) -> Node | None:
         if isinstance(node, BufferLoad) and node.buffer in inputs:

@@ -12,7 +12,7 @@ from .....topi.matmul import batch_matmul as _batch_matmul
 from .....topi.matmul import matmul as _matmul
 from ..image import resize2d, resize3d
 from ..utils import get_const_float, sum_dtype
-from .packed import (
+from .packed_layouts import (
     conv2d_gemm_weight_transform,
     conv2d_NCHWc_int8,
     conv2d_winograd_nhwc,
@@ -72,7 +72,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("packed", "pooling", "utils", "winograd_util"):
+    if name in ("packed_layouts", "pooling", "utils", "winograd_util"):
         return import_module(f".{name}", __name__)
     return getattr(_ours, name)
 
@@ -114,7 +114,7 @@ def conv(
         )
     if len(data_layout) == 5 and data_layout.isupper():
         if kernel_layout:
-            filt = _in_order(filt, kernel_layout, "OIDHW" if data_layout == "NCDHW" else "DHWIO")
+            filt = _permute_kernel(filt, kernel_layout, "OIDHW" if data_layout == "NCDHW" else "DHWIO")
         over = _ours.conv3d_ncdhw if data_layout == "NCDHW" else _ours.conv3d_ndhwc
         return over(inp, filt, stride, padding, dilation, groups, sum_dtype(inp, out_dtype))
     return _conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
@@ -132,13 +132,13 @@ def _conv(
     out_dtype: Any,
 ) -> Tensor:
     if kernel_layout and layout in ("NCHW", "NHWC", "HWCN"):
-        kernel = _in_order(kernel, kernel_layout, "OIHW" if layout == "NCHW" else "HWIO")
+        kernel = _permute_kernel(kernel, kernel_layout, "OIHW" if layout == "NCHW" else "HWIO")
     if layout == "HWCN" and groups == 1:
         return _ours.conv2d_hwcn(data, kernel, strides, padding, dilation, sum_dtype(data, out_dtype))
     return _ours.conv2d(data, kernel, strides, padding, dilation, groups, layout, sum_dtype(data, out_dtype))
 
 
-def _in_order(kernel: Tensor, given: str, wanted: str) -> Tensor:
+def _permute_kernel(kernel: Tensor, given: str, wanted: str) -> Tensor:
     if sorted(given) != sorted(wanted):
         raise ValueError(f"a kernel's layout names {', '.join(sorted(wanted))}, and got {given}")
     return kernel if given == wanted else _transform.transpose(kernel, [given.index(letter) for letter in wanted])
@@ -233,7 +233,7 @@ def depthwise_conv2d_nhwc(
     out_dtype: Any = None,
 ) -> Tensor:
     """The depthwise convolution of (N, H, W, C) by (KH, KW, C, M), or in any order of "HWOI" that kernel_layout names."""
-    kernel = _in_order(Filter, kernel_layout, "HWOI")
+    kernel = _permute_kernel(Filter, kernel_layout, "HWOI")
     return _ours.depthwise_conv2d_nhwc(Input, kernel, stride, padding, dilation, sum_dtype(Input, out_dtype))
 
 
@@ -412,7 +412,7 @@ def upsampling(
 ) -> Tensor:
     """Images enlarged by factors. A pixel lies at its index, not at its centre, but for align_corners."""
     high, wide = (data.shape[layout.index(letter)] for letter in "HW")
-    size = output_shape or (_whole(high * scale_h), _whole(wide * scale_w))
+    size = output_shape or (_round_extent(high * scale_h), _round_extent(wide * scale_w))
     mode = "align_corners" if align_corners else "asymmetric"
     kind = {"bilinear": "linear", "bicubic": "cubic"}.get(method, method)
     return resize2d(data, None, size, layout, kind, mode)
@@ -430,13 +430,13 @@ def upsampling3d(
 ) -> Tensor:
     """Volumes enlarged by factors."""
     scales = zip("DHW", (scale_d, scale_h, scale_w), strict=True)
-    size = output_shape or tuple(_whole(data.shape[layout.index(letter)] * scale) for letter, scale in scales)
+    size = output_shape or tuple(_round_extent(data.shape[layout.index(letter)] * scale) for letter, scale in scales)
     return resize3d(
         data, None, size, layout, {"trilinear": "linear"}.get(method, method), coordinate_transformation_mode
     )
 
 
-def _whole(extent: Any) -> int:
+def _round_extent(extent: Any) -> int:
     return round(get_const_float(extent))
 
 

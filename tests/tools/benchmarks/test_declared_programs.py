@@ -6,8 +6,8 @@ from functools import cache
 
 import numpy as np
 from tilewright.tools.benchmarks.cases import Case, load_cases
-from tilewright.tools.benchmarks.declared import Draw
 from tilewright.tools.benchmarks.declared_products_cases import contraction, draw_cases
+from tilewright.tools.benchmarks.declared_programs import Draw
 
 
 @cache

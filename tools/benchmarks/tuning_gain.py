@@ -1,4 +1,4 @@
-"""Gain of 64 trials over the rules' choice, and over MetaSchedule: `python -m tools.benchmarks.tuned [TASK ...]`.
+"""Gain of 64 trials over the rules' choice, and over MetaSchedule: `python -m tools.benchmarks.tuning_gain [TASK ...]`.
 
 Each task is one text that tilewright's `te` and TVM's understand; each side works in a process of its own, one thread. Times are
 processor time, the least of many short runs: what else the machine does does not count. What is tuned runs in turn with what the
@@ -33,13 +33,13 @@ Declared = Sequence[Any]
 """Tensors, of which the last is computed."""
 
 
-def _reduced(te: Any, *extents: int) -> list[Any]:
+def _reduce_axes(te: Any, *extents: int) -> list[Any]:
     return [te.reduce_axis((0, extent), name) for extent, name in zip(extents, "kmn", strict=False)]
 
 
 def matmul(te: Any) -> Declared:
     a, b = te.placeholder((509, 511), "float32", name="A"), te.placeholder((511, 487), "float32", name="B")
-    (k,) = _reduced(te, 511)
+    (k,) = _reduce_axes(te, 511)
     return a, b, te.compute((509, 487), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
 
 
@@ -48,7 +48,7 @@ def conv1d(te: Any) -> Declared:
         te.placeholder((71, 1791), "float32", name="data"),
         te.placeholder((193, 71, 3), "float32", name="kernel"),
     )
-    c, d = _reduced(te, 71, 3)
+    c, d = _reduce_axes(te, 71, 3)
     return (
         data,
         kernel,
@@ -59,7 +59,7 @@ def conv1d(te: Any) -> Declared:
 def conv2d(te: Any) -> Declared:
     data = te.placeholder((37, 53, 63), "float32", name="data")
     kernel = te.placeholder((37, 37, 5, 5), "float32", name="kernel")
-    c, dy, dx = _reduced(te, 37, 5, 5)
+    c, dy, dx = _reduce_axes(te, 37, 5, 5)
     return (
         data,
         kernel,
@@ -74,7 +74,7 @@ def conv2d(te: Any) -> Declared:
 def contraction(te: Any) -> Declared:
     a = te.placeholder((17, 19, 23, 31), "float32", name="A")
     b = te.placeholder((17, 31, 31, 19), "float32", name="B")
-    e, f = _reduced(te, 19, 31)
+    e, f = _reduce_axes(te, 19, 31)
     return (
         a,
         b,
@@ -87,26 +87,26 @@ def contraction(te: Any) -> Declared:
 def mttkrp(te: Any) -> Declared:
     x = te.placeholder((129, 135, 129), "float32", name="X")
     b, c = te.placeholder((135, 31), "float32", name="B"), te.placeholder((129, 31), "float32", name="C")
-    k, m = _reduced(te, 135, 129)
+    k, m = _reduce_axes(te, 135, 129)
     return x, b, c, te.compute((129, 31), lambda i, r: te.sum(x[i, k, m] * b[k, r] * c[m, r], axis=[k, m]), name="M")
 
 
 def ata(te: Any) -> Declared:
     a = te.placeholder((827, 483), "float32", name="A")
-    (k,) = _reduced(te, 827)
+    (k,) = _reduce_axes(te, 827)
     return a, te.compute((483, 483), lambda i, j: te.sum(a[k, i] * a[k, j], axis=k), name="G")
 
 
 def max_plus(te: Any) -> Declared:
     a, b = (te.placeholder((255, 255), "float32", name=name) for name in "AB")
-    (k,) = _reduced(te, 255)
+    (k,) = _reduce_axes(te, 255)
     return a, b, te.compute((255, 255), lambda i, j: te.max(a[i, k] + b[k, j], axis=k), name="C")
 
 
 def softmax(te: Any) -> Declared:
     """Along the middle axis."""
     x = te.placeholder((11, 221, 379), "float32", name="X")
-    k, m = _reduced(te, 221, 221)
+    k, m = _reduce_axes(te, 221, 221)
     most = te.compute((11, 379), lambda i, j: te.max(x[i, k, j], axis=k), name="most")
     raised = te.compute((11, 221, 379), lambda i, at, j: te.exp(x[i, at, j] - most[i, j]), name="raised")
     total = te.compute((11, 379), lambda i, j: te.sum(raised[i, m, j], axis=m), name="total")
@@ -132,7 +132,7 @@ def blur(te: Any) -> Declared:
 
 def variance(te: Any) -> Declared:
     x = te.placeholder((541, 1621), "float32", name="X")
-    k, m = _reduced(te, 541, 541)
+    k, m = _reduce_axes(te, 541, 541)
     mean = te.compute((1621,), lambda j: te.sum(x[k, j] * (1 / 541), axis=k), name="mean")
     return x, te.compute(
         (1621,), lambda j: te.sum((x[m, j] - mean[j]) * (x[m, j] - mean[j]) * (1 / 541), axis=m), name="variance"
@@ -285,7 +285,16 @@ def _processor() -> str:
 def _measure_side(interpreter: str, side: str, name: str, trials: int) -> dict[str, Any]:
     """The row of one side, from a process of its own."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "TVM_NUM_THREADS", "TILEWRIGHT_NUM_THREADS"), "1")
-    command = [interpreter, "-m", "tilewright.tools.benchmarks.tuned", "--side", side, "--trials", str(trials), name]
+    command = [
+        interpreter,
+        "-m",
+        "tilewright.tools.benchmarks.tuning_gain",
+        "--side",
+        side,
+        "--trials",
+        str(trials),
+        name,
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env={**os.environ, **threads})
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"task"')]
     return (

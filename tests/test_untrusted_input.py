@@ -14,7 +14,7 @@ import tilewright as tw
 from tilewright.cli.export import _read_description
 from tilewright.cli.models import read_model
 from tilewright.errors import RecordError
-from tilewright.untrusted import is_deeper, open_regular, plain_json, printable, read_regular
+from tilewright.untrusted_input import is_deeper, open_regular, plain_json, printable, read_regular
 
 
 def test_control_characters_are_written_as_escapes() -> None:

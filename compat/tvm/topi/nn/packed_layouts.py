@@ -76,20 +76,20 @@ def conv2d_winograd_nhwc(
 
 def conv2d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
     """A kernel (O, C, K, K) as G w G^T: (a, a, O, C), a = tile_size + K - 1."""
-    return _transformed(kernel, tile_size, 2)
+    return _transform_kernel(kernel, tile_size, 2)
 
 
 def conv3d_winograd_weight_transform(kernel: Tensor, tile_size: int) -> Tensor:
     """A kernel (O, C, KD, K, K) transformed along height and width, and along depth where that is K too: (a, a, a or KD, O, C)."""
     depth, size = _numbers(kernel)[2:4]
-    return _transformed(kernel, tile_size, 3 if 2 < depth < 8 and depth == size else 2)
+    return _transform_kernel(kernel, tile_size, 3 if 2 < depth < 8 and depth == size else 2)
 
 
 def _numbers(kernel: Tensor) -> list[int]:
     return [get_const_int(extent) for extent in kernel.shape]
 
 
-def _transformed(kernel: Tensor, tile_size: int, dims: int) -> Tensor:
+def _transform_kernel(kernel: Tensor, tile_size: int, dims: int) -> Tensor:
     taps = _numbers(kernel)[-dims:]
     if len(set(taps)) > 1:
         raise ValueError(f"Winograd's algorithm is laid out for windows of one size, and got {taps}")

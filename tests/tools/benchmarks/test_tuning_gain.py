@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tilewright import te
-from tilewright.tools.benchmarks.tuned import TASKS, draw_arrays, summary
+from tilewright.tools.benchmarks.tuning_gain import TASKS, draw_arrays, summary
 
 
 def test_every_task_computes_its_last_tensor_from_the_others() -> None:
