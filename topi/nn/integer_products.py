@@ -70,7 +70,7 @@ def integer_matmul(x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: T
     taken = _subtract_zero((*x.shape[:-1], even), lambda at: (x[tuple(at)], inside(at[-1])), x_zero)
     packed = _pack_panels(outs, even, lambda b, n, k: (w[(*b, k, n)], inside(k)), w, w_zero, w.shape[:-2])
     k = te.reduce_axis((0, even), name="k")
-    return _dots(x.shape[:-1], outs, packed, lambda at: taken[(*at, k)], k, [k])
+    return _dots(x.shape[:-1], outs, packed, lambda at: taken[(*at[:-1], k)], k, [k])
 
 
 @dataclass(frozen=True)
@@ -162,35 +162,78 @@ def integer_conv(
     _check_bytes("topi.nn.integer_conv", x, w)
     check_rank(w, x.ndim, "kernel")
     check_channels(x, x.shape[-1], w, w.shape[1], w.shape[0], groups)
-    windows, extents, channels = _Windows.of(w, stride, padding, dilation), x.shape[1:-1], w.shape[1]
-    outer = (x.shape[0], *windows.results(extents))
-    even = index_ceildiv(channels, PAIR) * PAIR
-    missing = groups == 1 and not divides(channels, PAIR)
+    windows, extents = _Windows.of(w, stride, padding, dilation), x.shape[1:-1]
+    outer, bands = (x.shape[0], *windows.results(extents)), _Bands.of(w, groups)
+    is_depthwise = groups > 1 and len(windows.taps) == 2 and is_const(w.shape[1], 1) and bands.outs == 1
+    even = index_ceildiv(x.shape[-1], PAIR) * PAIR
+    missing = not is_depthwise and not divides(x.shape[-1], PAIR)
 
     def element(at: Sequence[Expr]) -> _Element:
         there, inside = windows.source(at[1:-1], extents)
-        return x[(at[0], *there, at[-1])], [*inside, *([at[-1] < channels] if missing else [])]
+        return x[(at[0], *there, at[-1])], [*inside, *([at[-1] < x.shape[-1]] if missing else [])]
 
-    taken = _subtract_zero(
-        (x.shape[0], *windows.padded(extents), even if groups == 1 else x.shape[-1]), element, x_zero
-    )
-    if groups > 1:
-        return _convolve_groups(taken, w, w_zero, outer, groups, windows)
-    c = te.reduce_axis((0, even), name="rc")
+    shape = (x.shape[0], *windows.padded(extents), x.shape[-1] if is_depthwise else even)
+    taken = _subtract_zero(shape, element, x_zero)
+    if is_depthwise:
+        return _convolve_channels(taken, w, w_zero, outer, windows)
+    c = te.reduce_axis((0, bands.terms), name="rc")
 
     def weight(_: Sequence[Expr], o: Expr, k: Expr) -> _Element:
-        channel = te.indexmod(k, even)
-        return w[(o, channel, *windows.tap(te.indexdiv(k, even)))], [channel < channels] if missing else []
+        channel, inside = bands.weight(o, te.indexmod(k, bands.terms))
+        return w[(o, channel, *windows.tap(te.indexdiv(k, bands.terms)))], inside
 
-    packed = _pack_panels(w.shape[0], prod(windows.taps) * even, weight, w, w_zero)
+    packed = _pack_panels(w.shape[0], prod(windows.taps) * bands.terms, weight, w, w_zero)
     return _dots(
         outer,
         w.shape[0],
         packed,
-        lambda at: taken[(at[0], *windows.read(at[1:]), c)],
-        windows.number * even + c,
+        lambda at: taken[(at[0], *windows.read(at[1:-1]), bands.channel(at[-1], c))],
+        windows.number * bands.terms + c,
         [*windows.axes, c],
     )
+
+
+@dataclass(frozen=True)
+class _Bands:
+    """Channels that the panels of weights (O, C / groups, ...) read: those of all groups of which a panel has columns. Weights are
+    zeros there where a channel is of another group than the column, which costs less than columns of fewer lanes.
+
+    each, outs: channels and columns of a group. terms: channels of a band, an even number. room: where bands begin at most."""
+
+    groups: int
+    each: Expr
+    outs: int
+    terms: Expr
+    room: Expr
+
+    @staticmethod
+    def of(w: Tensor, groups: int) -> _Bands:
+        """Return the bands of weights. Raises BadConvolution (TW0191)."""
+        columns = tap_count(w.shape[0]) if groups > 1 else PANEL
+        outs = columns // groups
+        ends = ((begin // outs, (min(begin + PANEL, columns) - 1) // outs) for begin in range(0, columns, PANEL))
+        terms = index_ceildiv(w.shape[1] * max(last - first + 1 for first, last in ends), PAIR) * PAIR
+        room = index_ceildiv(w.shape[1] * groups, PAIR) * PAIR - terms
+        return _Bands(groups, w.shape[1], outs, terms, room)
+
+    def channel(self, panel: Expr, term: Expr) -> Expr:
+        """Return the channel of a term of the sums of a panel."""
+        if self.groups == 1:
+            return term
+        begin = te.indexdiv(panel * PANEL, self.outs) * self.each
+        return (begin if divides(self.each, PAIR) and self.is_exact else te.min(begin, self.room)) + term
+
+    @property
+    def is_exact(self) -> bool:
+        """Return whether each panel has columns of one group alone."""
+        return self.outs % PANEL == 0
+
+    def weight(self, column: Expr, term: Expr) -> _Element:
+        """Return the place of a term's weight among those of the column's group, and the conditions under which it has one."""
+        if self.groups == 1 or self.is_exact and divides(self.each, PAIR):
+            return term, [] if divides(self.each, PAIR) else [term < self.each]
+        own = self.channel(te.indexdiv(column, PANEL), term) - te.indexdiv(column, self.outs) * self.each
+        return own, [own >= 0, own < self.each]
 
 
 def _subtract_zero(
@@ -255,13 +298,13 @@ def _dots(
     number: Expr,
     summed: list[IterVar],
 ) -> Tensor:
-    """term: what is multiplied at a place of the result; number: which term of the sum it is. Where weights are of a batch, so are
-    the first dimensions of the result."""
+    """term: what is multiplied at a place of the sums, whose last is the panel; number: which term of the sum it is. Where weights
+    are of a batch, so are the first dimensions of the result."""
     batch = packed.ndim - 4
 
     def element(*at: Expr) -> Expr:
         weight = packed[(*at[:batch], at[-2], te.indexdiv(number, PAIR), at[-1], te.indexmod(number, PAIR))]
-        return te.sum(term(at[:-2]).astype("int32") * weight.astype("int32"), axis=summed)
+        return te.sum(term(at[:-1]).astype("int32") * weight.astype("int32"), axis=summed)
 
     sums = te.compute(
         (*outer, packed.shape[batch], PANEL), element, name="integer_dots.sums", tag=AlgorithmTag("integer_dots.sums")
@@ -274,24 +317,14 @@ def _dots(
     return dots
 
 
-def _convolve_groups(
-    taken: Tensor, w: Tensor, w_zero: Tensor | None, outer: tuple[Any, ...], groups: int, windows: _Windows
+def _convolve_channels(
+    taken: Tensor, w: Tensor, w_zero: Tensor | None, outer: tuple[Any, ...], windows: _Windows
 ) -> Tensor:
-    """Each group of channels for itself: with a channel each, element by element along the channels."""
-    each, outs = w.shape[1], tap_count(w.shape[0]) // groups
-    c = te.reduce_axis((0, each), name="rc")
-
-    def element(*at: Expr) -> Expr:
-        weight = _less_zero(w[(at[-1], c, *windows.axes)], w_zero, at[-1], "int32")
-        value = taken[(at[0], *windows.read(at[1:-1]), te.indexdiv(at[-1], outs) * each + c)]
-        return te.sum(value.astype("int32") * weight, axis=[*windows.axes, c])
+    """Each channel for itself, element by element along the channels."""
 
     def turned(*at: Expr) -> Expr:
         return _less_zero(w[(at[-1], 0, *at[:-1])], w_zero, at[-1], "int16")
 
-    if outs > 1 or not is_const(each, 1) or len(windows.taps) != 2:
-        grouped: Tensor = te.compute((*outer, w.shape[0]), element, name="integer_conv")
-        return grouped
     last = te.compute((*windows.taps, w.shape[0]), turned, name=f"{w.name}.turned", tag="injective")
 
     def alone(*at: Expr) -> Expr:

@@ -55,18 +55,19 @@ def test_a_convolution_of_any_form_is_exact() -> None:
 
 
 def test_channels_for_themselves_and_in_groups_are_exact() -> None:
-    for groups, each in ((6, 1), (2, 3)):
-        x, w = drawn(groups, (1, 5, 7, 6), (6, each, 3, 3))
-        args = [te.placeholder(one.shape, str(one.dtype), name) for one, name in zip((x, w), "xw", strict=True)]
-        found = np.zeros((1, 5, 7, 6), "int32")
+    zero = np.asarray(9, "uint8")
+    for groups, each, outs in ((6, 1, 1), (2, 3, 3), (3, 5, 8), (2, 2, 16), (2, 3, 17), (20, 1, 2)):
+        x, w = drawn(groups, (1, 5, 7, groups * each), (groups * outs, each, 3, 3))
+        args = [te.placeholder(one.shape, str(one.dtype), name) for one, name in zip((x, w, zero), "xwz", strict=True)]
+        found = np.zeros((1, 5, 7, groups * outs), "int32")
         kernel = tw.build([*args, topi.nn.integer_conv(*args, padding=1, groups=groups)])
-        kernel(x, w, found)
-        padded = np.pad(x.astype("int32"), [(0, 0), (1, 1), (1, 1), (0, 0)])
+        kernel(x, w, zero, found)
+        padded = np.pad(x.astype("int32") - 9, [(0, 0), (1, 1), (1, 1), (0, 0)])
         windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
         expected = np.einsum(
             "nyxgcrs,gocrs->nyxgo",
             windows.reshape(1, 5, 7, groups, each, 3, 3),
-            w.astype("int32").reshape(groups, 6 // groups, each, 3, 3),
+            w.astype("int32").reshape(groups, outs, each, 3, 3),
         ).reshape(found.shape)
         np.testing.assert_array_equal(found, expected)
 
