@@ -68,7 +68,7 @@ def is_deeper(text: str, most: int) -> bool:
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _finite(digits: str) -> float:
@@ -91,12 +91,12 @@ def open_regular(path: str | PathLike[str], most_bytes: int | None = None) -> Bi
     OSError, and ValueError for a path that no file can have, and for what is none.
     """
     if not isinstance(cast("object", path), (str, os.PathLike)):
-        raise ValueError(f"it is no path, but a {type(path).__name__}")
+        raise ValueError(f"it is not a path, but a {type(path).__name__}")
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
-            raise OSError("it is no regular file")
+            raise OSError("it is not a regular file")
         if most_bytes is not None and state.st_size > most_bytes:
             raise OSError(f"it has {state.st_size} bytes, more than {most_bytes}")
         return os.fdopen(descriptor, "rb")

@@ -72,7 +72,7 @@ class Dimension:
 
     @cached_property
     def rest(self) -> tuple[tuple[Expr, int], ...]:
-        """Parts that are no axes, with their factors: symbols, quotients, remainders, indices that are data."""
+        """Parts that are not axes, with their factors: symbols, quotients, remainders, indices that are data."""
         return tuple((part, factor) for part, factor in terms(self.form) if not isinstance(part, IterVar))
 
     @property

@@ -37,7 +37,7 @@ _CHEAP_CALLS = {"abs", *FUSED, "likely", "if_then_else", "select", "reinterpret"
 
 
 def fixed_extent(axis: IterVar) -> int:
-    """The extent of an axis, 0 where it is no constant."""
+    """The extent of an axis, 0 where it is not a constant."""
     return constant_extent(axis) or 0
 
 

@@ -170,7 +170,7 @@ class Plan(Sequence[Decision]):
 
     def __str__(self) -> str:
         if not self.decisions:
-            return "nothing was chosen by rules"
+            return "no rule chose anything"
         return table_text(self.rows)
 
     __repr__ = __str__

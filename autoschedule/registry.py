@@ -83,7 +83,7 @@ def register(rule: Rule) -> Registration:
     there is one, since what it does is in no key. Raises BadRule (TW0228) for what is no rule, or one whose name is taken."""
     fix = "class Mine(tw.autoschedule.Rule) with a name, matches(self, group), and apply(self, group) or candidates(self, group)"
     if not isinstance(cast(object, rule), Rule):
-        reason = "it is no tw.autoschedule.Rule"
+        reason = "it is not a tw.autoschedule.Rule"
         if isinstance(rule, type) and issubclass(rule, Rule):
             reason, fix = "it is the class of a rule", f"tw.autoschedule.register({rule.__name__}())"
         raise BadRule(f"cannot register {rule!r}"[:200], reason=reason, called=user_source(), fix=fix)

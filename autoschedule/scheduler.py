@@ -150,7 +150,7 @@ def _ways(rule: Rule, group: Group) -> Sequence[Candidate]:
             f"rule {rule.name!r} cannot schedule {group.anchor.name}",
             declared=group.anchor.source,
             called=user_source(),
-            reason="its candidates are no list of tw.autoschedule.Candidate" if ways else "it has no candidates",
+            reason="its candidates are not a list of tw.autoschedule.Candidate" if ways else "it has no candidates",
             fix="candidates(self, group) returns at least one Candidate(description, apply), or matches says no",
         )
     return ways

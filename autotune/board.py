@@ -71,7 +71,7 @@ class Address:
                 raise ValueError
         except ValueError:
             raise BadTuningOption(
-                f"{text!r} is no address of a board",
+                f"{text!r} is not an address of a board",
                 called=user_source(),
                 allowed="ssh://user@host:port/folder?threads=4&patience=10; all but the host may be left out",
                 fix='runner="ssh://board"',
@@ -188,7 +188,7 @@ class Board:
             f"cannot measure on {self.address.host}: {failure.kind}",
             reason=printable(failure.message),
             called=user_source(),
-            fix=f"see that `ssh -o BatchMode=yes {self.address.host} true` works; every trial so far is kept, and running it again "
+            fix=f"check that `ssh -o BatchMode=yes {self.address.host} true` works; every trial so far is kept, and running it again "
             "goes on",
         )
 
@@ -207,7 +207,7 @@ class Board:
             upload.no_more()
             place = _value(upload.answer(), "folder")
         if not is_a(place, str) or not _FOLDER.fullmatch(place):
-            raise WorkerEnded(Failure("protocol", f"it made no folder, but {str(place)[:80]!r}"))
+            raise WorkerEnded(Failure("protocol", f"it did not create a folder, but answered {str(place)[:80]!r}"))
         self.place = place
         quoted = shlex.quote(place)
         self.connection = self._open_connection(f"{quoted}/runner {quoted}; rm -rf {quoted}")
@@ -220,7 +220,7 @@ class Board:
             or not is_a(cpus, int)
             or not 0 < cpus < 1 << 16
         ):
-            raise WorkerEnded(Failure("protocol", f"it does not say what it is, but {str(told)[:80]!r}"))
+            raise WorkerEnded(Failure("protocol", f"it did not describe itself, but answered {str(told)[:80]!r}"))
         self._known = {"machine": printable(machine.strip()), "cpus": cpus}
 
     def _open_connection(self, remote: str) -> Connection:

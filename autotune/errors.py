@@ -84,7 +84,7 @@ class CorruptDatabase(RecordError):
 
 
 class ForeignDatabase(RecordError):
-    """A file that is no database of tilewright's, or one of another version of it."""
+    """A file that is not a database of tilewright's, or one of another version of it."""
 
     code = "TW0632"
 
@@ -96,7 +96,7 @@ class NoRecord(RecordError):
 
 
 class BadRecordLine(RecordError):
-    """A line of JSON that is no record."""
+    """A line of JSON that is not a record."""
 
     code = "TW0634"
 

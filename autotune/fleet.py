@@ -169,7 +169,7 @@ class Fleet:
                 if ended:
                     since = time.monotonic()
                 elif time.monotonic() - since > patience or not self._has_machines(since):
-                    raise _fleet_error("no machine of the fleet answers")
+                    raise _fleet_error("no machine of the fleet responds")
                 time.sleep(0.005 if ended else 0.02)
         finally:
             for future in open_.values():
@@ -193,7 +193,7 @@ class Fleet:
                 or self.machine not in ("", answer.machine)
             ):
                 raise _fleet_error(
-                    "a machine answers what it was not asked"
+                    "a machine sent an unexpected answer"
                     if not is_a(answer, Answer)
                     else f"a machine of the fleet is {answer.machine!r} with {answer.versions!r}, others are {self.machine!r}; "
                     f"here is {versions_text()!r}"
@@ -203,7 +203,7 @@ class Fleet:
         if error is not None and type(error).__name__ != "KilledWorker":
             raise _fleet_error(f"{type(error).__name__}: {error}")
         if error is None and future.status != "lost":
-            raise _fleet_error("the scheduler has gone")
+            raise _fleet_error("the scheduler does not respond")
         if tries < _TRIES:
             return None
         return Failure("lost", f"the machines that measured it ended, {tries} times: {error}")
@@ -228,7 +228,7 @@ class FleetMeasurer:
                 f"cannot measure {workload.name}: the unscheduled program does not run on the fleet",
                 called=user_source(),
                 reason=printable(reason, lines=True),
-                fix="see that tw.build(args) runs there on arrays of these shapes",
+                fix="check that tw.build(args) runs there on arrays of these shapes",
             )
         self.baseline = float(answer.value)
 
@@ -304,6 +304,6 @@ def _fleet_error(reason: str) -> RunnerLost:
         "cannot measure on the fleet",
         reason=printable(reason[:2000], lines=True),
         called=user_source(),
-        fix="see that the scheduler runs, and on each machine a worker of the same tilewright: `dask worker ADDRESS "
+        fix="check that the scheduler runs, and on each machine a worker of the same tilewright: `dask worker ADDRESS "
         "--nthreads 1`; every trial so far is kept, and running it again goes on",
     )

@@ -71,12 +71,12 @@ def parse_line(number: int, text: str) -> Line:
     try:
         plain = plain_json(text, _MOST_BYTES)
         if not isinstance(plain, dict):
-            raise TypeError("it is no object")
+            raise TypeError("it is not an object")
         return _line(cast("dict[str, Any]", plain))
     except (ValueError, TypeError, KeyError, OverflowError, ScheduleError) as fault:
         reason = fault.reason if isinstance(fault, ScheduleError) else f"{type(fault).__name__}: {fault}"
         raise BadRecordLine(
-            f"line {number} is no record",
+            f"line {number} is not a record",
             reason=printable(reason[:300]),
             called=user_source(),
             fix="import what `tilewright db export` wrote; nothing was imported",
@@ -107,11 +107,11 @@ def _line(plain: dict[str, Any]) -> Line:
         raise TypeError("a text is missing")
     seconds, confirmed, baseline = (plain[name] for name in ("seconds", "confirmed", "baseline"))
     if not all(time is None or is_time(time) for time in (seconds, confirmed, baseline)):
-        raise ValueError("a time is no positive number of seconds")
+        raise ValueError("a time is not a positive number of seconds")
     if (seconds is None) == (texts["failure"] == ""):
         raise ValueError("a trial either has a time or has failed")
     if not is_time(plain["created"]):
-        raise ValueError("it was created at no time")
+        raise ValueError("its creation time is missing")
     records = json.dumps(plain["records"])
     from_json(records, foreign=True)
     trial = Trial(

@@ -56,7 +56,7 @@ class Measuring(Protocol):
 class Measurer:
     """The workers of one task, with its arrays and reference outputs in a folder of their own.
 
-    inputs: the arrays to measure on, for the tensors that are no outputs, in order; drawn where not given.
+    inputs: the arrays to measure on, for the tensors that are not outputs, in order; drawn where not given.
     Raises WorkerFailed (TW0609), WrongInputs (TW0610).
     """
 
@@ -110,7 +110,7 @@ class Measurer:
                 f"cannot measure {self.workload.name}: the unscheduled program does not run",
                 reason=ended.failure.message,
                 called=user_source(),
-                fix="see that tw.build(args) runs on arrays of these shapes; `memory` and `timeout` "
+                fix="check that tw.build(args) runs on arrays of these shapes; `memory` and `timeout` "
                 "are the limits of the processes that measure",
             ) from None
 
@@ -150,10 +150,10 @@ class Measurer:
             self._load(self.workers[at])
         except WorkerEnded as ended:
             raise WorkerFailed(
-                "a process that measures does not start again",
+                "a measuring process does not restart",
                 reason=ended.failure.message,
                 called=user_source(),
-                fix="see that memory and process limits leave room for it",
+                fix="check that memory and process limits leave room for it",
             ) from None
 
     # Candidates
@@ -167,7 +167,7 @@ class Measurer:
     ) -> list[Outcome]:
         """Times of candidates, each the text of its loops. best: seconds of the fastest so far: one that is far slower is
         timed less carefully. meanwhile: called while they are built; done: with each outcome, as soon as there is one. Raises
-        WorkerFailed (TW0609) where a process that measures does not start again."""
+        WorkerFailed (TW0609) where a measuring process does not restart."""
         outcomes: dict[int, Outcome] = {}
         paths = [self._write_candidate(function) for function in functions]
         shares = [list(range(at, len(paths), len(self.workers))) for at in range(len(self.workers))]

@@ -71,7 +71,7 @@ class Process:
             selector.register(self._write, selectors.EVENT_WRITE)
             while data:
                 if not selector.select(self.left):
-                    raise WorkerEnded(Failure("timeout", f"{self.doing}: it does not read what it is asked"))
+                    raise WorkerEnded(Failure("timeout", f"{self.doing}: it does not read its input"))
                 try:
                     data = data[os.write(self._write, data) :]
                 except BrokenPipeError:
@@ -93,13 +93,13 @@ class Process:
             selector.register(self, selectors.EVENT_READ)
             while b"\n" not in self._received:
                 if not selector.select(self.left):
-                    raise WorkerEnded(Failure("timeout", f"{self.doing} takes longer than it may"))
+                    raise WorkerEnded(Failure("timeout", f"{self.doing} has timed out"))
                 data = os.read(self._read, 1 << 16)
                 self._received += data
                 if not data:
                     raise WorkerEnded(self.end_failure())
                 if len(self._received) > _MAX_ANSWER:
-                    raise WorkerEnded(Failure("protocol", "the answer does not end"))
+                    raise WorkerEnded(Failure("protocol", "the answer is not terminated"))
         line, _, self._received = self._received.partition(b"\n")
         try:
             answer = plain_json(line, _MAX_ANSWER)

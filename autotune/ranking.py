@@ -134,7 +134,7 @@ def _cut_down(task: Task, schedule: Schedule) -> tuple[Function, Function]:
         called=user_source(),
         reason=f"at sizes that it runs, the schedule does not fit: {problem.headline}"
         if problem is not None
-        else "however it is cut down, the program has too many elements",
+        else "the program has too many elements at any reduced size",
     )
 
 

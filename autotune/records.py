@@ -72,8 +72,8 @@ class Database:
         self.path = to_path(path) or Path()
         if to_path(path) is None:
             raise NoRecord(
-                f"there can be no database {path!r}"[:200],
-                reason="it is no path that a file can have here",
+                f"cannot open a database at {path!r}"[:200],
+                reason="the path is not valid on this system",
                 called=user_source(),
                 fix='pass a path, as "tune.sqlite"',
             )
@@ -137,7 +137,7 @@ class Database:
                 if application != APPLICATION
                 else f"its layout is {layout}, and this version of tilewright knows {LAYOUT}"
                 if not is_known
-                else "it has not the tables that tilewright makes",
+                else "it does not have tilewright's tables",
                 fix="name another file; nothing was changed in this one",
             )
         if layout != LAYOUT or answer("pragma page_count") * answer("pragma page_size") <= _CHECKED_AT_ONCE:
@@ -159,7 +159,7 @@ class Database:
         if not stat.S_ISREG(kind):
             raise ForeignDatabase(
                 f"cannot use {str(self.path)!r}",
-                reason="it is no file",
+                reason="it is not a file",
                 called=user_source(),
                 fix="give the path of a file, or of one that is to be made",
             )
@@ -443,7 +443,7 @@ class Database:
                     f"cannot use the database {str(self.path)!r}",
                     reason=str(error),
                     called=user_source(),
-                    fix="see that the folder exists and can be written, and that no other program holds the file",
+                    fix="check that the folder exists and can be written, and that no other program holds the file",
                 ) from None
             raise CorruptDatabase(
                 f"the database {str(self.path)!r} is damaged",
@@ -480,9 +480,9 @@ def _trial(row: tuple[Any, ...]) -> Trial:
     """A row of _TRIAL. Raises ValueError: a column of SQLite's holds values of any type."""
     uid, config, records, seconds, confirmed, failure, message, created, mark = row
     if not all(isinstance(text, str) for text in (uid, config, records, failure, message, mark)):
-        raise ValueError("a trial holds no text where one should be")
+        raise ValueError("a text of a trial is missing")
     if not all(value is None or is_time(value) for value in (seconds, confirmed)) or not is_time(created):
-        raise ValueError("a trial holds no time where one should be")
+        raise ValueError("a time of a trial is missing")
     return Trial(
         records, seconds, Config.of(plain_json(config, 1 << 20)), failure, message, confirmed, created, uid, mark
     )

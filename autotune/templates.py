@@ -37,7 +37,7 @@ def get_config() -> Configurator:
     if configurator is None:
         raise BadTemplate(
             "there is no configuration here",
-            reason="get_config() speaks of the template that is running",
+            reason="get_config() belongs to the running template",
             called=user_source(),
             fix='call it in a function under @autotune.template("name")',
         )
@@ -54,7 +54,7 @@ class Template:
             parameters = list(inspect.signature(function).parameters)
         except (TypeError, ValueError) as error:
             raise BadTemplate(
-                f"a {type(function).__name__} is no function of a template",
+                f"a {type(function).__name__} is not a function of a template",
                 reason=str(error)[:200],
                 called=user_source(),
                 fix='@autotune.template("name") over a function that returns (schedule, args)',

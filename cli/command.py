@@ -53,11 +53,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    parser.add_argument("--verbose", "-v", action="store_true", help="log to the standard error output what takes long")
+    parser.add_argument("--verbose", "-v", action="store_true", help="log long steps to standard error")
 
     doctor = commands.add_parser(
         "doctor",
-        help="what this machine offers and what is missing",
+        help="list the parts that tilewright finds on this machine, and those that are missing",
         description=(
             "Lists Python, LLVM, the CPU, threads, CUDA parts, compilers and versions as tilewright finds them, and why "
             "something is not found. --calibrate measures what schedules depend on, in a few seconds, and keeps it for this machine in "
@@ -73,10 +73,10 @@ def _parser() -> argparse.ArgumentParser:
 
     explanation = commands.add_parser(
         "explain",
-        help="the page of an error, by its code",
+        help="explain an error by its code",
         description=("Prints what an error means, a program that raises it, what it says, and what to change."),
     )
-    explanation.add_argument("code", metavar="CODE", help="as the message begins: TW0203")
+    explanation.add_argument("code", metavar="CODE", help="the code at the start of the message: TW0203")
     explanation.set_defaults(command=_explain)
 
     run = commands.add_parser(
@@ -89,8 +89,10 @@ def _parser() -> argparse.ArgumentParser:
     what = run.add_mutually_exclusive_group(required=True)
     what.add_argument("file", nargs="?", metavar="FILE.py")
     what.add_argument("--demo", action="store_true", help="run the demo")
-    run.add_argument("--out", default="out", metavar="FOLDER", help="where the demo writes its pictures (default: out)")
-    run.add_argument("--time-passes", action="store_true", help="print how long each compiler pass took")
+    run.add_argument(
+        "--out", default="out", metavar="FOLDER", help="folder for the pictures of the demo (default: out)"
+    )
+    run.add_argument("--time-passes", action="store_true", help="print the time of each compiler pass")
     run.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="arguments of FILE.py")
     run.set_defaults(command=_run)
 
@@ -113,7 +115,9 @@ def _parser() -> argparse.ArgumentParser:
         "what", nargs="?", default=DATABASE, metavar="FILE.py[:NAME] | MODEL | DATABASE", help=f"default: {DATABASE}"
     )
     report.add_argument("--out", "-o", default="report.html", metavar="FILE", help="default: report.html")
-    report.add_argument("--target", default="llvm", help='whose assembly is shown (default: "llvm", this machine)')
+    report.add_argument(
+        "--target", default="llvm", help='target of the assembly that is shown (default: "llvm", this machine)'
+    )
     add_shape(report)
     report.set_defaults(command=_report)
     add_model_commands(commands)
@@ -122,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
 
     cache = commands.add_parser(
         "cache",
-        help="the folder of built kernels: show it, or clear it",
+        help="show or clear the folder of built kernels",
         description=(
             "Shows where built kernels are kept for other processes, and how much they take; --clear removes them. "
             "TILEWRIGHT_CACHE_DIR chooses the folder, TILEWRIGHT_CACHE_MB its size, TILEWRIGHT_CACHE=0 turns it off."

@@ -33,7 +33,7 @@ DATABASE = "tune.sqlite"
 def add_commands(commands: Any) -> None:
     """Add the commands to argparse's subparsers."""
     db = commands.add_parser(
-        "db", help="look into a database of results", description="Lists, shows, moves and checks results."
+        "db", help="inspect a database of tuning results", description="Lists, shows, moves and checks results."
     )
     actions = db.add_subparsers(title="actions", required=True, metavar="ACTION")
     for name, text, action in (

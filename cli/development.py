@@ -26,7 +26,7 @@ def add_commands(commands: Any) -> None:
 def _add_fuzz(commands: Any) -> None:
     fuzz = commands.add_parser(
         "fuzz",
-        help="look for schedules that compute something else",
+        help="search for schedules that compute a wrong result",
         description=(
             "Draws programs and schedules of them; each must be refused by a typed error, or compute on arrays between guard "
             "pages what the unscheduled program, interpreted, and numpy do. A failure is made smaller and written as a Python "
@@ -41,13 +41,16 @@ def _add_fuzz(commands: Any) -> None:
         "autoschedule may choose for drawn programs, or kernels for GPUs by rules and by hand, in three orders "
         "and compiled (default: schedules)",
     )
-    fuzz.add_argument("--seconds", type=float, help="how long (default: 60, where --cases does not say how many)")
+    fuzz.add_argument("--seconds", type=float, help="time limit in seconds (default: 60 without --cases)")
     fuzz.add_argument("--seed", type=int, help="of all draws (default: the time)")
     fuzz.add_argument(
-        "--cases", type=_range, metavar="N or A:B", help="how many cases, or which: from A up to B, B excluded"
+        "--cases", type=_range, metavar="N or A:B", help="number of cases, or the range from A to B, B excluded"
     )
     fuzz.add_argument(
-        "--workers", type=int, default=available_cpus(), help="processes; 0: in this one (default: one for each core)"
+        "--workers",
+        type=int,
+        default=available_cpus(),
+        help="number of processes, 0 for none besides this one (default: one for each core)",
     )
     fuzz.add_argument("--aim", action="store_true", help="afterwards aim at what no schedule has reached")
     fuzz.add_argument(
@@ -60,7 +63,7 @@ def _add_fuzz(commands: Any) -> None:
         "--log", metavar="FILE", help="a line for each case; cases that have one there already are not run again"
     )
     fuzz.add_argument(
-        "--out", default="out/fuzz", metavar="FOLDER", help="where failures and the table go (default: out/fuzz)"
+        "--out", default="out/fuzz", metavar="FOLDER", help="folder for failures and the table (default: out/fuzz)"
     )
     fuzz.set_defaults(command=_fuzz)
 
@@ -80,9 +83,9 @@ def _add_reduce(commands: Any) -> None:
         metavar="FILE.py[:NAME] | MODEL",
         help="NAME is a schedule, a graph, or a function that returns one (default: the last that FILE.py makes)",
     )
-    reduce.add_argument("--target", default="llvm", help="what it is built for (default: llvm)")
+    reduce.add_argument("--target", default="llvm", help="target to build for (default: llvm)")
     add_shape(reduce)
-    reduce.add_argument("--seconds", type=float, default=60.0, help="how long to look for smaller ones (default: 60)")
+    reduce.add_argument("--seconds", type=float, default=60.0, help="time limit of the search in seconds (default: 60)")
     reduce.add_argument("--out", "-o", default="out/reduced", metavar="FOLDER", help="default: out/reduced")
     reduce.set_defaults(command=_reduce)
 
@@ -102,11 +105,13 @@ def _add_bench(commands: Any) -> None:
     bench.add_argument(
         "--threads", type=_counts, default=[1, 2], metavar="N,...", help="numbers of threads (default: 1,2)"
     )
-    bench.add_argument("--realtime", action="store_true", help="let other programs wait meanwhile (needs the right to)")
+    bench.add_argument("--realtime", action="store_true", help="run with realtime priority (needs the permission)")
     bench.add_argument(
         "--seed", type=int, default=0, metavar="N", help="of the shapes that are drawn, group declared (default: 0)"
     )
-    bench.add_argument("--out", default="out", metavar="FOLDER", help="where JSON and page go (default: out)")
+    bench.add_argument(
+        "--out", default="out", metavar="FOLDER", help="folder for the JSON file and the page (default: out)"
+    )
     bench.set_defaults(command=_bench)
 
 
@@ -115,7 +120,7 @@ def _range(text: str) -> range:
     try:
         cases = range(int(first), int(last)) if colon else range(int(first))
     except ValueError:
-        raise argparse.ArgumentTypeError("a number of cases, or first:last, is asked for") from None
+        raise argparse.ArgumentTypeError("expected a number of cases, or first:last") from None
     return cases
 
 

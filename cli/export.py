@@ -64,7 +64,7 @@ def add_commands(commands: Any) -> None:
     export.add_argument(
         "--target",
         action="append",
-        help='what to compile for (default: "llvm", this machine); given again, code for several processors',
+        help='target to compile for (default: "llvm", this machine); repeat it for several processors',
     )
     export.add_argument("--name", help="the C function (default: FUNCTION)")
     export.add_argument("--threads", help="openmp (default), none or hook")
@@ -161,7 +161,7 @@ def _make_library(path: str, options: argparse.Namespace) -> tuple[Library, dict
         if made is None:
             raise _bad(
                 path,
-                f"the source {function['source']!r} of {function.get('name', '')!r} is no function of a file",
+                f"the source {function['source']!r} of {function.get('name', '')!r} is not a function of a file",
                 'source = "kernels.py:blur"',
             )
         name = function.get("name") or source.rpartition(":")[2]

@@ -36,7 +36,7 @@ def add_commands(commands: Any) -> None:
     """Add the commands to argparse's subparsers."""
     transform = commands.add_parser(
         "transform",
-        help="a model after passes, as text or as a file",
+        help="run graph passes over a model",
         description=(
             "Reads a model (.onnx, .pt2 of torch.export, .safetensors of g.save, or a graph's text), runs passes over it, "
             "and prints the graph, or writes it with its parameters. --list shows the passes in order, and which change rounding."
@@ -59,7 +59,7 @@ def add_commands(commands: Any) -> None:
     transform.set_defaults(command=_transform, usage_error=transform.error)
     compiled = commands.add_parser(
         "compile",
-        help="a model as a library that C calls",
+        help="compile a model to a library for C",
         description=(
             "Reads a model (as transform does) and writes it as a library of one function, with its header beside it."
         ),
@@ -74,12 +74,12 @@ def add_commands(commands: Any) -> None:
         metavar="NAME,...",
         help="passes to run first, as weights_int8 and weights_int4, which no build runs by itself",
     )
-    compiled.add_argument("--target", default="llvm", help='what to compile for (default: "llvm", this machine)')
+    compiled.add_argument("--target", default="llvm", help='target to compile for (default: "llvm", this machine)')
     compiled.add_argument(
         "--weights", choices=("embed", "file"), default="embed", help="in the library, or in net.weights beside it"
     )
     compiled.add_argument(
-        "--threads", choices=("openmp", "none", "hook"), default="openmp", help="how parallel loops run"
+        "--threads", choices=("openmp", "none", "hook"), default="openmp", help="threading of parallel loops"
     )
     compiled.add_argument(
         "--fast-math", action="store_true", help="floats may be reassociated and divided by reciprocals"
@@ -213,7 +213,7 @@ def _transform(options: argparse.Namespace) -> int:
         options.usage_error("MODEL is missing")
     if options.out is not None and Path(options.out).suffix not in (".safetensors", ".txt", ""):
         options.usage_error(
-            f"{options.out!r} is no place for a graph: graph.safetensors, with its parameters, or graph.txt"
+            f"{options.out!r} is not a place for a graph: graph.safetensors, with its parameters, or graph.txt"
         )
     g = read_model(str(options.model), dict(options.shape), dict(options.state), dict(options.value))
     passes = options.passes.split(",") if options.passes else ()
@@ -295,7 +295,7 @@ def _no_graph(path: str, g: OpenGraph) -> UnsupportedModel:
         fixes = [f"{' '.join(fixes)}  (with numbers)"] if fixes else []
     reads = "from_onnx" if Path(path).suffix == ".onnx" else "from_torch"
     return UnsupportedModel(
-        f"{path!r} is no graph before it is called",
+        f"{path!r} is not a graph before it is called",
         called=user_source(),
         reason=reason,
         fix=" ".join(fixes) or f"in Python: tw.graph.{reads}(path).closed(*arrays)",

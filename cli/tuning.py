@@ -28,7 +28,7 @@ def add_commands(commands: Any) -> None:
     """Add the command to argparse's subparsers."""
     tune = commands.add_parser(
         "tune",
-        help="look for the fastest schedule of a function",
+        help="search for the fastest schedule of a function",
         description=(
             "Calls `function` of FILE.py without arguments; it returns the tensors of a function (inputs, then outputs), or a "
             "template's task, for which schedules are then looked for. Of a model (.onnx, .pt2, .safetensors, or a graph's text) the "
@@ -38,7 +38,7 @@ def add_commands(commands: Any) -> None:
     tune.add_argument("what", metavar="FILE.py:function|MODEL")
     add_shape(tune)
     tune.add_argument("--trials", type=_positive, default=64, help="measured candidates in all (default: 64)")
-    tune.add_argument("--database", "-d", default=DATABASE, help=f"where results are kept (default: {DATABASE})")
+    tune.add_argument("--database", "-d", default=DATABASE, help=f"database of the results (default: {DATABASE})")
     tune.add_argument("--target", default="llvm", help='default: "llvm", this machine')
     tune.add_argument(
         "--runner",
@@ -56,7 +56,7 @@ def add_commands(commands: Any) -> None:
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError("a positive number is asked for")
+        raise argparse.ArgumentTypeError("expected a positive number")
     return number
 
 

@@ -180,7 +180,7 @@ def _why(error: OSError) -> str:
 
 def _check_values(path: Path, values: Any) -> tuple[tuple[str, float], ...]:
     if not isinstance(values, dict):
-        raise _bad(path, "its values are no table")
+        raise _bad(path, "its values are not table")
     held = cast("dict[str, Any]", values)
     for name, value in held.items():
         measure = MEASURES.get(name)

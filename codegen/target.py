@@ -328,7 +328,7 @@ def check_processor(target: Target) -> None:
     for key, form, example in (("cores", _COUNT, "4"), *((f"l{level}", _SIZE, "512K") for level in (1, 2, 3))):
         if target.option(key) and not form.fullmatch(target.option(key)):
             raise UnknownTargetOption(
-                f"target {str(target)!r}: {target.option(key)!r} is no number of {'cores' if key == 'cores' else 'bytes'}",
+                f"target {str(target)!r}: {target.option(key)!r} is not a number of {'cores' if key == 'cores' else 'bytes'}",
                 called=user_source(),
                 allowed="-cores=1 to 65535; -l1, -l2 and -l3 bytes, or 32K, 4M, 1G; -l3=0 where there is none",
                 fix=f"-{key}={example}",

@@ -65,7 +65,7 @@ def run_tool(
                     host().end_process(process)
                 raise
     except subprocess.TimeoutExpired:
-        raise tool_failed(command[0], f"it has not ended after {LONGEST:g} seconds") from None
+        raise tool_failed(command[0], f"it is still running after {LONGEST:g} seconds") from None
     except OSError as error:
         raise tool_failed(command[0], f"it cannot be started: {error.strerror or error}") from error
     return subprocess.CompletedProcess(command, process.returncode, out, err)
@@ -76,9 +76,9 @@ def tool_result(place: Path, tool: str, begins: bytes = b"") -> bytes:
     try:
         content = place.read_bytes()
     except FileNotFoundError:
-        raise tool_failed(tool, "it ended well and wrote nothing") from None
+        raise tool_failed(tool, "it exited with status 0 and wrote no output") from None
     if not content or not content.startswith(begins):
-        raise tool_failed(tool, f"what it wrote is no file of its kind: it begins with {content[:16]!r}")
+        raise tool_failed(tool, f"its output has the wrong format: it begins with {content[:16]!r}")
     return content
 
 
@@ -101,7 +101,7 @@ def reported_room() -> Generator[None]:
             "cannot compile in the folder for temporary files",
             called=user_source(),
             reason=f"{error.filename or 'the system'}: {error.strerror or error}",
-            fix="see to it that $TMPDIR is a folder with room, and that the process may open files",
+            fix="check that $TMPDIR is a folder with room, and that the process may open files",
         ) from error
 
 

@@ -142,7 +142,7 @@ def build(
     if buckets is not None:
         raise ArgumentNotBuildable(
             "buckets are sizes of a graph's symbols",
-            reason=f"what is built is a {type(what).__name__}",
+            reason=f"got a {type(what).__name__}",
             called=user_source(),
             fix="leave out buckets; te.var extents take any size",
         )

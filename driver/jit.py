@@ -192,7 +192,7 @@ class JitFunction(Generic[R]):
             self._signature = inspect.signature(function)
         except (TypeError, ValueError) as error:
             raise NotSpecialisable(
-                f"a {type(function).__name__} is no function that can be specialised",
+                f"a {type(function).__name__} is not a function that can be specialised",
                 reason=str(error)[:200],
                 called=user_source(),
                 fix="@tw.jit over a function of Python's",
@@ -621,7 +621,7 @@ def _not_hashable(name: str, args: tuple[Any, ...]) -> NotSpecialisable:
     culprit = next((leaf for leaf in _leaves(args) if not _hashable(leaf)), None)
     return NotSpecialisable(
         f"cannot specialise {name} by an argument of type {type(culprit).__name__}",
-        reason="what is no array is part of the kernel, which is kept by the argument's value; this one has no hash",
+        reason="what is not an array is part of the kernel, which is kept by the argument's value; this one has no hash",
         called=user_source(),
         allowed="arrays, numpy scalars, and hashable values; tuples and lists of these",
         fix="pass an array, or a tuple",

@@ -182,7 +182,7 @@ class Library:
                 taken = {arch for other in units for arch in library_architectures(other.target)}
                 if not taken.isdisjoint(library_architectures(each)):
                     raise NameTaken(
-                        f"{unit.signature} would be there twice",
+                        f"{unit.signature} would be exported twice",
                         called=user_source(),
                         reason=f"it was added for {', '.join(sorted(taken))} already",
                         fix="give it another name, or another architecture",
@@ -300,7 +300,7 @@ def _add_kernel(name: str, cases: tuple[_Case, ...], kernel: FinalKernel, target
         if _shapes(case.signature) == _shapes(kernel.signature):
             if any(each.target == target for each in case.variants):
                 raise NameTaken(
-                    f"{kernel.signature} would be there twice",
+                    f"{kernel.signature} would be exported twice",
                     called=user_source(),
                     reason=f"it was added for {str(target)!r} already",
                     fix="give it another name, another shape or dtype, or another target",

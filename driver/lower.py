@@ -41,7 +41,7 @@ def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Func
     """The loops that a schedule stands for, as a function of `args` (tensors and scalar te.vars, in call order).
 
     Raises LoweringError where the schedule is not whole, or where a tensor that is computed from is not passed;
-    ArgumentNotBuildable (TW0420) for what is no schedule with its arguments; NameNotAllowed (TW0422).
+    ArgumentNotBuildable (TW0420) for what is not a schedule with its arguments; NameNotAllowed (TW0422).
     """
     require_no_args(s, args, name)
     require_use(s, name, None, False)

@@ -93,7 +93,7 @@ def first_difference(
 
 
 def difference(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
-    """Return the distance of two arrays, as Comparison has it. A NaN is no distance from a NaN."""
+    """Return the distance of two arrays, as Comparison has it. A NaN is not a distance from a NaN."""
     if theirs.dtype.kind in "iub":
         return float(np.count_nonzero(ours != theirs))
     a, b = ours.astype(np.float64), theirs.astype(np.float64)

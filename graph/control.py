@@ -163,7 +163,7 @@ def _loop_types(
     if rows and count is None or trips is None and condition is None and count is None or not carried and not rows:
         raise _bad(
             "loop",
-            "how often it runs at most is not said, or it gives nothing",
+            "it has no bound on its iterations, or no outputs",
             "count=(n,) where there are rows, or neither trips nor a condition",
         )
     return [*first, *(TensorType((cast("Extent", count), *row.shape), row.dtype) for row in rows)]
@@ -190,7 +190,7 @@ def _check_inputs(name: str, body: Parts, given: Sequence[TensorType | None]) ->
     if takes != list(given):
         raise _bad(
             name,
-            f"the graph inside, {body.name}, takes {_types_text(takes)}, and is given {_types_text(given)}"[:600],
+            f"the graph inside, {body.name}, takes {_types_text(takes)}, and got {_types_text(given)}"[:600],
             "inputs of the types that it is given",
         )
 

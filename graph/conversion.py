@@ -484,7 +484,7 @@ def scaled_extent(extent: Extent, scale: float) -> Extent:
         return math.floor(extent * scale)
     above, below = scale.as_integer_ratio()
     if above <= 0 or below > _MOST_PARTS:
-        raise Refused(f"{extent} is scaled by {scale}, which is no small fraction of a power of 2")
+        raise Refused(f"{extent} is scaled by {scale}, which is not a small fraction of a power of 2")
     return convert_extent(ops.floordiv(*extents((product((extent, above)), below))))
 
 
@@ -496,7 +496,7 @@ def open_extent(source: Sequence[Extent], rest: Sequence[Extent]) -> Extent:
     if under < 1 or not above and not below and number % under:
         if not number and not above:
             return 0
-        raise Refused(f"elements of the shape {tuple(source)} cannot be told to fill one with {tuple(rest)}")
+        raise Refused(f"elements of the shape {tuple(source)} may differ in number from {tuple(rest)}")
     shared = math.gcd(number, under)
     whole, divisor = (
         math.prod(factors, start=ops.const(one // shared, "int64"))

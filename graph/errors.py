@@ -102,12 +102,12 @@ class InvalidNode(GraphError):
 
 
 class NoGradient(GraphError):
-    """A gradient of what is no single float, by what is no float, or through an operator that has none."""
+    """A gradient of what is not a single float, by what is not a float, or through an operator that has none."""
 
     code = "TW0930"
 
 
 class BadTraining(GraphError):
-    """A training that is none: an optimizer or an option that there is not, or weights that are no parameters."""
+    """A training that is none: an optimizer or an option that there is not, or weights that are not parameters."""
 
     code = "TW0931"

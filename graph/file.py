@@ -51,7 +51,7 @@ _MOST_HEADER = 100_000_000
 def write_file(path: str | PathLike[str], text: str, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a graph's text and its parameters, at once or not at all. Raises BadGraphFile (TW0905)."""
     if to_path(path) is None:
-        raise _bad(path, "it is no path that a file can have here", "cannot be written")
+        raise _bad(path, "the path is not valid on this system", "cannot be written")
     header: dict[str, Any] = {"__metadata__": {_TEXT: text, _FORMAT: FORMAT}}
     place = 0
     for name, array in arrays.items():
@@ -91,7 +91,7 @@ def read_file(path: str | PathLike[str]) -> tuple[str, dict[str, NDArray[Any]]]:
     except OSError as problem:
         raise _bad(path, str(problem), "cannot be read") from problem
     except (ValueError, UnicodeDecodeError) as problem:
-        raise _bad(path, f"its header is none: {problem}"[:300]) from problem
+        raise _bad(path, f"its header is invalid: {problem}"[:300]) from problem
     entries = _read_object(header)
     about = _read_object(entries.pop("__metadata__", None))
     text, version = about.get(_TEXT), about.get(_FORMAT, FORMAT)
@@ -134,7 +134,7 @@ def _refuse(path: str | PathLike[str], reason: str) -> NoReturn:
     raise _bad(path, reason)
 
 
-def _bad(path: str | PathLike[str], reason: str, what: str = "is no file of a graph") -> BadGraphFile:
+def _bad(path: str | PathLike[str], reason: str, what: str = "is not a file of a graph") -> BadGraphFile:
     return BadGraphFile(
         f"{str(path)[:200]!r} {what}", reason=reason, called=user_source(), fix="g.save(path) writes one"
     )

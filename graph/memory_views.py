@@ -66,7 +66,7 @@ def find_placements(g: Parts, made: Collection[str] = ()) -> Homes:
 
 
 def _offset(node: Node, kind: TensorType) -> int | None:
-    """Return the number of elements that lie before a slice; None where it is no whole piece."""
+    """Return the number of elements that lie before a slice; None where it is not a whole piece."""
     begin, end, step, axes = (
         cast("tuple[Any, ...]", node.attributes[name]) for name in ("begin", "end", "step", "axes")
     )

@@ -225,7 +225,7 @@ class Model:
                 raise BadGraphInput(
                     f"graph {self._graph.name} cannot write to out",
                     called=user_source(),
-                    reason="it is no array for each output",
+                    reason="it is not an array for each output",
                     fix="leave out= out, and take what the call returns",
                     allowed=", ".join(f"{name}: {kind}" for name, kind in types.items()),
                 )
@@ -248,7 +248,7 @@ class Model:
     def _check_state(self, name: str, array: NDArray[Any], given: Any) -> None:
         """State is updated where the caller has it."""
         reason = (
-            "it is no array, so that nobody would see what follows it"
+            "it is not an array, so that nobody would see what follows it"
             if not hasattr(given, "dtype")
             else "its elements do not stand side by side, row by row"
             if not array.flags.c_contiguous

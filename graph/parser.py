@@ -51,7 +51,7 @@ def parse(text: str, params: Mapping[str, NDArray[Any]] | None = None) -> Graph:
     """
     if not (is_text := isinstance(cast("object", text), str)) or len(text) > _MOST_CHARACTERS:
         raise BadGraphText(
-            "this is no text of a graph",
+            "this is not a text of a graph",
             called=user_source(),
             reason=f"got {type(text).__name__}" if not is_text else f"it has more than {_MOST_CHARACTERS} characters",
             fix="str(g)",
@@ -130,7 +130,7 @@ class _Parser:
         try:
             return str(json.loads(token))
         except ValueError:
-            self.fail(self.tokens[self.at][2], f"{token[:40]} is no text")
+            self.fail(self.tokens[self.at][2], f"{token[:40]} is not a text")
 
     def graph(self) -> Graph:
         """The whole text."""

@@ -107,7 +107,7 @@ def _extent(extent: Any) -> Extent:
         return convert_extent(_expression(extent))
     if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)) or not 0 <= extent < _MOST_ELEMENTS:
         raise BadGraph(
-            "a shape has an extent that is none",
+            "a shape has an invalid extent",
             reason=f"got {extent!r}"[:200],
             called=user_source(),
             allowed="numbers from 0 on, and texts over symbols",
@@ -139,12 +139,12 @@ def _expression(text: str) -> Expr:
             raise _no_extent(text, "/ does not say which division is meant: // rounds down")
         if value.dtype.is_integer and value.dtype.lanes == 1:
             return value
-    raise _no_extent(text, "it is no integer expression over symbols")
+    raise _no_extent(text, "it is not an integer expression over symbols")
 
 
 def _no_extent(text: str, reason: str) -> BadGraph:
     return BadGraph(
-        f"a shape has an extent that is none: {text[:200]!r}",
+        f"a shape has an invalid extent: {text[:200]!r}",
         reason=reason,
         called=user_source(),
         allowed="numbers from 0 on, and texts over symbols",

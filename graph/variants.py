@@ -244,7 +244,7 @@ def sizes_of_buckets(g: Parts, buckets: Any) -> list[dict[str, int]]:
     for bucket in cast("Buckets", buckets):
         for name in bucket:
             if name not in g.symbols:
-                raise _bad(g, f"{name!r} is no symbol of its inputs' shapes")
+                raise _bad(g, f"{name!r} is not a symbol of its inputs' shapes")
         choices = [list(_sizes(g, name, given)) for name, given in bucket.items()]
         for sizes in product(*choices):
             if not sizes:

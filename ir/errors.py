@@ -48,7 +48,7 @@ class LiteralOutOfRange(TensorExpressionError):
 
 
 class NotAnExpression(TensorExpressionError):
-    """A value that is no expression and cannot become one."""
+    """A value that is not an expression and cannot become one."""
 
     code = "TW0106"
 

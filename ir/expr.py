@@ -122,7 +122,7 @@ class Expr(Node):
     of_ufunc: ClassVar[Callable[[Any, str, Mapping[str, Any]], Callable[..., Any]]]
     """What a numpy function means: ufuncs, which knows them, puts itself here."""
     of_function: ClassVar[Callable[[Any], Any]]
-    """The same of numpy's functions that are no ufuncs."""
+    """The same of numpy's functions that are not ufuncs."""
 
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **keywords: Any) -> Any:
         """numpy's functions of elements, and operators with a numpy scalar on the left."""

@@ -70,7 +70,7 @@ def fragment_tile(scope: str, dtype: DType) -> tuple[int, int]:
 def fragment_registers(buffer: Buffer) -> int:
     """Return the number of elements of one tile of a fragment that each lane has."""
     if buffer.scope not in FRAGMENT_SCOPES:
-        raise InternalError(f"{buffer.name}, in {buffer.scope} memory, is no fragment")
+        raise InternalError(f"{buffer.name}, in {buffer.scope} memory, is not a fragment")
     return prod(fragment_tile(buffer.scope, buffer.dtype)) // _fragment_lanes(buffer.scope)
 
 

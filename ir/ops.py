@@ -172,7 +172,7 @@ def _not_an_expression(value: object) -> NotAnExpression:
     rank = getattr(value, "ndim", 0)
     several = is_sequence(value) or (isinstance(rank, int) and rank > 0)
     return NotAnExpression(
-        f"{type(value).__name__} is no expression",
+        f"{type(value).__name__} is not an expression",
         reason=f"got {value!r}"[:200],
         called=user_source(),
         allowed="numbers, numpy scalars, te.var, iteration variables, elements of tensors A[i, j], and what they make",

@@ -69,7 +69,7 @@ def registered_names() -> list[str]:
 
 def call_func(name: str, function: Callable[..., Any], args: Sequence[Any]) -> int:
     """Call a registered function: 0 for None and for an array. Raises CallbackFailed for whatever it raises
-    that is no interruption."""
+    that is not an interruption."""
     try:
         result = function(*args)
         if result is None or (is_array(result) and result.ndim):  # numpy's functions return their `out`

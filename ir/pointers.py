@@ -106,7 +106,7 @@ def _integer(buffer: Buffer, value: Any, what: str) -> Expr:
     index = convert(value)
     if not index.dtype.is_integer:
         raise BadBufferAccess(
-            f"{what} of an access to {buffer.name} is no integer",
+            f"{what} of an access to {buffer.name} is not an integer",
             reason=f"got {value!r}, {index.dtype}"[:200],
             called=user_source(),
             fix="pass integers or integer expressions",

@@ -143,7 +143,7 @@ _FUNCTIONS = {
 
 
 def _apply_function(function: Callable[..., Any]) -> Any:
-    """Apply a function of numpy's that is no ufunc to an expression. Raises NumpyFunctionUnknown (TW0128)."""
+    """Apply a function of numpy's that is not a ufunc to an expression. Raises NumpyFunctionUnknown (TW0128)."""
     name = function.__name__
     if name in _SHAPE:
         return _SHAPE[name]

@@ -1,5 +1,5 @@
 # pyright: reportPrivateUsage=false
-"""Walking and rewriting. Everything here iterates, so that the depth of a program is no limit."""
+"""Walking and rewriting. Everything here iterates, so that the depth of a program is not a limit."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def _find_dtype(dtype: Any) -> np.dtype[Any]:
         kind = np.dtype(dtype)
     except (TypeError, ValueError, RecursionError) as error:
         raise WrongDType(
-            f"a {type(dtype).__name__} is no dtype",
+            f"a {type(dtype).__name__} is not a dtype",
             reason=str(error)[:300],
             called=user_source(),
             allowed=", ".join(ITEM_BYTES),
@@ -201,7 +201,7 @@ def _is_gpu(device: Device | None) -> bool:
     """Return whether `device` is a GPU; without a device, arrays are the host's."""
     if device is not None and not isinstance(cast(object, device), Device):
         raise UnknownDevice(
-            f"{device!r} is no device",
+            f"{device!r} is not a device",
             reason=f"got {type(device).__name__}",
             called=user_source(),
             fix="tw.cpu(), or tw.cuda(0)",

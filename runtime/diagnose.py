@@ -316,18 +316,18 @@ def _alignment_error(r: _Report) -> CallError:
         if r.signature.on_stream:
             return r.error(
                 Misaligned,
-                f"{got}, which is no multiple of the {r.param.alignment} bytes that a thread takes at once",
+                f"{got}, which is not a multiple of the {r.param.alignment} bytes that a thread takes at once",
                 "pass memory as the driver allocates it",
             )
         return r.error(
             Misaligned,
-            f"{got}, which is no multiple of the {r.param.alignment} bytes that the kernel was built for "
+            f"{got}, which is not a multiple of the {r.param.alignment} bytes that the kernel was built for "
             "(data_alignment of a tensor intrinsic)",
             "pass tw.array(x), which is aligned to 64 bytes",
         )
     return r.error(
         Misaligned,
-        f"{got}, which is no multiple of the element's {ITEM_BYTES[r.param.dtype]} bytes",
+        f"{got}, which is not a multiple of the element's {ITEM_BYTES[r.param.dtype]} bytes",
         "pass x.copy(), whose alignment is right",
     )
 

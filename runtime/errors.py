@@ -189,7 +189,7 @@ class NothingToExport(ExportError):
 
 
 class NotALibrary(ExportError):
-    """A file that is no shared library of tilewright's, or not a whole one."""
+    """A file that is not a shared library of tilewright's, or not a whole one."""
 
     code = "TW0741"
 

@@ -396,7 +396,7 @@ class Kernel:
             raise NoFramework(
                 f"{self.name} cannot become {wanted}",
                 called=user_source(),
-                reason="nothing is known of what it was built from",
+                reason="its declaration is not known",
                 fix="build it from its schedule here",
             )
         return self.origin
@@ -429,7 +429,7 @@ class Kernel:
         kernel that was loaded."""
         if self.exactness is None:
             raise NoSuchSource(
-                f"nothing tells whether {self.name} is exact",
+                f"cannot tell whether {self.name} is exact",
                 reason="it was loaded as machine code alone",
                 fix="build it from its schedule, and ask that kernel",
             )
@@ -444,7 +444,7 @@ class Kernel:
         """Write a library that C and C++ programs link with and `tw.load` loads: "libname.so", "libname.a" or "name.o",
         with the header name.h and the manifest name.json beside it. Returns the three paths.
 
-        threads: how parallel loops run there: "openmp", "none" (serially), or "hook" (as the application says). A kernel
+        threads: threading of parallel loops there: "openmp", "none" (serially), or "hook" (as the application says). A kernel
         that was given no name is called like the library. loadable: an object or archive that `tw.load` takes too, once it
         is linked to a shared library; a .so always is. What was built for "cuda" has machine code for the architectures of
         its target and portable code behind it; C calls it with a stream, `tw.load` with tensors on a GPU. Raises NothingToExport
@@ -455,7 +455,7 @@ class Kernel:
             raise NothingToExport(
                 f"cannot export {self.name}",
                 called=user_source(),
-                reason="only what was built here for a processor is: not what was loaded or emulated",
+                reason="only kernels that this process built for a processor can be exported, not loaded or emulated ones",
                 fix='build it from its schedule with target="llvm", and export that',
             )
         return self._exporting(path, threads, loadable)

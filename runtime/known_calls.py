@@ -35,7 +35,7 @@ class KnownCall(Generic[T]):
     results: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
     def outputs(self, out: Any) -> list[NDArray[Any]] | None:
-        """Return fresh arrays, or those of `out=`; None where these are no arrays of numpy's, or of another type."""
+        """Return fresh arrays, or those of `out=`; None where these are not arrays of numpy's, or of another type."""
         if out is None:
             return [np.empty(shape, dtype) for shape, dtype in self.results]
         arrays = list(cast("Sequence[Any]", out)) if isinstance(out, (list, tuple)) else [out]

@@ -72,7 +72,7 @@ def load(path: str | os.PathLike[str], verify: bool = True) -> Loaded:
         ) from error
     except NoMetadata as error:
         raise NotALibrary(
-            f"{str(path)!r} is no library of tilewright's",
+            f"{str(path)!r} is not a library of tilewright's",
             reason=str(error),
             called=user_source(),
             allowed='a shared library that f.export("libname.so") wrote of a kernel for llvm',
@@ -139,8 +139,8 @@ def _open(place: Path, content: bytes, metadata: Metadata) -> ctypes.CDLL:
         ) from error
     if _loaded_section(library, metadata) != metadata.raw:
         raise NotALibrary(
-            f"{place.name!r} is no library of tilewright's",
-            reason="its description lies elsewhere than it says",
+            f"{place.name!r} is not a library of tilewright's",
+            reason="its description is not at the address that it names",
             called=user_source(),
             fix="export it again",
         )
@@ -167,7 +167,7 @@ def _base_address(library: ctypes.CDLL, metadata: Metadata) -> int:
         return host().library_base(library, name)
     except AttributeError:
         raise NotALibrary(
-            f"the library has no function {name!r}, of which its description speaks",
+            f"the library has no function {name!r}, which its description lists",
             called=user_source(),
             fix="export it again",
         ) from None

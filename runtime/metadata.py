@@ -78,7 +78,7 @@ class LoadedFunction:
 
     @staticmethod
     def of(plain: Any) -> LoadedFunction:
-        """Raise what Signature.from_json raises for what is no function."""
+        """Raise what Signature.from_json raises for what is not a function."""
         messages = tuple(plain["messages"])
         variants = tuple(tuple(needed) for needed in plain["variants"])
         texts = (plain["name"], plain["key"], *messages, *(name for needed in variants for name in needed))
@@ -120,7 +120,7 @@ def read_metadata(content: bytes) -> Metadata:
     if version != VERSION:
         return Metadata(machine, version, address, raw)
     if seal and seal != _compute_seal(content, at):
-        raise NoMetadata("it is not as it was written: what is loaded of it has changed")
+        raise NoMetadata("its checksum differs: the loaded part of the file has changed")
     begin = _HEADER.size + 4 * count
     if begin + size > len(raw):
         raise NoMetadata("its section of tilewright's is damaged")
@@ -140,7 +140,7 @@ def read_metadata(content: bytes) -> Metadata:
 
 
 def seal_file(content: bytes) -> bytes:
-    """A library with its seal. Raises NoMetadata where it is no library of ours."""
+    """A library with its seal. Raises NoMetadata where it is not a library of ours."""
     at = _section(content)[2]
     return content[: at + _SEAL] + _compute_seal(content, at).to_bytes(4, "little") + content[at + _HEADER.size :]
 
@@ -218,7 +218,7 @@ def _segments(content: bytes) -> list[_Segment]:
     fields = _ELF_HEADER.unpack_from(content)
     table, entry, count = fields[5], fields[9], fields[10]
     if entry != _SEGMENT.size or table + entry * count > len(content):
-        raise NoMetadata("it is cut off: the file ends before its tables do")
+        raise NoMetadata("the file is truncated: it ends before its tables do")
     headers = [_Segment(*_SEGMENT.unpack_from(content, table + entry * i)) for i in range(count)]
     return [segment for segment in headers if segment.kind == _LOADED]
 
@@ -226,17 +226,17 @@ def _segments(content: bytes) -> list[_Segment]:
 def _section(content: bytes) -> tuple[str, int, int, bytes]:
     """(machine, address, place in the file, bytes) of our section."""
     if len(content) < _ELF_HEADER.size or content[:6] != b"\x7fELF\x02\x01":
-        raise NoMetadata("it is no 64-bit little-endian ELF file")
+        raise NoMetadata("it is not a 64-bit little-endian ELF file")
     _, kind, machine, _, _, _, table, _, _, _, _, entry, count, names = _ELF_HEADER.unpack_from(content)
     if kind != 3:
         raise NoMetadata("it is an ELF file, but no shared library")
     if entry != _SECTION_HEADER.size or table + entry * count > len(content) or names >= count:
-        raise NoMetadata("it is cut off: the file ends before its tables do")
+        raise NoMetadata("the file is truncated: it ends before its tables do")
     headers: list[tuple[int, ...]] = [_SECTION_HEADER.unpack_from(content, table + entry * i) for i in range(count)]
     strings = headers[int(names)]
     for name, sort, _, address, offset, size, *_ in headers:
         if sort != _NOBITS and offset + size > len(content):
-            raise NoMetadata("it is cut off: the file ends before its contents do")
+            raise NoMetadata("the file is truncated: it ends before its contents do")
         start = strings[4] + name
         if content[start : start + len(SECTION) + 1] == SECTION.encode() + b"\0":
             return MACHINES.get(machine, f"machine {machine}"), address, offset, content[offset : offset + size]

@@ -55,7 +55,7 @@ class Module:
             raise NothingToExport(
                 f"cannot export {self!r}",
                 called=user_source(),
-                reason="only what was built here for a CPU is: not what was loaded, interpreted, or is for a GPU",
+                reason="only kernels that this process built for a CPU can be exported, not loaded, interpreted or GPU kernels",
                 fix='build it from its schedules with target="llvm", and export that',
             )
         return self._exporting(path, threads, loadable)

@@ -63,7 +63,7 @@ class ScalarParam:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A shape symbol that is no parameter: its value is read from the arguments' shapes."""
+    """A shape symbol that is not a parameter: its value is read from the arguments' shapes."""
 
     name: str
     dtype: str = "int32"
@@ -228,7 +228,7 @@ def _extent_from_json(data: Any) -> Extent:
     if is_sequence(data):
         operator, left, right = data
         if operator not in _OPERATORS:
-            raise ValueError(f"{operator!r} is no operator")
+            raise ValueError(f"{operator!r} is not an operator")
         return (operator, _extent_from_json(left), _extent_from_json(right))
     return data if isinstance(data, str) else _number(data)
 
@@ -249,17 +249,17 @@ def _param_from_json(data: Any) -> BufferParam | ScalarParam:
 
 def _text(data: Any) -> str:
     if not isinstance(data, str):
-        raise TypeError(f"{data!r} is no text")
+        raise TypeError(f"{data!r} is not a text")
     return data
 
 
 def _dtype(data: Any) -> str:
     if data not in ITEM_BYTES:
-        raise ValueError(f"{data!r} is no dtype")
+        raise ValueError(f"{data!r} is not a dtype")
     return data
 
 
 def _number(data: Any) -> int:
     if type(data) is not int or not -(1 << 63) <= data < 1 << 64:
-        raise TypeError(f"{data!r} is no integer of 64 bits")
+        raise TypeError(f"{data!r} is not an integer of 64 bits")
     return data

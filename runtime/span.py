@@ -48,17 +48,17 @@ def require_span(
     # Loops over dimensions without elements count, and numpy multiplies them: extents of 0 are left out, as it does.
     size = max(item, 1) * math.prod(filter(None, shape))
     if max(size, high - low) >= BEYOND_MEMORY:
-        raise RefusedMemory("it reaches beyond all memory")
+        raise RefusedMemory("it exceeds the address space")
     if high == low:
         return
     if not data:
         raise RefusedMemory("it has elements, and NULL for its data")
     if not 0 <= data + low < data + high <= 1 << 64:
-        raise RefusedMemory("it reaches beyond all memory")
+        raise RefusedMemory("it exceeds the address space")
     if on_host and (is_offset or high - low != size or high - low >= _LOOKED_AT):
         for address in (data + low, data + high - 1):
             if not host().is_mapped(address):
-                raise RefusedMemory(f"it leads out of memory: there is nothing at address {address:#x}")
+                raise RefusedMemory(f"it reaches unmapped memory at address {address:#x}")
 
 
 def usable_strides(shape: Sequence[int], strides: Sequence[int] | None) -> tuple[int, ...] | None:

@@ -93,7 +93,7 @@ class TensorMap:
         )
         if status:
             raise LaunchFailed(
-                "the driver refuses the map of a tensor's boxes",
+                "the driver rejects the tensor map",
                 called=user_source(),
                 reason=f"result {status}: extents {shape[::-1]}, strides {strides[::-1]} bytes, boxes {self.box}",
             )

@@ -51,7 +51,7 @@ MOST_DIMENSIONS = 64
 
 
 class NoMemory(Exception):
-    """The value is no tensor of any kind. The argument is a hint for the user, or empty."""
+    """The value is not a tensor of any kind. The argument is a hint for the user, or empty."""
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ def _sound_tensor(capsule: Any) -> tuple[int, bool]:
         _require_sound(*_TENSOR.unpack_from(_TENSOR_BYTES(address)))
         return address, False
     if name != b"dltensor_versioned":
-        raise RefusedMemory(f"its __dlpack__ gave {capsule!r}, which is no unused DLPack capsule")
+        raise RefusedMemory(f"its __dlpack__ gave {capsule!r}, which is not an unused DLPack capsule")
     address = _capsule_pointer(capsule, name)
     major, minor, flags, *fields = _VERSIONED.unpack_from(_VERSIONED_BYTES(address))
     if major > 1:
@@ -148,7 +148,7 @@ def _require_sound(
     steps = _integers(rank, strides) if rank and strides else None
     item = (dtype >> 8 & 0xFF) * (dtype >> 16) + 7 >> 3
     if byte_offset >= BEYOND_MEMORY:
-        raise RefusedMemory("its DLPack tensor reaches beyond all memory")
+        raise RefusedMemory("its DLPack tensor exceeds the address space")
     require_span(
         data + byte_offset if data else 0,
         extents,

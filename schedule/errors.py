@@ -60,7 +60,7 @@ class NestedParallel(ScheduleError):
 
 
 class CannotInline(ScheduleError):
-    """A stage whose value is no expression that its consumers could hold."""
+    """A stage whose value is not an expression that its consumers could hold."""
 
     code = "TW0210"
 
@@ -108,7 +108,7 @@ class BadStorageAlign(ScheduleError):
 
 
 class BadStorePredicate(ScheduleError):
-    """A store predicate that is no condition over the stage's own axes."""
+    """A store predicate that is not a condition over the stage's own axes."""
 
     code = "TW0218"
 
@@ -150,7 +150,7 @@ class NothingToSchedule(ScheduleError):
 
 
 class BadTensorize(ScheduleError):
-    """Something that is no tensor intrinsic, or a stage that none can compute."""
+    """Something that is not a tensor intrinsic, or a stage that none can compute."""
 
     code = "TW0240"
 
@@ -168,7 +168,7 @@ class BadGroup(ScheduleError):
 
 
 class BadPrefetch(ScheduleError):
-    """A tensor that the stage does not read, or an offset that is no integer."""
+    """A tensor that the stage does not read, or an offset that is not an integer."""
 
     code = "TW0251"
 
@@ -180,7 +180,7 @@ class BadOverlap(ScheduleError):
 
 
 class BadEnvThreads(ScheduleError):
-    """Threads that cannot stand around a stage: it is no scan, or they do not say how many they are."""
+    """Threads that cannot stand around a stage: it is not a scan, or they do not say how many they are."""
 
     code = "TW0260"
 
@@ -222,7 +222,7 @@ class BadTerms(ScheduleError):
 
 
 class BadFourier(ScheduleError):
-    """A tensor that is no Fourier transform, or factors that are not those of its length."""
+    """A tensor that is not a Fourier transform, or factors that are not those of its length."""
 
     code = "TW0264"
 

@@ -40,7 +40,7 @@ def var(name: str = "tindex", dtype: object = "int32") -> Var:
 
 
 def _checked_name(name: Any) -> str:
-    """A name of a symbol or an axis. Raises WrongParameters (TW0111) for what is no text."""
+    """A name of a symbol or an axis. Raises WrongParameters (TW0111) for what is not a text."""
     if not isinstance(name, str):
         raise WrongParameters(
             f"no symbol or axis can be called {name!r}"[:200],
@@ -55,12 +55,12 @@ def size_var(name: str = "size", dtype: object = "int32") -> SizeVar:
     """A symbol for an extent: an integer that is never negative, of which bounds are proved with that.
 
     dtype: an integer type. Raises BadExtent (TW0110) for others, UnknownDType (TW0101) for what is none,
-    WrongParameters (TW0111) for a name that is no text.
+    WrongParameters (TW0111) for a name that is not a text.
     """
     kind = scalar_dtype(dtype)
     if not kind.is_integer:
         raise BadExtent(
-            f"the size '{name}' is no integer",
+            f"the size '{name}' is not an integer",
             reason=f"its dtype is {kind}",
             called=user_source(),
             fix=f'te.size_var("{name}", "int32"), or te.var for a scalar of another type',
@@ -83,7 +83,7 @@ def _domain(dom: Any, name: str) -> Range:
         return dom
     if not isinstance(dom, (tuple, list)) or len(cast("list[Any]", dom)) != 2:
         raise BadExtent(
-            f"the domain of axis '{name}' is no pair (begin, end)",
+            f"the domain of axis '{name}' is not a pair (begin, end)",
             reason=f"got {dom!r}"[:200],
             called=user_source(),
             fix=f'te.reduce_axis((0, {dom}), "{name}")'

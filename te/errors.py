@@ -6,7 +6,7 @@ from ..errors import TensorExpressionError
 
 
 class BadExtent(TensorExpressionError):
-    """An extent or a bound that is no integer, is negative, or is not known before the kernel runs."""
+    """An extent or a bound that is not an integer, is negative, or is not known before the kernel runs."""
 
     code = "TW0110"
 
@@ -24,7 +24,7 @@ class WrongNumberOfIndices(TensorExpressionError):
 
 
 class BadIndex(TensorExpressionError):
-    """An index that is no integer expression."""
+    """An index that is not an integer expression."""
 
     code = "TW0113"
 
@@ -108,7 +108,7 @@ class BadReinterpret(TensorExpressionError):
 
 
 class NotExtendable(TensorExpressionError, TypeError):
-    """A boundary helper (te.clamped, te.mirrored, te.wrapped, te.padded) called on something that is no tensor."""
+    """A boundary helper (te.clamped, te.mirrored, te.wrapped, te.padded) called on something that is not a tensor."""
 
     code = "TW0127"
 
@@ -150,7 +150,7 @@ class UnknownIntrinsic(TensorExpressionError):
 
 
 class BadConstant(TensorExpressionError):
-    """A constant that is no array of numbers that kernels compute with."""
+    """A constant that is not an array of numbers that kernels compute with."""
 
     code = "TW0142"
 

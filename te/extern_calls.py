@@ -82,7 +82,7 @@ def call_llvm_intrin(dtype: object, name: str, *args: Any) -> Expr:
     """
     if not (is_a(name, str) and name.startswith("llvm.")):
         raise BadOutsideCall(
-            f"{name!r} is no LLVM intrinsic",
+            f"{name!r} is not an LLVM intrinsic",
             reason="their names begin with 'llvm.'",
             called=user_source(),
             fix='te.call_llvm_intrin("int32x16", "llvm.x86.avx512.vpdpbusd.512", ...)',

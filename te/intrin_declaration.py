@@ -210,7 +210,7 @@ def _bodies(name: str, op: ComputeOp, returned: Any) -> tuple[Stmt, Stmt | None,
             f"the tensor intrinsic {name} has a reduce_update, but does not reduce",
             declared=op.source,
             called=user_source(),
-            reason=f"{op.name} is no reduction",
+            reason=f"{op.name} is not a reduction",
             fix="return the body alone",
         )
     body, init, update = (*parts, None, None)[:3]

@@ -112,7 +112,7 @@ class Operation:
 
     @property
     def values(self) -> tuple[Expr, ...]:
-        """The element at `axis`, one for each output; none where it is no expression element by element."""
+        """The element at `axis`, one for each output; none where it is not an expression element by element."""
         return ()
 
     @property

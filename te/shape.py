@@ -140,7 +140,7 @@ def _simplify_ceildiv(node: Node) -> Node | None:
 def _no_integer(value: object, kind: object, subject: str) -> BadExtent:
     shown = str(value) if isinstance(value, Expr) else repr(value)
     return BadExtent(
-        f"{subject} is no integer",
+        f"{subject} is not an integer",
         reason=f"got {shown[:200]}, a {kind}",
         called=user_source(),
         allowed="ints, numpy integers, and integer expressions over te.var and te.size_var",
@@ -153,7 +153,7 @@ def scalar_dtype(name: object) -> DType:
     dtype = DType(name)
     if dtype not in SCALAR_TYPES:
         raise UnknownDType(
-            f"{dtype} is no dtype of elements",
+            f"{dtype} is not a dtype of elements",
             called=user_source(),
             allowed=", ".join(SCALAR_TYPES),
             fix="declare elements of a scalar type: vectors come from s[T].vectorize(axis)",

@@ -231,7 +231,7 @@ class Tensor(TensorOperators, Producer):
 
         def __float__(self) -> float:
             raise NotAKnownNumber(
-                f"tensor {self.name} is no number",
+                f"tensor {self.name} is not a number",
                 declared=self.source,
                 called=user_source(),
                 reason="its elements are known when its kernel runs",
@@ -292,7 +292,7 @@ class Tensor(TensorOperators, Producer):
 
 
 class TensorSlice(TensorOperators, Producer):
-    """A tensor with its first indices given, as in `A[i][j]`. It is no value until it has all of them."""
+    """A tensor with its first indices given, as in `A[i][j]`. It is not a value until it has all of them."""
 
     __slots__ = ("dtype", "indices", "name", "shape", "tensor")
 
@@ -352,7 +352,7 @@ def read(tensor: Tensor, indices: tuple[Any, ...]) -> ProducerLoad | TensorSlice
 def find_tensor(load: ProducerLoad) -> Tensor:
     """The tensor that a read is of."""
     if not isinstance(load.producer, Tensor):
-        raise InternalError(f"a read of {load.producer!r}, which is no tensor")
+        raise InternalError(f"a read of {load.producer!r}, which is not a tensor")
     return load.producer
 
 
@@ -452,7 +452,7 @@ def _bad_index(
     else:
         fix = 'convert it: index.astype("int32"), and use // instead of / between integers'
     return BadIndex(
-        f"index {at} of {tensor.name} is no integer",
+        f"index {at} of {tensor.name} is not an integer",
         declared=tensor.source,
         called=user_source(),
         reason=f"got {shown[:200]}" if index is ... else f"got {shown[:200]}, a {kind}",

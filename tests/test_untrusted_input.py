@@ -92,7 +92,7 @@ def test_only_regular_files_are_opened_and_their_sizes_are_looked_at_first(tmp_p
     before = len(os.listdir("/proc/self/fd"))
     assert read_regular(plain, 5) == b"12345"
     for path in (pipe, Path("/dev/zero"), tmp_path):
-        with pytest.raises(OSError, match="no regular file"):
+        with pytest.raises(OSError, match="not a regular file"):
             open_regular(path)
     with pytest.raises(OSError, match="5 bytes, more than 4"):
         read_regular(plain, 4)

@@ -259,7 +259,7 @@ def matrix_set_diag(data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RI
         or (low < high and not several)
     ):
         raise BadParameter(
-            f"matrix_set_diag of {tensor_text(source)} is told no diagonals",
+            f"matrix_set_diag of {tensor_text(source)} has invalid diagonals",
             declared=given.source,
             reason=f"got {tensor_text(given)}, k {k!r}, align {align!r}",
             called=user_source(),
@@ -337,7 +337,7 @@ def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides
         isinstance(extent, IntImm) and extent.value < size for extent, size in zip(inner, window, strict=True)
     ):
         raise BadParameter(
-            f"sliding_window of {tensor_text(source)} is told no windows",
+            f"sliding_window of {tensor_text(source)} has invalid windows",
             declared=source.source,
             reason=f"got window_shape {window_shape!r}, strides {strides!r}, axis {axis}",
             called=user_source(),

@@ -78,7 +78,7 @@ def sparse_to_dense(sparse_indices: Tensor, output_shape: Any, sparse_values: Te
     shape = check_shape(output_shape, "sparse_to_dense")
     if index.ndim > 2 or (index.ndim < 2 and len(shape) != 1):
         raise BadOperand(
-            f"sparse_to_dense: {tensor_text(index)} are no places",
+            f"sparse_to_dense: {tensor_text(index)} are not places",
             declared=index.source,
             called=user_source(),
             reason=f"the result has {len(shape)} dimensions",
@@ -114,7 +114,7 @@ def sparse_reshape(
             f"sparse_reshape from {tensor_text(before)} to {tensor_text(after)}",
             declared=after.source,
             called=user_source(),
-            reason="how many dimensions there are is part of the program",
+            reason="the number of dimensions is part of the program",
             fix="shapes of so many elements",
         )
     old, new = ranks

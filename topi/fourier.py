@@ -70,7 +70,7 @@ def fourier(
             f"dft along axis {axis} of {tensor_text(source)}",
             declared=source.source,
             called=user_source(),
-            reason="its last dimension are the parts of a number, 1 or 2 floats",
+            reason="its last dimension are the real and imaginary parts, 1 or 2 floats",
             fix="topi.expand_dims(x, -1) makes real numbers of x",
         )
     half = inverse and onesided

@@ -1,4 +1,4 @@
-"""Operators on matrices that are no products."""
+"""Operators on matrices that are not products."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     (batch,) = integers(batch_dims, "batch_dims of gather_nd")
     if not isinstance(count, IntImm) or not 0 <= batch < index.ndim or count.value + batch > source.ndim:
         raise BadOperand(
-            "gather_nd: the first dimension of the indices is no number of coordinates",
+            "gather_nd: the first dimension of the indices is not a number of coordinates",
             reason=f"got {tensor_text(source)} and {tensor_text(index)}",
             declared=index.source,
             called=user_source(),

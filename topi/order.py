@@ -304,6 +304,6 @@ def _check(source: Tensor, index: Tensor, new: Tensor, kind: str, fits: bool) ->
             f"cannot write {tensor_text(new)} into {tensor_text(source)} at {tensor_text(index)}",
             declared=index.source,
             called=user_source(),
-            reason="shapes do not fit, or the indices are no integers",
+            reason="shapes do not fit, or the indices are not integers",
             fix="indices and updates of the shapes that the operator names",
         )

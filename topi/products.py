@@ -63,7 +63,7 @@ def _matmul(a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = Fa
 
 def _vector_product(a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
     if not a.ndim or not b.ndim:
-        raise ValueError("a number is no vector: multiply takes one")
+        raise ValueError("a number is not a vector: multiply takes one")
     if a.ndim == 1 and transpose_a or b.ndim == 1 and transpose_b:
         raise ValueError("a vector has no last two dimensions that could be exchanged")
     left = topi.expand_dims(a, 0) if a.ndim == 1 else a

@@ -109,7 +109,7 @@ def searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool = False, o
         not alone and (source.ndim != given.ndim or not all(map(same_extent, source.shape[:-1], given.shape[:-1])))
     ):
         raise BadOperand(
-            f"searchsorted: {tensor_text(given)} are no values for rows of {tensor_text(source)}",
+            f"searchsorted: {tensor_text(given)} are not values for rows of {tensor_text(source)}",
             declared=given.source,
             called=user_source(),
             fix="a row for each row of values, or one for all",

@@ -359,7 +359,7 @@ def strided_slice(
         or slice_mode not in ("end", "size")
     ):
         raise BadParameter(
-            f"strided_slice of {tensor_text(source)} is told begins, ends and strides that are no slice",
+            f"strided_slice of {tensor_text(source)} is told begins, ends and strides that are not a slice",
             reason=f"got begin {begin!r}, end {end!r}, strides {strides!r}, axes {axes!r}, slice_mode {slice_mode!r}",
             declared=source.source,
             called=user_source(),

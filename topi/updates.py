@@ -1,4 +1,4 @@
-"""Updates of tensors as nodes of graphs have them: negative indices count from the end, and what lies outside is left out."""
+"""Updates of tensors as nodes of graphs have them: negative indices count from the end, and elements outside of the tensor are left out."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ program = f.kernels[0]
 print("\n".join(program.listing.splitlines()[:8]))
 print(program.timed())
 
-# The order of the queues is nothing but these tokens. Without the one that the first product waits for, two queues touch one place:
+# The order of the queues is nothing but these tokens. Without the one that the first product waits for, two queues access the same address:
 first = next(at for at, each in enumerate(program.stream) if each.op == "gemm")
 careless = [replace(each, pops=()) if at == first else each for at, each in enumerate(program.stream)]
 try:

@@ -391,7 +391,7 @@ def _sizes(schedule: Schedule, shapes: Shapes | Sequence[Shapes] | None) -> list
     for shapes_by_name in given:
         if not is_a(shapes_by_name, Mapping):
             raise CannotVerify(
-                f"{shapes_by_name!r} is no shape"[:200],
+                f"{shapes_by_name!r} is not a shape"[:200],
                 called=user_source(),
                 allowed="a dict with a number for each symbol, or a list of such",
                 fix="s.verify({n: 100}), n being the te.var of the shapes",

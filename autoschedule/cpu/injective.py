@@ -67,12 +67,12 @@ def injective(group: Group) -> None:
 
 
 def sweep(group: Group, op: Operation) -> None:
-    """Schedules the loops over data of a stage at root that is no reduction, in the usual way."""
+    """Schedules the loops over data of a stage at root that is not a reduction, in the usual way."""
     _ways(group, op)[0].apply()
 
 
 def _ways(group: Group, op: Operation) -> list[Candidate]:
-    """The ways to schedule the loops over data of a stage at root that is no reduction, the usual one first."""
+    """The ways to schedule the loops over data of a stage at root that is not a reduction, the usual one first."""
     s, stage = group.s, group.s[op]
     op = stage.op
     axes = list(stage.op.axis)

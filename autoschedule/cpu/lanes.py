@@ -91,7 +91,7 @@ def _partial(s: Schedule, op: Operation, inner: IterVar, first: bool) -> Stage:
 
 
 def length(axes: Sequence[IterVar]) -> int | None:
-    """The product of the extents; None where one is no constant."""
+    """The product of the extents; None where one is not a constant."""
     known = [constant_extent(axis) for axis in axes]
     return prod(extent for extent in known if extent is not None) if None not in known else None
 

@@ -1,4 +1,4 @@
-"""Reductions that are no products, of which nothing is known but what they read.
+"""Reductions that are not products, of which nothing is known but what they read.
 
 a data axis is contiguous where it is read           a reduce axis is
 (column sums, products of matrices)                  (row sums)
@@ -83,7 +83,7 @@ def contraction_or_sums(group: Group) -> None:
 
 
 def _other_sums(group: Group) -> None:
-    """Sums that are no products of matrices."""
+    """Sums that are not products of matrices."""
     s, anchor = group.s, group.anchor
     if tuples(group, in_order=False):
         return

@@ -77,7 +77,7 @@ def _schedule_steps(group: Group) -> None:
 
 
 def _schedule_columns(group: Group, order: Sequence[int]) -> None:
-    """Schedule a scan whose neighbouring elements are no steps.
+    """Schedule a scan whose neighbouring elements are not steps.
 
     order: the place among the output's axes of each dimension of the states.
     """

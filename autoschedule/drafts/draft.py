@@ -196,7 +196,7 @@ class DraftStage:
         for place, leaf in enumerate(self.leaf_iter_vars):
             if leaf is axis:
                 return place
-        raise Undrafted(f"{axis.name} is no loop")
+        raise Undrafted(f"{axis.name} is not a loop")
 
     def find_leaf(self, axis: IterVar) -> IterVar:
         """The loop that an axis is now: of one that was split, the inner part."""
@@ -333,7 +333,7 @@ class Draft:
         current = tensor if is_read else source.op.output(tensor.value_index)
         ops = [op for stage in stages if (op := stage.op.as_compute) is not None]
         if not ops or len(ops) < len(stages) or is_laid_out and source.scope != "local" or reindex and len(ops) > 1:
-            raise Undrafted("a copy for what is no expression, or of another layout")
+            raise Undrafted("a copy for what is not an expression, or of another layout")
         copy, moved = self.shared.once(
             ("cache_read", id(current), reindex, *map(id, ops)),
             (ops, current),
@@ -410,7 +410,7 @@ class Draft:
         are the same in another order."""
         op = stage.op.as_compute
         if op is None:
-            raise Undrafted("a layout of what is no expression element by element")
+            raise Undrafted("a layout of what is not an expression element by element")
         moved = (
             replace(op, axis=tuple(axes))
             if {*axes} == {*op.axis}

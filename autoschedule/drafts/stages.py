@@ -198,7 +198,7 @@ class StageNest(StageLoops):
         return frame.box if frame is not None else None
 
     def _plain(self) -> Body:
-        """A statement that is no sum, or a sum that is taken up in memory."""
+        """A statement that is not a sum, or a sum that is taken up in memory."""
         site, inner, _ = self._site()
         stored = None if self.is_register else self.nests.written(self.stage, self.frame)
         accesses = [*self._accesses(), *([stored] if stored is not None else [])]

@@ -124,7 +124,7 @@ def _reason(group: Group, op: Operation, found: Sequence[Window]) -> str:
         lanes, _ = _lanes(group, window.tensor)
         if lanes < count_lanes(window.tensor.dtype):
             said.append(
-                f"{window.tensor.name} by {lanes * window.tensor.dtype.bytes} bytes: its rows are no whole vectors"
+                f"{window.tensor.name} by {lanes * window.tensor.dtype.bytes} bytes: its rows are not whole vectors"
             )
         step = abs(window.steps[-1][op.axis[-1]])
         if step > 1:

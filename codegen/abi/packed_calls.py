@@ -128,7 +128,7 @@ def _emit_packed_call(name: str) -> Callable[..., int]:
     function = find_func(name)
     if function is None:
         raise PackedNotRegistered(
-            f"the program calls the packed function {name!r}, which nobody has registered",
+            f"the program calls the packed function {name!r}, which is not registered",
             called=user_source(),
             allowed=", ".join(registered_names()) or "nothing is registered",
             fix=f"@tw.register_func({name!r}) above a Python function, before the kernel is built",

@@ -50,7 +50,7 @@ _LONG_RUN = 200_000
 
 def make_signature(function: Function, symbols: Sequence[Var]) -> Signature:
     """The signature of a lowered function (before its buffers are flattened); `symbols`: its free shape symbols, in the
-    order in which the kernel takes them. Raises ExtentNotCheckable for an extent that is no integer arithmetic."""
+    order in which the kernel takes them. Raises ExtentNotCheckable for an extent that is not integer arithmetic."""
     names = unique_names(function, symbols)
     in_shapes = {
         var for buffer in function.buffers for extent in buffer.shape for var in walk(extent) if isinstance(var, Var)

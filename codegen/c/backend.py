@@ -133,7 +133,7 @@ class _Unit:
             if not undefined:
                 raise tool_failed("the C compiler", f"its library cannot be loaded: {error}") from error
             raise UnresolvedSymbol(
-                f"the program calls {name!r}, which nobody defines",
+                f"the program calls {name!r}, which is not defined",
                 called=user_source(),
                 fix="load the library that has it first: ctypes.CDLL(path, ctypes.RTLD_GLOBAL)",
             ) from error

@@ -81,7 +81,7 @@ class CExporter(KernelExporter):
             raise UnknownLibraryKind(
                 f"cannot export to {str(place)!r}" + (" for tw.load" if loadable else ""),
                 called=user_source(),
-                reason='what target="c" exports holds nothing for Python'
+                reason='a library exported with target="c" has no Python interface'
                 if loadable
                 else "its suffix names no kind of file",
                 allowed=", ".join(f"{suffix} ({kind})" for suffix, kind in _KINDS.items()),

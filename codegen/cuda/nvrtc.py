@@ -127,9 +127,9 @@ def refusal_error(compiler: str, log: str) -> UnresolvedSymbol | InternalError:
     if not name or name.startswith("tw_"):
         return InternalError(f"{compiler} rejects the code that was made:\n{log[:4000]}")
     return UnresolvedSymbol(
-        f"the program calls {name!r}, which nobody defines",
+        f"the program calls {name!r}, which is not defined",
         called=user_source(),
-        reason="it is no function of CUDA C",
+        reason="it is not a function of CUDA C",
         fix="call a function that CUDA C has",
     )
 

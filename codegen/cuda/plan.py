@@ -112,5 +112,5 @@ def _extent(extent: Expr, names: Names) -> Extent:
     if isinstance(extent, Cast):
         return _extent(extent.value, names)
     if not isinstance(extent, BinaryOp) or type(extent) not in _OPERATORS:
-        raise InternalError(f"the extent {extent} of a grid is no integer arithmetic")
+        raise InternalError(f"the extent {extent} of a grid is not integer arithmetic")
     return (_OPERATORS[type(extent)], _extent(extent.a, names), _extent(extent.b, names))

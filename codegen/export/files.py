@@ -27,7 +27,7 @@ def check_place(path: object) -> Path:
     if place is None or not place.name.isprintable():
         raise NotWritten(
             f"cannot write {path!r}"[:300],
-            reason="it is no path that a file can have here, where names have at most 255 bytes and are in "
+            reason="the path is not valid on this system, where names have at most 255 bytes and are in "
             f"{sys.getfilesystemencoding()}"
             if place is None
             else "its name has characters that cannot be printed",

@@ -298,7 +298,7 @@ class _Library:
         try:
             return seal_file(library) if self.loadable else library
         except NoMetadata as error:
-            raise tool_failed("the linker", f"what it wrote is no library: {error}") from error
+            raise tool_failed("the linker", f"its output is not a library: {error}") from error
 
     def _code(self, others: list[str]) -> bytes:
         platform = find_platform(self.target) or LINUX

@@ -62,7 +62,7 @@ def _folder(file_name: str) -> Generator[Path]:
             f"cannot link {file_name!r}",
             reason=f"{error.filename or 'the linker'}: {error.strerror or error}",
             called=user_source(),
-            fix="see to it that the folder for temporary files ($TMPDIR) has room and programs may run",
+            fix="check that the folder for temporary files ($TMPDIR) has room and programs may run",
         ) from error
 
 
@@ -98,7 +98,7 @@ def _command(source: Path, result: Path, target: Target, openmp: bool, opens: bo
 def _nothing(name: str, target: Target, lacking: str) -> NoLinker:
     lacking = lacking if not target.is_foreign else f"no compiler for {target.llvm_triple}"
     return NoLinker(
-        f"nothing here can link {name!r}",
+        f"this machine has no linker for {name!r}",
         called=user_source(),
         reason=f"{lacking} is on the PATH",
         allowed='".o" and ".a" need no linker',

@@ -61,7 +61,7 @@ def check_names(names: Sequence[str], others: Sequence[str], inner: Sequence[str
         for entry in entry_names(name):
             if entry in owners:
                 raise NameTaken(
-                    f"the C function {entry!r} of kernel {name!r} would be there twice",
+                    f"the C function {entry!r} of kernel {name!r} would be exported twice",
                     reason=f"it belongs to {owners[entry]}",
                     called=user_source(),
                     fix="give the kernel another name",
@@ -76,7 +76,7 @@ def check_parameters(signature: Signature) -> None:
             raise NotACName(
                 f"no parameter of a library can be called {item.name!r}",
                 called=user_source(),
-                reason="it has half of a character (a surrogate)",
+                reason="it has an unpaired surrogate",
                 fix="give the tensor or variable another name",
             )
 

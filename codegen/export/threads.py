@@ -40,7 +40,7 @@ def check_threads(threads: str) -> None:
 
 
 def hook_name(library: str) -> str:
-    """The C function by which an application says how parallel loops run."""
+    """The C function by which an application says threading of parallel loops."""
     return f"{library}_set_parallel_for"
 
 

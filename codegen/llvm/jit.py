@@ -421,7 +421,7 @@ def process_symbols(names: Iterable[str]) -> dict[str, int]:
         address = _process_symbol(name)
         if address is None:
             raise UnresolvedSymbol(
-                f"the program calls {name!r}, which nobody defines",
+                f"the program calls {name!r}, which is not defined",
                 reason="it is neither in this process nor in the C and mathematics libraries",
                 called=user_source(),
                 fix='load its library before building: ctypes.CDLL("libname.so", ctypes.RTLD_GLOBAL)',

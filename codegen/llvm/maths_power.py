@@ -71,7 +71,7 @@ def _put_right(v: Lanes, x: str, y: str, product: str, result: str) -> str:
 
 
 def _huge(v: Lanes) -> float:
-    """An exponent of which 2 is no float."""
+    """An exponent of which 2 is not a float."""
     return v.pick(1024.0, 8192.0)
 
 

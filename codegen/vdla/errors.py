@@ -18,7 +18,7 @@ class NotOnAccelerator(CodegenError):
 
 
 class QueueRace(CodegenError):
-    """Two queues touch one place, one of them writes it, and no token orders the two."""
+    """Two queues access the same address, one of them writes it, and no token orders the two."""
 
     code = "TW0442"
 

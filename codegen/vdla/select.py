@@ -95,7 +95,7 @@ def _select(loops: Sequence[For], leaf: BufferStore | Evaluate) -> Stmt | Refusa
     if not _is_on_chip(leaf.buffer):
         return Refusal(
             f"{name} lies in DRAM, where nothing is computed",
-            f"CL = s.cache_write({name}, vdla.acc_buffer), or s[...].set_scope(vdla.acc_buffer) for what is no output; "
+            f"CL = s.cache_write({name}, vdla.acc_buffer), or s[...].set_scope(vdla.acc_buffer) for what is not an output; "
             f"then {name} is a copy",
         )
     return Refusal(

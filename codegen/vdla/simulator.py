@@ -154,7 +154,7 @@ class _Queues:
         waiting = [queue[0] for queue in self.queues if queue]
         if waiting:
             raise QueueDeadlock(
-                f"the queues stand still with {sum(map(len, self.queues))} instructions to go",
+                f"deadlock of the queues with {sum(map(len, self.queues))} instructions left",
                 called=user_source(),
                 reason="; ".join(f"`{each}` waits for a token of {', '.join(each.pops)}" for each in waiting),
                 fix="every pop_dep_from needs a push_dep_to on the other side, before it in program order",
@@ -202,9 +202,9 @@ class _Memories:
         for other, last in enumerate(self.history.before(instruction)):
             if other != unit and last > known[other]:
                 raise QueueRace(
-                    f"`{self.order[other][last - 1]}` and `{instruction}` touch one place",
+                    f"`{self.order[other][last - 1]}` and `{instruction}` access the same address",
                     called=user_source(),
-                    reason=f"{UNITS[other]} and {UNITS[unit]} run side by side, and no token orders these two",
+                    reason=f"{UNITS[other]} and {UNITS[unit]} run in parallel, and no token orders these two instructions",
                     fix=f"{UNITS[other]}.push_dep_to({UNITS[unit]}) behind the one, "
                     f"{UNITS[unit]}.pop_dep_from({UNITS[other]}) before the other",
                 )

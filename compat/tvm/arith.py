@@ -255,7 +255,7 @@ class IterMapResult(list[IterSumExpr]):
     @property
     def errors(self) -> list[str]:
         """Reasons for which there are none."""
-        return [] if self else ["the indices are no sums of digits of the iterators that move independently"]
+        return [] if self else ["the indices are not sums of digits of the iterators that move independently"]
 
     @property
     def padding_predicate(self) -> Expr:

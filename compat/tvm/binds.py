@@ -44,7 +44,7 @@ def tensors_of(args: Sequence[Any], binds: Binds | None) -> list[Tensor | Var]:
         raise ArgumentNotBuildable(
             f"cannot bind {', '.join(left_out)}",
             called=user_source(),
-            reason="what is no argument has memory of the kernel's own",
+            reason="a tensor that is not an argument lies in the kernel's own memory",
             fix="pass it in args too",
         )
     return given

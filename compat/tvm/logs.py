@@ -75,7 +75,7 @@ def imported(lines: Iterable[str], target: str = "llvm", templates: Iterable[Tem
                 raise ValueError("it is of no tuner of TVM's")
         except ValueError as fault:
             raise BadRecordLine(
-                f"line {number} is no record",
+                f"line {number} is not a record",
                 reason=printable(str(fault)[:300]),
                 called=user_source(),
                 fix="import a log of AutoTVM's or auto_scheduler's; nothing was imported",
@@ -106,7 +106,7 @@ def _read_workload(plain: dict[str, Any], line: str, target: str) -> tuple[Task,
     if failed:
         raise ValueError("it failed where it was measured")
     if not is_sequence(costs) or not costs or not all(is_time(cost) for cost in costs):
-        raise ValueError("a time is no positive number of seconds")
+        raise ValueError("a time is not a positive number of seconds")
     tensors = workload_key_to_tensors(about[0])
     schedule = scheduled(tensors, steps)
     created = plain["r"][3] if len(plain["r"]) > 3 and is_time(plain["r"][3]) else 1.0

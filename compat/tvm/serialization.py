@@ -54,7 +54,7 @@ class _Loader(pickle.Unpickler):
             return super().find_class(module_name, global_name)
         found = super().find_class(module_name, global_name) if module_name.startswith(_ROOMS) else None
         if not isinstance(found, type) or found.__module__ != module_name:
-            raise pickle.UnpicklingError(f"{module_name}.{global_name} is no part of a program")
+            raise pickle.UnpicklingError(f"{module_name}.{global_name} is not a part of a program")
         return found
 
 
@@ -76,4 +76,4 @@ def load_json(json_str: str) -> Any:
         with deep_recursion():
             return _Loader(io.BytesIO(graph)).load()
     except Exception as error:
-        raise ValueError(f"no text of tvm.ir.save_json: {error}") from error
+        raise ValueError(f"not a text of tvm.ir.save_json: {error}") from error

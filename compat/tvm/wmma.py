@@ -73,7 +73,7 @@ def _require_row_major(node: Call) -> None:
 
 def _number(extent: Any) -> int:
     if not isinstance(extent, IntImm):
-        raise _none_of_ours(f"its extent {extent} is no number", "declare it with the sizes of the tiles")
+        raise _none_of_ours(f"its extent {extent} is not a number", "declare it with the sizes of the tiles")
     return extent.value
 
 

@@ -140,7 +140,7 @@ class Store:
             self.problem = f"cannot use {self.folder}: {error.strerror}"
             return False
         if not stat.S_ISDIR(state.st_mode):
-            self.problem = f"{self.folder} is no folder"
+            self.problem = f"{self.folder} is not a folder"
         elif not host().is_own(state):
             self.problem = f"{self.folder} belongs to another user"
         elif not host().is_private(state, 0o077):

@@ -31,7 +31,7 @@ class Recomputed:
 
     @staticmethod
     def of(b: Assembly, g: Parts, checkpoints: Sequence[str]) -> Recomputed | None:
-        """None where there are no checkpoints. Raises NoGradient (TW0930) for what is no value of a node."""
+        """None where there are no checkpoints. Raises NoGradient (TW0930) for what is not a value of a node."""
         computed = {name for node in g.nodes for name in node.outputs}
         wrong = next((name for name in checkpoints if name not in computed), None)
         if wrong is not None:

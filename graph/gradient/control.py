@@ -108,10 +108,10 @@ def _count(p: Pullback, trips: str) -> tuple[Extent, ...]:
     known = p.b.data(trips) if trips else None
     if known is None:
         raise NoGradient(
-            "a loop has no gradient whose iterations nobody counts beforehand",
-            reason="what it carries is kept for the way back, a row for each iteration",
+            "a loop without a bound on its iterations has no gradient",
+            reason="the backward pass keeps what the loop carries, one row for each iteration",
             called=user_source(),
-            fix="say how many run at most: count=(n,)",
+            fix="give the largest number of iterations: count=(n,)",
         )
     return (max(int(known), 0),)
 

@@ -38,7 +38,7 @@ def _convert_attention(c: Context) -> Sequence[str]:
     wide = dtype if dtype in ("float32", "float64") else "float32"
     depth, causal = c.type(q).shape[3], bool(c.attribute("is_causal", 0))
     if not isinstance(depth, int):
-        raise Refused("how long its vectors are is not known")
+        raise Refused("the length of its vectors is not known")
     scale = float(c.attribute("scale", 0.0)) or 1 / np.sqrt(max(depth, 1))
     cap, mode = float(c.attribute("softcap", 0.0)), int(c.attribute("qk_matmul_output_mode", 0))
     windows = int(c.attribute("left_window_size", -1)), int(c.attribute("right_window_size", -1))

@@ -44,7 +44,7 @@ def _convert_labels(c: Context) -> str:
     ):
         raise Refused("its table is one of texts, or not whole")
     if keys.dtype.kind == "f" and np.isnan(keys).any():
-        raise Refused("a key of its table is no number")
+        raise Refused("a key of its table is not a number")
     names = {"i": "default_int64", "f": "default_float"}
     default = c.attribute("default_tensor")
     for kind, name in names.items():

@@ -80,7 +80,7 @@ class Importer:
 
     @property
     def inputs(self) -> dict[str, TensorType]:
-        """Inputs that are no parameters. Raises NotAModel (TW0911)."""
+        """Inputs that are not parameters. Raises NotAModel (TW0911)."""
         known = {tensor.name for tensor in self.proto.graph.initializer}
         return {
             entry.name: tensor_type(*input_type(entry, self.given.get(entry.name)))
@@ -103,7 +103,7 @@ class Importer:
         reading.nodes(model.node)
         for entry in model.output:
             if scope.values.get(entry.name) in scope.lists:
-                reading.unsupported.setdefault("a sequence is no output", []).append(entry.name)
+                reading.unsupported.setdefault("a sequence is not an output", []).append(entry.name)
         if reading.unsupported:
             raise unsupported_model(reading.unsupported)
         if any(name not in values for name in self.late):
@@ -112,7 +112,7 @@ class Importer:
         for name, value in results.items():
             if value is None:
                 raise NotAModel(
-                    f"the model's output {name!r} is no value of it"[:200],
+                    f"the model's output {name!r} is not a value of it"[:200],
                     called=user_source(),
                     fix="onnx.checker.check_model(model) shows what is wrong",
                 )
@@ -137,10 +137,10 @@ class Importer:
             return _OLDEST
         if not _OLDEST <= opset <= newest:
             raise NotAModel(
-                f"the model's operators are of version {opset}",
+                f"the model uses opset version {opset}",
                 called=user_source(),
                 allowed=f"{_OLDEST} to {newest}",
-                reason="their meaning is known for these versions",
+                reason="these versions are supported",
                 fix="onnx.version_converter.convert_version(model, 21)",
             )
         return opset

@@ -39,9 +39,7 @@ def _same_total(size: Extent, reach: int, step: int) -> int:
     if isinstance(size, int):
         return max((-(-size // step) - 1) * step + reach - size, 0)
     if step != 1 and reach > 1:
-        raise Refused(
-            f"how much it pads depends on {size}: name its extent by shapes=, or export it with explicit pads"
-        )
+        raise Refused(f"its padding depends on {size}: name its extent by shapes=, or export it with explicit pads")
     return reach - 1
 
 
@@ -131,7 +129,7 @@ def _convert_max_pool_positions(c: Context, kernel: Sequence[int]) -> list[str]:
     """The greatest of windows, and their places among all elements, in row-major order, or, where storage_order says so, in
     column-major order of a channel."""
     if c.attribute("ceil_mode", 0):
-        raise Refused("its windows may end beyond the padding, and their places are asked for")
+        raise Refused("its windows may end beyond the padding, and their positions are an output")
     shape = c.static(0)
     values, places = c.emit_all("max_pool_with_places", c[0], kernel=tuple(kernel), **window_attributes(c, kernel))
     if c.attribute("storage_order", 0):

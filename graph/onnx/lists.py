@@ -26,7 +26,7 @@ _MOST_VALUES = 1 << 12
 def _items(c: Context, at: int = 0) -> Items:
     """The list that an input is."""
     if c[at] not in c.scope.lists:
-        raise Refused(f"its input {at} is no sequence that is known")
+        raise Refused(f"its input {at} is not a sequence that is known")
     return c.scope.lists[c[at]]
 
 
@@ -34,7 +34,7 @@ def _each(c: Context) -> list[str]:
     """The values of the list that comes first, of which it is known how many there are."""
     items = _items(c)
     if items.rows or items.grows:
-        raise Refused("how many values its sequence has is not known")
+        raise Refused("the length of its sequence is not known")
     return list(items.values)
 
 
@@ -42,7 +42,7 @@ def _place(c: Context, at: int, count: int) -> int:
     """The place in a list of so many values that an input tells."""
     place = c.numbers(at)[0]
     if not -count <= place < count:
-        raise Refused(f"{place} is no place among {count} values")
+        raise Refused(f"{place} is not a place among {count} values")
     return place % count
 
 
@@ -76,7 +76,7 @@ def _insert(c: Context) -> str:
         return c.scope.name_list(replace(items, values=(*items.values, c[1])))
     each, place = _each(c), c.numbers(2)[0]
     if not -len(each) <= place <= len(each):
-        raise Refused(f"{place} is no place among {len(each)} values")
+        raise Refused(f"{place} is not a place among {len(each)} values")
     each.insert(place, c[1])
     return c.scope.name_list(Items(tuple(each)))
 
@@ -130,7 +130,7 @@ def _split(c: Context) -> str:
 def _convert_concat(c: Context) -> str:
     items, is_new = _items(c), bool(c.attribute("new_axis", 0))
     if items.grows or not (items.rows or items.values):
-        raise Refused("what its sequence holds is not known, or nothing")
+        raise Refused("the values of its sequence are not known, or it is empty")
     rank = c.rank(items.rows) - 1 if items.rows else c.rank(items.values[0])
     axis = c.within(int(c.attribute("axis")), rank + is_new)
     parts = [_joined_rows(c, items.rows, axis, is_new)] if items.rows else []
@@ -149,5 +149,7 @@ def _joined_rows(c: Context, rows: str, axis: int, is_new: bool) -> str:
     shape = c.type(rows).shape
     count, each = shape[0], shape[1 + axis]
     if not isinstance(count, int) or not isinstance(each, int):
-        raise Refused("how many its sequence holds is not known, and they are joined along an axis of theirs")
+        raise Refused(
+            "the length of its sequence is not known, and its values are concatenated along an axis of their own"
+        )
     return c.reshape(moved, (*shape[1 : 1 + axis], count * each, *shape[2 + axis :]))

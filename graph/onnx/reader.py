@@ -61,8 +61,8 @@ def parse_model(model: Any) -> tuple[Any, Path | None]:
         )
     if not proto.HasField("graph") or not proto.opset_import:
         raise NotAModel(
-            "this is no model of ONNX",
-            reason="it has no graph, or does not say of which version its operators are",
+            "this is not an ONNX model",
+            reason="it has no graph, or no opset version",
             called=user_source(),
             fix="write it again by onnx.save",
         )
@@ -71,15 +71,15 @@ def parse_model(model: Any) -> tuple[Any, Path | None]:
 
 
 def _check_names(graph: Any) -> None:
-    """protobuf gives bytes for what is no UTF-8."""
+    """protobuf gives bytes for what is not UTF-8."""
     names = [name for node in graph.node for name in (node.op_type, node.domain, node.name, *node.input, *node.output)]
     names += [entry.name for entry in (*graph.input, *graph.output, *graph.initializer)]
     names += [extent.dim_param for entry in graph.input for extent in entry.type.tensor_type.shape.dim]
     names += [one.name for node in graph.node for one in node.attribute]
     if not all(isinstance(name, str) for name in (graph.name, *names)):
         raise NotAModel(
-            "this is no model of ONNX",
-            reason="a name of it is no text",
+            "this is not an ONNX model",
+            reason="one of its names is not a text",
             called=user_source(),
             fix="write it again by onnx.save",
         )
@@ -189,7 +189,7 @@ def input_type(entry: Any, given: Sequence[Extent] | None) -> tuple[list[Extent]
     kind = entry.type.tensor_type
     if not entry.type.HasField("tensor_type") or not kind.HasField("shape") and given is None:
         raise NotAModel(
-            f"the input {entry.name!r} has no shape, or is no tensor"[:200],
+            f"the input {entry.name!r} has no shape, or is not a tensor"[:200],
             called=user_source(),
             fix=f'shapes={{"{entry.name}": (1, 3, "h", "w")}}',
         )
@@ -227,7 +227,7 @@ def _read(onnx: Any, model: bytes | bytearray | str | PathLike[str]) -> tuple[An
         if is_interruption(problem):
             raise
         raise NotAModel(
-            "this is no model of ONNX, or not a whole one",
+            "this is not an ONNX model, or not a whole one",
             reason=str(problem)[:500],
             called=user_source(),
             fix="write it again by onnx.save",
@@ -297,7 +297,7 @@ def _read_external(tensor: Any, folder: Path | None, dtype: np.dtype[Any]) -> ND
         raise _bad_external_data(tensor, "a model in bytes has no folder, or the place is not said")
     path = Path(os.path.realpath(folder / location)) if to_path(location) else folder
     if not path.is_relative_to(folder) or not os.path.isfile(path):
-        raise _bad_external_data(tensor, f"{location[:100]!r} is no file below the model's folder")
+        raise _bad_external_data(tensor, f"{location[:100]!r} is not a file below the model's folder")
     digits = (said.get("offset", "0"), said.get("length", str(size)))
     if not all(text.isdecimal() and len(text) < 19 for text in digits):
         raise _bad_external_data(tensor, f"offset and length are {digits}"[:100])

@@ -154,7 +154,7 @@ def _check_counts(node: Any, schema: Any) -> None:
         for at, (name, one) in enumerate(zip(given, formal, strict=False)):
             needed = one.option.name == "Single" and _MAY_BE_ABSENT.get(node.op_type) != one.name
             if not name and needed and what == "input":
-                raise _invalid(node, f"its input {at}, {one.name}, is absent", "an input that is no optional one")
+                raise _invalid(node, f"its input {at}, {one.name}, is absent", "an input that is not an optional one")
 
 
 def _check_kinds(node: Any, schema: Any) -> dict[str, Any]:

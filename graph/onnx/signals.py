@@ -31,7 +31,7 @@ def _convert_stft(c: Context) -> str:
     """The frames of a signal, each times the window, transformed."""
     size = c.type(0).shape[1]
     if not isinstance(size, int):
-        raise Refused("how long the signal is is not known")
+        raise Refused("the length of the signal is not known")
     step = int(c.array(1).reshape(-1)[0])
     length = int(c.array(3).reshape(-1)[0]) if c.has(3) else c.extent(2, 0) if c.has(2) else size
     if not 0 < length <= size or step < 1:

@@ -25,7 +25,7 @@ def _convert_trees(c: Context) -> str:
     """All trees at once: from their roots on, every element of (rows, trees) is a node, which becomes the next one, until all are
     leaves, which stay what they are."""
     if int(c.attribute("post_transform", 0)):
-        raise Refused("what it does to its sums is not known")
+        raise Refused("the post-transform of its sums is not known")
     c.attribute("nodes_hitrates")
     names = ("featureids", "truenodeids", "falsenodeids", "trueleafs", "falseleafs", "modes")
     nodes = {name: np.asarray(c.attribute(f"nodes_{name}"), np.int64).reshape(-1) for name in names}
@@ -48,7 +48,7 @@ def _convert_trees(c: Context) -> str:
     if not ((table["feature"] >= 0) & (table["feature"] < width)).all() or any(
         len(one) != count for one in table.values()
     ):
-        raise Refused(f"its nodes are not all there, or look at more than the {width} columns")
+        raise Refused(f"its list of nodes is incomplete, or they read more than the {width} columns")
     held = {name: np.concatenate([one, np.zeros(len(leaves), one.dtype)]) for name, one in table.items()}
     for name in ("yes", "no"):
         held[name][count:] = np.arange(count, count + len(leaves))
@@ -66,7 +66,7 @@ def _convert_older_trees(c: Context) -> Sequence[str]:
     ids = _numbers(c, "class_ids" if is_classifier else "target_ids", np.int64)
     labels = _labels_of_classes(c) if is_classifier else np.arange(int(c.attribute("n_targets", 1)))
     if not ((ids >= 0) & (ids < len(labels))).all():
-        raise Refused("a weight of it is of no class")
+        raise Refused("one of its weights belongs to no class")
     is_one_sided = is_classifier and len(labels) == 2 and not ids.any()
     if is_classifier and len(labels) == 2 and ids.all() and not is_one_sided:
         raise Refused("its leaves have weights for the second class alone: runtimes differ in what the first one gets")
@@ -120,10 +120,10 @@ def _nodes_by_names(c: Context) -> tuple[dict[str, NDArray[Any]], NDArray[Any], 
     count, width = len(names), c.extent(0, 1)
     at = {key: place for place, key in enumerate(zip(trees.tolist(), numbers.tolist(), strict=True))}
     if not count or len(at) != count or not {*names} <= {*_BRANCHES} or not len(features) == len(splits) == count:
-        raise Refused("its nodes are not all there")
+        raise Refused("its list of nodes is incomplete")
     is_leaf = np.asarray([name == "LEAF" for name in names])
     if not ((features[~is_leaf] >= 0) & (features[~is_leaf] < width)).all():
-        raise Refused(f"its nodes look at more than the {width} columns")
+        raise Refused(f"its nodes read more than the {width} columns")
     ways = dict[str, NDArray[Any]]()
     for way, given in (("yes", "true"), ("no", "false")):
         behind = _numbers(c, f"nodes_{given}nodeids", np.int64)
@@ -131,7 +131,7 @@ def _nodes_by_names(c: Context) -> tuple[dict[str, NDArray[Any]], NDArray[Any], 
         ways[way] = np.where(is_leaf, np.arange(count), places)
     followed = np.concatenate([ways["yes"][~is_leaf], ways["no"][~is_leaf]])
     if (followed < 0).any():
-        raise Refused("a node of it is followed by none that there is")
+        raise Refused("one of its nodes names a successor that does not exist")
     roots = np.flatnonzero(~np.isin(np.arange(count), followed))
     missing = _numbers(c, "nodes_missing_value_tracks_true", np.int64)
     held = {
@@ -149,7 +149,7 @@ def _steps_to_leaves(roots: NDArray[Any], held: Mapping[str, NDArray[Any]], is_l
     while len(level):
         depth += 1
         if depth > len(is_leaf):
-            raise Refused("a way through a tree does not end")
+            raise Refused("a path through one of its trees does not end")
         behind = np.unique(np.concatenate([held["yes"][level], held["no"][level]]))
         level = behind[~is_leaf[behind]]
     return depth
@@ -200,12 +200,12 @@ def _depth(roots: NDArray[Any], table: Mapping[str, NDArray[Any]], count: int, e
     """Return the number of nodes that stand on the longest way to a leaf. Raises Refused where ways do not end."""
     steps = np.concatenate([table["yes"], table["no"]])
     if not ((steps >= 0) & (steps < end)).all() or not ((roots >= 0) & (roots < end)).all():
-        raise Refused("a node of it is followed by none that there is")
+        raise Refused("one of its nodes names a successor that does not exist")
     level, depth = np.unique(roots[roots < count]), 0
     while len(level):
         depth += 1
         if depth > count:
-            raise Refused("a way through a tree does not end")
+            raise Refused("a path through one of its trees does not end")
         behind = np.concatenate([table["yes"][level], table["no"][level]])
         level = np.unique(behind[behind < count])
     return depth
@@ -220,11 +220,11 @@ def _members(c: Context, modes: NDArray[Any], dtype: str) -> NDArray[Any] | None
     values = np.asarray(given if given is not None else []).reshape(-1).astype(dtype)
     ends = np.flatnonzero(np.isnan(values))
     if len(ends) != len(asking):
-        raise Refused("not every node has the values that it asks for")
+        raise Refused("not every node has the values that it tests for")
     sets = [values[begin:end] for begin, end in zip([0, *(ends[:-1] + 1)], ends, strict=True)]
     widest = max(1, *map(len, sets))
     if widest * len(modes) > _MOST_NUMBERS:
-        raise Refused("its nodes ask for too many values")
+        raise Refused("its nodes test for too many values")
     table = np.full((len(modes), widest), np.nan, dtype)
     for at, one in zip(asking, sets, strict=True):
         table[at, : len(one)] = one
@@ -268,7 +268,7 @@ def _gather_leaves(c: Context, place: str, weights: NDArray[Any], targets: NDArr
     """The weights of leaves, (rows, trees), gathered by their targets."""
     kind, wanted = int(c.attribute("aggregate_function", _SUM)), int(c.attribute("n_targets", 1))
     if not 0 <= kind <= _GREATEST or len(targets) != len(weights) or not ((targets >= 0) & (targets < wanted)).all():
-        raise Refused("how its leaves are gathered is not known")
+        raise Refused("its aggregation of leaves is not known")
     trees = c.extent(place, 1)
     value = c.emit("take", c.constant(weights), place, axis=0)
     target = c.emit("take", c.constant(targets), place, axis=0)

@@ -60,7 +60,7 @@ def _convolve_block_parts(x: Tensor, w: Tensor, stride: Any, padding: Any, dilat
     outputs, parts, *reach, part, lanes = w.shape
     each, rest = divmod(tap_count(block), tap_count(part))
     if rest or tap_count(parts) > tap_count(chunks) * each:
-        raise ValueError(f"{parts} parts of {part} channels are no parts of {chunks} blocks of {block}")
+        raise ValueError(f"{parts} parts of {part} channels are not parts of {chunks} blocks of {block}")
     windows = Windows.of(x.shape[2:4], reach, stride, padding, dilation)
     image = padded(x, windows.pads, (2, 3))
     c, p, q, k = (

@@ -37,12 +37,12 @@ def _parse_body(body: str) -> ast.expr:
     try:
         expression = ast.parse(body, mode="eval").body
     except (SyntaxError, RecursionError, MemoryError) as problem:
-        raise ValueError(f"the body is no expression: {problem}") from None
+        raise ValueError(f"the body is not an expression: {problem}") from None
     level = [expression]
     for _ in range(_MOST_DEPTH):
         level = [child for one in level for child in ast.iter_child_nodes(one)]
     if level or not isinstance(expression, ast.Call):
-        raise ValueError("the body is no operator on others, or too deep")
+        raise ValueError("the body is not an operator on others, or too deep")
     return expression
 
 

@@ -155,7 +155,7 @@ def _declared_types(
             )
     except TilewrightError as problem:
         raise BadNode(
-            f"{shown[:300]} is no program",
+            f"{shown[:300]} is not a program",
             reason=f"{problem.code}: {problem.headline}. {problem.reason}".strip(),
             called=user_source(),
             allowed=problem.allowed,
@@ -165,7 +165,7 @@ def _declared_types(
         if is_interruption(problem):
             raise
         raise BadNode(
-            f"{shown[:300]} is no program",
+            f"{shown[:300]} is not a program",
             reason=f"its attributes are {dict(attributes)}: {problem}"[:500],
             called=user_source(),
             fix="inputs and attributes that fit",

@@ -50,6 +50,4 @@ def _merge_common(g: Parts) -> Parts:
     return rewrite(g, visit)
 
 
-COMMON = GraphPass(
-    "common", "what is computed twice is computed once; equal parameters are one", "exact", _merge_common, __doc__
-)
+COMMON = GraphPass("common", "merge nodes that compute the same, and equal parameters", "exact", _merge_common, __doc__)

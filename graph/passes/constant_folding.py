@@ -22,5 +22,5 @@ from .row import GraphPass
 __all__ = ["FOLDED"]
 
 FOLDED = GraphPass(
-    "folded", "what is known is computed at once, by the reference", "rounds", lambda g: folds(g, rounds=True), __doc__
+    "folded", "compute constant nodes once, by the reference", "rounds", lambda g: folds(g, rounds=True), __doc__
 )

@@ -146,7 +146,7 @@ def _is_exact(node: Node, inputs: Sequence[NDArray[Any] | None]) -> bool:
 
 CONSTANTS = GraphPass(
     "constants",
-    "what is known is computed at once, where the reference has the kernels' bits",
+    "compute constant nodes once, where the reference has the kernels' bits",
     "exact",
     lambda g: folds(g, rounds=False),
     __doc__,

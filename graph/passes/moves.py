@@ -173,5 +173,5 @@ def _simplify_moves(g: Parts) -> Parts:
 
 
 MOVES = GraphPass(
-    "moves", "what moves elements nowhere is left out, and moves after moves are one", "exact", _simplify_moves, __doc__
+    "moves", "drop moves that change nothing, and merge consecutive ones", "exact", _simplify_moves, __doc__
 )

@@ -53,7 +53,9 @@ class Archive:
             raise _damaged_archive(f"{shown} no archive .pt2", str(problem)) from None
         self._params: dict[tuple[str, TensorMeta], Param] = {}
         if len(set(names)) != len(names):
-            raise _damaged_archive("the archive has two entries of one name", "which of them is meant cannot be told")
+            raise _damaged_archive(
+                "the archive has two entries of one name", "the archive does not say which one is meant"
+            )
         models = [name for name in names if "/models/" in name and name.endswith(".json")]
         if len(models) != 1:
             old = any(name.endswith("serialized_exported_program.json") for name in names)
@@ -75,13 +77,13 @@ class Archive:
         """The parameter, buffer or constant of this name. Equal ones are one. Raises BadExternalData (TW0913)."""
         payload = self._payloads.get(name)
         if payload is None:
-            raise _missing_data(name, "the archive says nothing of it")
+            raise _missing_data(name, "the archive does not list it")
         folder, entry = payload
         if entry.get("use_pickle") is not False:
             raise _missing_data(name, "it is pickled, and pickles are never read")
         path, meta = entry.get("path_name"), tensor_meta(entry.get("tensor_meta"))
         if not isinstance(path, str) or not (meta.dtype or meta.parts):
-            raise _missing_data(name, "its place or its dtype is not one that can be read")
+            raise _missing_data(name, "its location or its dtype cannot be read")
         key = f"{self._root}/data/{folder}/{path}", meta
         if key not in self._params:
             self._params[key] = Param.of(self._read_strided(name, key[0], meta))
@@ -91,7 +93,7 @@ class Archive:
         """The elements that a tensor has in its storage, which may hold others between them."""
         shape, strides = tuple(extent for extent in meta.shape if isinstance(extent, int)), meta.strides
         if len(shape) != len(meta.shape) or len(shape) != len(strides) or min(*shape, *strides, meta.offset, 0) < 0:
-            raise _missing_data(name, "its shape and strides are no numbers")
+            raise _missing_data(name, "its shape and strides are not numbers")
         dtype = (
             array_dtype(meta.dtype)
             if meta.dtype
@@ -131,7 +133,7 @@ class Archive:
         try:
             return plain_json(self._read_bytes(name, _MOST_JSON), _MOST_JSON, 200)
         except ValueError as problem:
-            raise _damaged_archive(f"the archive's entry {name[:100]!r} is no JSON", str(problem)) from None
+            raise _damaged_archive(f"the archive's entry {name[:100]!r} is not JSON", str(problem)) from None
 
     def _read_bytes(self, name: str, most: int | None, tensor: str = "") -> bytes:
         """An entry, which lies in the archive as it is. tensor: whose elements it holds."""

@@ -134,7 +134,7 @@ def _build_or_keep(
 ) -> Callable[..., Any]:
     """The program for these sizes as one native call, or, where it cannot be, as it is."""
     if not all(type(each) is int or isinstance(each, torch.Tensor) and each.device.type == "cpu" for each in examples):
-        return _keep_original(module, "an input is no tensor on the CPU")
+        return _keep_original(module, "an input is not a tensor on the CPU")
     taken, draws = extract_draws(torch, module)
     examples = [*examples, *(draw.example for draw in draws)]
     nodes = [node for node in taken.graph.nodes if node.op == "placeholder"]
@@ -142,7 +142,7 @@ def _build_or_keep(
     passed = {at: nodes.index(each) for at, each in enumerate(results) if each in nodes}
     kept = [at for at, each in enumerate(results) if each is not None and at not in passed]
     if not all(hasattr(results[at], "name") for at in kept):
-        return _keep_original(module, "it gives what is no tensor")
+        return _keep_original(module, "it gives what is not a tensor")
     if not kept:
         return module.forward
     try:

@@ -99,7 +99,7 @@ class Call(Conversion):
         """Our value of a tensor."""
         value = self.argument(name)
         if not isinstance(value, TensorName):
-            raise Refused(f"its {name!r} is no tensor")
+            raise Refused(f"its {name!r} is not a tensor")
         return self._tensors(value)
 
     def optional(self, name: str) -> str:
@@ -134,7 +134,7 @@ class Call(Conversion):
         """Extents, numbers or texts over symbols; -1 stays."""
         values = self._list(name, default)
         if any(isinstance(value, (TensorName, float, Ratio, Formula)) for value in values):
-            raise Refused(f"its {name!r} are no extents")
+            raise Refused(f"its {name!r} are not extents")
         return values
 
     def _list(self, name: str, default: Sequence[Any]) -> list[Any]:

@@ -53,7 +53,7 @@ def read_expression(node: ast.expr, depth: int = 0) -> Any:
             return _evaluate_call(
                 node.func.id if isinstance(node.func, ast.Name) else node.func.attr, node.args, depth + 1
             )
-    raise ValueError("it is no sum or product of symbols")
+    raise ValueError("it is not a sum or product of symbols")
 
 
 _OPERATORS: Mapping[type[ast.operator], str] = {

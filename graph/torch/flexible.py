@@ -89,7 +89,7 @@ def _replace(module: Any, signature: Any, node: Any) -> None:
     q, k, v, score, blocks, scale, _, score_others, mask_others = given
     for user in list(node.users):
         if user.args[1] and user.users:
-            raise _unsupported_attention("more than its result is asked for")
+            raise _unsupported_attention("it has more outputs than the result")
     heads, groups = (one.meta["val"].shape[1] for one in (q, k))
     if heads != groups:
         k, v = (trace.emit(aten.repeat_interleave.self_int, one, heads // groups, 1) for one in (k, v))

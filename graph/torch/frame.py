@@ -210,7 +210,7 @@ class FrameReading:
         """torch.cond(condition, then, otherwise, operands)."""
         condition, *graphs, operands = arguments
         if not isinstance(condition, TensorName):
-            raise Refused("its condition is no tensor")
+            raise Refused("its condition is not a tensor")
         scopes = [InnerScope(self.scope, name) for name in ("then", "else")]
         given = [self.argument(each) for each in operands]
         results = [self.convert_graph(scope, graph, given) for scope, graph in zip(scopes, graphs, strict=True)]
@@ -255,7 +255,7 @@ class FrameReading:
     def loop_body(self, first: Sequence[Any]) -> tuple[InnerScope, list[TensorName]]:
         """The graph of a loop to be, and what it carries."""
         if not all(isinstance(each, Alias) for each in first):
-            raise Refused("it carries a number that is no tensor")
+            raise Refused("it carries a number that is not a tensor")
         scope = InnerScope(self.scope, "body")
         scope.graph.input(_ITERATION, (), "int64")
         kinds = [self.scope.graph.types[each.current()] for each in first]
@@ -308,7 +308,7 @@ class FrameReading:
         """Check that a tensor of ours has the properties that torch says of it."""
         meta = self.frame.tensors.get(name)
         if meta is None:
-            raise Refused("nothing is said of its result")
+            raise Refused("its result has no recorded type")
         shape, dtype = meta.value_type
         agree = len(shape) == len(kind.shape) and all(
             each == other or not isinstance(each, int) or not isinstance(other, int)
@@ -347,7 +347,7 @@ class FrameReading:
                 raise unsupported_model({"it is not computed": [argument]})
             if argument not in self.tensors:
                 raise NotAModel(
-                    f"the program's output {argument[:100]!r} is no tensor of it",
+                    f"the program's output {argument[:100]!r} is not a tensor of it",
                     called=user_source(),
                     fix="write the program again by torch.export.save",
                 )
@@ -360,7 +360,7 @@ class FrameReading:
         if isinstance(argument, (bool, int, float)):
             return self.scope.constant(np.asarray(argument, np.float32 if isinstance(argument, float) else None))
         raise NotAModel(
-            "the program has an output that is no tensor and no number",
+            "the program has an output that is not a tensor and no number",
             called=user_source(),
             fix="return tensors alone",
         )

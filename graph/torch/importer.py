@@ -138,7 +138,7 @@ class _Reading:
             raise NotAModel(
                 f"the program has an input that is a {entry.kind[:50]}",
                 called=user_source(),
-                reason="it is no tensor",
+                reason="it is not a tensor",
                 fix="a module whose state is tensors",
             )
         meta = self.program.frame.tensors.get(entry.argument)

@@ -101,7 +101,7 @@ def _convert_pool(c: Call) -> str:
     ceil = bool(c.known("ceil_mode", False))
     if ceil and not all(isinstance(size, int) for size in c.type(value).shape[-rank:]):
         if c.argument("divisor_override", None) is not None:
-            raise Refused("what it divides by is given")
+            raise Refused("its divisor_override is given")
         how: dict[str, Any] = {"kernel": kernel, "stride": stride, "padding": (*each, *each)}
         if c.target.startswith("max"):
             how["dilation"] = many(c.integers("dilation", (1,)), rank)
@@ -123,7 +123,7 @@ def _convert_pool(c: Call) -> str:
             single,
         )
     if c.argument("divisor_override", None) is not None:
-        raise Refused("what it divides by is given")
+        raise Refused("its divisor_override is given")
     return remove_batch(
         c,
         c.emit(
@@ -188,7 +188,7 @@ def _batch_norm(c: Call) -> str | Sequence[str]:
     if not isinstance(count, int):
         known = next((c.tensor(name) for name in ("weight", "running_mean") if c.gives(name)), None)
         if known is None:
-            raise Refused("how many channels it has is not known")
+            raise Refused("its number of channels is not known")
         count = c.extent(known, 0)
         value = c.fix_extent(value, 1, count)
     weight, bias = _channels(c, "weight", count, value, 1), _channels(c, "bias", count, value, 0)
@@ -315,7 +315,7 @@ def _sharing(c: Call, q: str, k: str) -> int:
     """Return the number of heads of queries that share one of keys."""
     heads, groups = (c.type(each).shape[-3] for each in (q, k))
     if not isinstance(heads, int) or not isinstance(groups, int):
-        raise Refused("how many heads it has is not known")
+        raise Refused("its number of heads is not known")
     return heads // max(groups, 1)
 
 
@@ -383,7 +383,9 @@ def _resize(c: Call) -> str:
     scales = [factor or quotient for factor, quotient in zip(given, quotients, strict=True)]
     aligned, exact = bool(c.known("align_corners", False)), "exact" in kind
     mode = _MODES[kind.removesuffix("_aa").partition("_exact")[0].rstrip("123d")]
-    smooth = kind.endswith("_aa")  # corners are aligned by the scale alone, and what lies outside is left out
+    smooth = kind.endswith(
+        "_aa"
+    )  # corners are aligned by the scale alone, and elements outside of the tensor are left out
     where = "asymmetric" if mode == "nearest" and not exact else "half_pixel"
     if aligned and smooth:
         scales = [_corner_scale(*pair) for pair in zip(shape[2:], wanted, strict=True)]
@@ -406,5 +408,5 @@ def _resize(c: Call) -> str:
 def _corner_scale(before: Extent, after: Extent) -> float:
     """Return the number of places for each, the first and the last on each other; very many where there is one place."""
     if not isinstance(before, int) or not isinstance(after, int):
-        raise Refused("how far its places are apart depends on sizes")
+        raise Refused("the distance between its positions depends on sizes")
     return (after - 1) / (before - 1) if after > 1 and before > 1 else 1e30

@@ -48,7 +48,7 @@ def _convert_embedding_bag(c: Call) -> Sequence[str]:
     (count,), (bags,) = c.type(places).shape, c.type(begins).shape
     if bool(c.known("include_last_offset", False)):
         if not isinstance(bags, int):
-            raise Refused("how many bags it has is not known")
+            raise Refused("its number of bags is not known")
         bags, begins = bags - 1, c.emit("slice", begins, begin=(0,), end=(bags - 1,), step=(1,), axes=(0,))
     kind, width = c.type(begins).dtype, c.type(table).shape[1]
     numbers = c.cast(c.emit("arange", shape=(count,)), kind)
@@ -268,7 +268,7 @@ def _index_copy(c: Call) -> str:
 def _convert_one_hot(c: Call) -> str:
     depth = c.integer("num_classes", -1)
     if depth < 0:
-        raise Refused("how many classes there are is not known")
+        raise Refused("the number of classes is not known")
     return c.emit("one_hot", c.tensor(), c.constant(np.asarray([0, 1])), depth=depth, axis=-1)
 
 

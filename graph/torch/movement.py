@@ -311,7 +311,7 @@ def _convert_unbind(c: Call) -> Sequence[str]:
     shape = c.type(c.tensor()).shape
     count = shape[axis]
     if not isinstance(count, int):
-        raise Refused("how many parts it has is not known")
+        raise Refused("its number of parts is not known")
     rest = [*shape[:axis], *shape[axis + 1 :]]
     return [c.reshape(cut(c, c.tensor(), axis, at, at + 1), rest) for at in range(count)]
 
@@ -333,7 +333,7 @@ def _sizes(c: Call) -> tuple[int, tuple[Extent, ...]]:
     if not isinstance(size, int) and kind in ("chunk", "unsafe_chunk"):
         return axis, _equal_parts(size, c.integer(name))
     if not isinstance(size, int):
-        raise Refused(f"how many parts it has depends on {size}")
+        raise Refused(f"its number of parts depends on {size}")
     each = -(-size // c.integer(name)) if kind in ("chunk", "unsafe_chunk") else c.integer(name)
     return axis, tuple(min(each, size - at) for at in range(0, size, max(each, 1))) or (0,)
 
@@ -345,7 +345,7 @@ def _equal_parts(size: str, count: int) -> tuple[Extent, ...]:
         return extent(more), extent(f"({size}) - {more}")
     rest, each = extent(f"({size}) % {count}"), extent(f"({size}) // {count}")
     if rest != 0:
-        raise Refused(f"how many parts it has depends on {size}")
+        raise Refused(f"its number of parts depends on {size}")
     return (each,) * count
 
 
@@ -356,7 +356,7 @@ _SPLITS = {"vsplit": 0, "hsplit": 1, "dsplit": 2}
 def _split_positions(c: Call, size: Extent) -> tuple[int, ...]:
     """The parts of a split before and behind these places, or into so many parts, the first ones longer by one."""
     if not isinstance(size, int):
-        raise Refused(f"how long its parts are depends on {size}")
+        raise Refused(f"the length of its parts depends on {size}")
     if c.gives("sections"):
         count = c.integer("sections")
         return tuple(size // count + (at < size % count) for at in range(count))

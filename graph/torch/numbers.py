@@ -92,14 +92,14 @@ def extent(text: Extent) -> Extent:
 
 
 def to_ratio(value: Any) -> Ratio:
-    """A number as a ratio. Raises Refused for floats that are no small fraction of a power of 2."""
+    """A number as a ratio. Raises Refused for floats that are not a small fraction of a power of 2."""
     if isinstance(value, Ratio):
         return value
     if isinstance(value, (int, str)):
         return Ratio(value)
     above, below = float(value).as_integer_ratio()
     if below > _MOST_PARTS:
-        raise Refused(f"an extent over symbols meets {value}, which is no small fraction of a power of 2")
+        raise Refused(f"an extent over symbols meets {value}, which is not a small fraction of a power of 2")
     return Ratio(above, below)
 
 

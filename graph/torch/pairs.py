@@ -230,7 +230,7 @@ def _divide_part(c: Call, part: str) -> str:
 def _transform(
     c: Call, value: str, axis: int, length: Extent | None, inverse: bool = False, onesided: bool = False
 ) -> str:
-    """One transform, undivided where it is no inverse one; scaled as its norm says."""
+    """One transform, undivided where it is not an inverse one; scaled as its norm says."""
     points: Extent = c.type(value).shape[axis] if length is None else length
     if isinstance(length, str):
         real = inverse and onesided

@@ -286,7 +286,7 @@ def _read_symbol(said: Any) -> Any:
 
 
 def _no_symbol(_: Any) -> Any:
-    raise _wrong("a symbol is none")
+    raise _wrong("a symbol is invalid")
 
 
 def _read_dtype(said: Any) -> Any:
@@ -328,7 +328,7 @@ def _odd(what: str) -> Callable[[Any], Any]:
 def _read_union(said: Any) -> tuple[str, Any]:
     whole = _expect(said, dict, "a value")
     if len(whole) != 1:
-        raise _wrong("a value of it is of no one kind")
+        raise _wrong("one of its values has more than one kind, or none")
     return next(iter(whole.items()))
 
 
@@ -338,7 +338,7 @@ def _read_text(said: Any) -> str:
 
 def _number(said: Any) -> int:
     if isinstance(said, bool) or not isinstance(said, int) or not -(1 << 63) <= said < 1 << 63:
-        raise _wrong(f"a number of it is {str(said)[:50]!r}")
+        raise _wrong(f"one of its numbers is {str(said)[:50]!r}")
     return said
 
 
@@ -350,7 +350,7 @@ def _expect(said: Any, kind: type[T] | tuple[type[T], ...], what: str) -> Any:
 
 def _wrong(reason: str) -> NotAModel:
     return NotAModel(
-        "this is no exported program of torch, or not a whole one",
+        "this is not an exported program of torch, or not a whole one",
         reason=reason[:500],
         called=user_source(),
         fix="write it again by torch.export.save of torch 2.8 or newer",

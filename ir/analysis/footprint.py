@@ -339,7 +339,7 @@ def _greatest(numbers: Sequence[Number]) -> Number:
 
 
 def _coefficient(form: LinearForm, var: Var) -> int:
-    """Return the coefficient of a loop in an index; some other coefficient where that is no constant."""
+    """Return the coefficient of a loop in an index; some other coefficient where that is not a constant."""
     direct = form.coefficient(var)
     if direct:
         return direct

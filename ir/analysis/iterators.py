@@ -44,7 +44,7 @@ class _Pattern:
 
 
 class NoMapError(Exception):
-    """An index that is no map of iterators."""
+    """An index that is not a map of iterators."""
 
 
 def _digit(split: IterSplit) -> _Digit:

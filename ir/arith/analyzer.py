@@ -108,7 +108,7 @@ def simplify(expr: Expr) -> Expr:
 
 
 def linear(expr: Expr) -> LinearForm | None:
-    """`expr` as a sum of coefficients times atoms; None where it is no integer scalar or where it may wrap."""
+    """`expr` as a sum of coefficients times atoms; None where it is not an integer scalar or where it may wrap."""
     return Analyzer().linear(expr)
 
 

@@ -19,7 +19,7 @@ __all__ = ["LinearForm", "add_term", "merge", "single"]
 class LinearForm:
     """`sum(coeff * atom) + const`, with integer coefficients, none of which is 0. Treat it as frozen.
 
-    An atom is a variable or an expression that is no sum (a division, a product of variables ...).
+    An atom is a variable or an expression that is not a sum (a division, a product of variables ...).
     """
 
     __slots__ = ("coeffs", "const")

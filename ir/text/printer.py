@@ -24,7 +24,7 @@
   parameters (`size`: never negative).
 * Names are made unique (i, i_1) where two things of one name are visible at once.
 
-Everything iterates, so a deep program is no danger to the stack.
+Everything iterates, so a deep program is not a danger to the stack.
 """
 
 from __future__ import annotations

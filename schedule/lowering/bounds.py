@@ -451,7 +451,7 @@ def _loop(computation: Computation, place: int, extent: Expr, shared: SharedLoop
 
 
 def plain_loop(stage: Stage, axis: IterVar, extent: Expr) -> Loop:
-    """A serial loop over an axis that is no leaf."""
+    """A serial loop over an axis that is not a leaf."""
     if is_const(extent, 1):
         return Loop(axis, stage, extent, IterAttr(), None, const(0, axis.dtype))
     var = Var(axis.name, axis.dtype)

@@ -205,7 +205,7 @@ def _attach_point(dataflow: Dataflow, computation: Computation) -> tuple[Computa
     if place < 0:
         raise AttachedNowhere(
             headline,
-            reason=f"'{axis.name}' is no loop of {onto.name} any more",
+            reason=f"'{axis.name}' is not a loop of {onto.name} any more",
             declared=onto.op.source,
             called=user_source(),
             loops=outline(onto),

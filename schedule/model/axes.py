@@ -112,7 +112,7 @@ def find_axis(stage: Stage, axis: object, doing: str) -> IterVar:
     if not isinstance(axis, IterVar):
         raise WrongArgument(
             f"{doing} {axis!r} of stage {stage.name}"[:200],
-            reason=f"an axis is asked for, {type(axis).__name__} was given",
+            reason=f"expected an axis, got {type(axis).__name__}",
             declared=stage.op.source,
             called=user_source(),
             loops=outline(stage),
@@ -138,7 +138,7 @@ def _foreign(stage: Stage, axis: IterVar, doing: str) -> NotAnAxisOfStage:
         reason = f"{axis.name} is a thread axis, not a loop of {name}"
         fix = f"bind a loop to it: s[{name}].bind({_names(stage.leaf_iter_vars[:1])}, {axis.name})"
     else:
-        reason = f"{axis.name} is no axis of any stage of this schedule (was it made for another schedule?)"
+        reason = f"{axis.name} is not an axis of any stage of this schedule (was it made for another schedule?)"
     if not stage.leaf_iter_vars:
         fix = f"{name} has no loops of its own; schedule the stages that read it" if stage.op.is_given else ""
     return NotAnAxisOfStage(

@@ -22,7 +22,7 @@ def check_scope(scope: object, doing: str) -> str:
     if not isinstance(scope, str) or (scope and not is_scope(scope)):
         raise UnknownScope(
             doing,
-            reason=f"{scope!r} is no storage scope"[:200],
+            reason=f"{scope!r} is not a storage scope"[:200],
             called=user_source(),
             allowed=", ".join(f'"{scope}"' for scope in SCOPES) + ', or "" for the default of its place',
             fix='"local" for what one thread uses, "shared" for a block of threads, "global" for all',
@@ -39,7 +39,7 @@ def wrong_stage(stage: Stage | Group, given: object, doing: str) -> WrongArgumen
     """The error for something that should be a stage."""
     return WrongArgument(
         f"{doing} {stage.name}",
-        reason=f"a stage is asked for, {type(given).__name__} was given",
+        reason=f"expected a stage, got {type(given).__name__}",
         called=user_source(),
         fix=f"pass s[{given.name}]" if isinstance(given, Tensor) else "pass s[T], T being a tensor or an operation",
     )

@@ -67,7 +67,7 @@ def encode(schedule: Schedule, value: Any, near: Sequence[Stage] = ()) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise WrongArgument(
-        f"a {type(value).__name__} is no argument of a schedule primitive",
+        f"a {type(value).__name__} is not an argument of a schedule primitive",
         called=user_source(),
         allowed="numbers, texts, None, tensors, stages, axes, expressions, tensor intrinsics and lists of them",
     )

@@ -30,7 +30,7 @@ __all__ = ["IndexMap", "Inverse", "NoLayout", "invert"]
 
 
 class NoLayout(Exception):
-    """Reason for which a map is no layout, and a fix; the primitive makes its error of it."""
+    """Reason for which a map is not a layout, and a fix; the primitive makes its error of it."""
 
     def __init__(self, reason: str, fix: str) -> None:
         super().__init__(reason)
@@ -66,7 +66,7 @@ class IndexMap:
         for at, index in enumerate(listed):
             expr = ops.convert(index) if isinstance(index, (int, Expr)) and not isinstance(index, bool) else None
             if expr is None or not expr.dtype.is_integer:
-                raise NoLayout(f"index {at} of the new layout is {index!r}, no integer expression"[:200], advice)
+                raise NoLayout(f"index {at} of the new layout is {index!r}, not an integer expression"[:200], advice)
             indices.append(expr)
         return IndexMap(parameters, tuple(indices))
 
@@ -188,7 +188,7 @@ def _invert_swizzle(
         size = integer_value(extent, 0)
         if size < 1 or size & (size - 1):
             raise NoLayout(
-                f"`^` moves elements among {extent} places, which is no power of two",
+                f"`^` moves elements among {extent} places, which is not a power of two",
                 "pad the index, or take digits of it",
             )
         if any(other in free_vars(value) for other in moved):
@@ -243,7 +243,7 @@ class _Inversion:
             if values[parameter] is None:
                 if not self.analyzer.can_prove(extent <= 1):
                     raise NoLayout(
-                        f"the new layout does not tell {parameter.name}: elements would lie in one place",
+                        f"the new layout loses {parameter.name}: two elements would have the same address",
                         f"use {parameter.name} in one of its indices",
                     )
                 values[parameter] = ops.const(0, parameter.dtype)
@@ -283,7 +283,7 @@ class _Inversion:
         if isinstance(node, (FloorDiv, FloorMod)) and isinstance(node.b, IntImm) and node.b.value > 0:
             return self._digits(parts[0], node.b.value, isinstance(node, FloorMod))
         raise NoLayout(
-            f"`{node}` is no sum of indices, multiples of them, and their quotients and remainders by constants",
+            f"`{node}` is not a sum of indices, multiples of them, and their quotients and remainders by constants",
             "compose the layout of +, *, // and % with constants; a whole index may be such a one ^ another",
         )
 
@@ -358,7 +358,7 @@ class _Inversion:
             below = self.reach(_Sum(tuple(terms[at + 1 :]), 0))
             if not self.analyzer.can_prove(below <= factor):
                 raise NoLayout(
-                    f"elements would lie in one place: in an index of the new layout, what is below the factor "
+                    f"two elements would have the same address: in an index of the new layout, what is below the factor "
                     f"{factor} reaches up to {below} - 1",
                     "multiply by the extent of what is added",
                 )
@@ -392,11 +392,12 @@ class _Inversion:
         for digit, value in sorted(told, key=lambda one: one[0].low):
             if digit.low < reached or reached == 0:
                 raise NoLayout(
-                    f"two indices of the new layout tell the same of {name}", "let each digit of an index occur once"
+                    f"two indices of the new layout repeat the same part of {name}",
+                    "let each digit of an index occur once",
                 )
             if digit.low > reached:
                 raise NoLayout(
-                    f"the new layout does not tell {name} % {digit.low}: elements would lie in one place",
+                    f"the new layout loses {name} % {digit.low}: two elements would have the same address",
                     f"use {name} % {digit.low} in one of its indices",
                 )
             part = value if digit.low == 1 else value * digit.low
@@ -406,7 +407,7 @@ class _Inversion:
             total = ops.const(0, atom.extent.dtype)
         if reached and not self.analyzer.can_prove(atom.extent <= reached):
             raise NoLayout(
-                f"the new layout does not tell {name} // {reached}: elements would lie in one place",
+                f"the new layout loses {name} // {reached}: two elements would have the same address",
                 f"use {name} // {reached} in one of its indices",
             )
         total = self.analyzer.simplify(total)

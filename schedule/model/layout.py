@@ -102,7 +102,7 @@ def check_outputs(
     if not tensors or len(tensors) < len(listed):
         raise error(
             f"{doing} {given!r}"[:200],
-            reason="a tensor is asked for, or a list of the outputs of one operation",
+            reason="expected a tensor, or a list of the outputs of one operation",
             called=user_source(),
             fix="pass what te.compute returned",
         )

@@ -254,7 +254,7 @@ class StagePrimitives:
             for i in 64:
                 C[i] = B[i] * 2
 
-        The stage computes one tensor, element by element, without a reduction, and is no output.
+        The stage computes one tensor, element by element, without a reduction, and is not an output.
 
         Raises CannotInline (TW0210).
         """
@@ -423,7 +423,7 @@ class StagePrimitives:
 
             B: float32[32, 32]      →      B: float32[32, 32], strides (33, 1)    # storage_align(i, 32, 1)
 
-        axis: a data axis of the operation, s[B].op.axis, of a stage that is no output. factor: at least 1.
+        axis: a data axis of the operation, s[B].op.axis, of a stage that is not an output. factor: at least 1.
 
         Raises BadStorageAlign (TW0217), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), NotOfHybridStages (TW0282).
         """

@@ -204,7 +204,7 @@ def replay_records(
         if not is_a(record, Record):
             raise BadRecords(
                 f"cannot replay {record!r}"[:300],
-                reason="it is no record",
+                reason="it is not a record",
                 called=user_source(),
                 fix="te.Schedule.replay(s.records, ops)",
             )

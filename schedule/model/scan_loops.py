@@ -46,7 +46,7 @@ def check_steps_reordered(stage: Stage, leaves: Sequence[IterVar]) -> None:
             raise _stays(stage, moved, f"{reader.name} reads {read}, which is not so many steps before in each step")
         ways = _enumerate_moves(stage, {scan.scan_axis: distance})
         if ways is None:
-            raise _stays(stage, moved, "how many steps an iteration of its loops goes on is not a constant")
+            raise _stays(stage, moved, "the number of steps that an iteration of its loops advances is not a constant")
         for moves in ways:
             if next(moves[leaf] for leaf in times if moves[leaf]) < 0:
                 steps = "1 step" if distance == 1 else f"{distance} steps"

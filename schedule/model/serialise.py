@@ -145,7 +145,7 @@ def from_json(text: str, foreign: bool = False) -> tuple[Record, ...]:
     try:
         plain = plain_json(text, _MOST_BYTES, _FOREIGN_DEPTH if foreign else _MOST_DEPTH)
         if not isinstance(plain, list):
-            raise ValueError("it is no list")
+            raise ValueError("it is not a list")
         with deep_recursion():
             records = tuple(_record(item) for item in cast("list[Any]", plain))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InternalError) as fault:
@@ -196,7 +196,7 @@ def _record(plain: Any) -> Record:
 def _number(plain: Any) -> int:
     """A place, or an extent."""
     if type(plain) is not int or not 0 <= plain <= LARGEST:
-        raise ValueError(f"{repr(plain)[:40]} is no place")
+        raise ValueError(f"{repr(plain)[:40]} is not a place")
     return plain
 
 
@@ -227,7 +227,7 @@ def _value(plain: Any) -> Any:
 
 def _text(plain: Any) -> str:
     if not isinstance(plain, str):
-        raise TypeError(f"{repr(plain)[:40]} is no text")
+        raise TypeError(f"{repr(plain)[:40]} is not a text")
     return plain
 
 
@@ -235,7 +235,7 @@ def _expression(plain: Any) -> ExprRef:
     variables: dict[VarRef, Var] = {}
     expr = _expr(plain, variables)
     if not isinstance(expr, Expr):
-        raise TypeError(f"{repr(plain)[:40]} is no expression")
+        raise TypeError(f"{repr(plain)[:40]} is not an expression")
     return ExprRef(expr, tuple((var, ref) for ref, var in variables.items()))
 
 

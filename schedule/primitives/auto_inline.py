@@ -25,7 +25,7 @@ __all__ = [
 
 
 def is_injective(op: Operation) -> bool:
-    """Return whether it is no reduction: each element is an expression of single elements."""
+    """Return whether it is not a reduction: each element is an expression of single elements."""
     return op.reduction is None
 
 
@@ -74,5 +74,5 @@ def AutoInlineBroadcast(schedule: Schedule) -> None:
 
 
 def AutoInlineInjective(schedule: Schedule) -> None:
-    """Inline the stages that are no reductions."""
+    """Inline the stages that are not reductions."""
     _auto_inline(schedule, is_injective)

@@ -85,7 +85,7 @@ def bind(stage: Stage, axis: IterVar, thread_axis: IterVar) -> None:
             stage,
             axis,
             "",
-            f"{shown} is no thread axis"[:200],
+            f"{shown} is not a thread axis"[:200],
             'te.thread_axis("threadIdx.x"), blockIdx.y, vthread ...',
         )
     check_independent(stage, axis, f"cannot bind to {thread_axis.thread_tag}")

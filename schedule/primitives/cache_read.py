@@ -84,7 +84,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any = ()
         raise BadCacheRead(
             f"cannot cache reads of {tensor!r}"[:200],
             called=user_source(),
-            reason=f"a tensor is asked for, {type(tensor).__name__} was given",
+            reason=f"expected a tensor, got {type(tensor).__name__}",
             fix="pass what te.compute returned",
         )
     check_scope(scope, f"cannot cache reads of {tensor.name} in {scope!r}")

@@ -39,7 +39,7 @@ def compute_inline(stage: Stage) -> None:
         for i in 64:
             C[i] = B[i] * 2
 
-    The stage computes one tensor, element by element, without a reduction, and is no output.
+    The stage computes one tensor, element by element, without a reduction, and is not an output.
 
     Raises CannotInline (TW0210).
     """
@@ -62,7 +62,7 @@ def why_not_inline(stage: Stage) -> tuple[str, str] | None:
     if op.is_given:
         return f"{name} is {op.noun}, there is no expression", f"read {name} as it is"
     if not op.values:
-        return f"{name} is no expression element by element", "compute it at root"
+        return f"{name} is not an expression element by element", "compute it at root"
     if stage.is_output:
         return f"{name} is an output of the schedule: it has to be stored", "inline what it reads instead"
     call = intrinsic_call(op)

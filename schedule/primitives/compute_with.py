@@ -99,7 +99,7 @@ def compute_with(stage: Stage, other: Stage, axis: IterVar) -> None:
     WrongArgument (TW0222).
     """
     if not isinstance(other, Stage):
-        raise wrong_stage(stage, other, "cannot compute, with what is no stage,")
+        raise wrong_stage(stage, other, "cannot compute, with what is not a stage,")
     _check(stage, other)
     place = find_leaf(other, axis, f"cannot compute {stage.name} with")
     if place >= len(stage.leaf_iter_vars):

@@ -158,13 +158,13 @@ def _check(stage: Stage) -> tuple[list[Term], Reduce]:
     terms, reduction = terms_of_sum(stage), plain_sum(stage)
     reason = None
     if terms is None or reduction is None:
-        reason = f"{stage.name} is no te.sum of 2 to {MOST} terms, of constant extents, without where= and init="
+        reason = f"{stage.name} is not a te.sum of 2 to {MOST} terms, of constant extents, without where= and init="
     elif not stage.is_untouched() or stage.attach_type in ("inline", "inlined"):
         reason = "its loops are scheduled already, and each sum has loops of its own"
     if reason is not None or terms is None or reduction is None:
         fix = "te.sum(A[i, k] * B[j, k] + D[i, k] * E[j, k], axis=k), before its loops are scheduled"
         raise refusal(
-            BadTerms, stage, f"cannot distribute {stage.name}", stage.leaf_iter_vars, reason or "it is no sum", fix
+            BadTerms, stage, f"cannot distribute {stage.name}", stage.leaf_iter_vars, reason or "it is not a sum", fix
         )
     refuse_dangling_predicate(stage, stage.op.axis, BadTerms, "cannot distribute")
     return terms, reduction

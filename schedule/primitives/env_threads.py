@@ -71,12 +71,12 @@ def env_threads(stage: Stage, threads: Sequence[IterVar] | IterVar) -> None:
         )
 
     if not stage.op.is_stepwise:
-        raise bad(f"{stage.name} is no scan", "bind its loops: s[...].bind(axis, thread)")
+        raise bad(f"{stage.name} is not a scan", "bind its loops: s[...].bind(axis, thread)")
     if any(axis.kind == "thread" for axis in stage.leaf_iter_vars):
         raise bad("it has its threads already", "name all threads in one call")
     for at, thread in enumerate(given):
         if not isinstance(thread, IterVar) or thread.kind != "thread":
-            raise bad(f"{thread!r} is no thread axis")
+            raise bad(f"{thread!r} is not a thread axis")
         if thread.dom is None or not isinstance(thread.dom.extent, IntImm):
             raise bad(f"{thread.thread_tag} has no extent: no loop of {stage.name} gives it one")
         if any(thread.thread_tag == other.thread_tag for other in given[:at]):

@@ -144,7 +144,7 @@ def _check(stage: Stage) -> list[Expr]:
     if factors is None or len(factors) < 2:
         raise _bad(
             stage,
-            f"{stage.name} is no te.sum of products, of constant extents, without where= and init=",
+            f"{stage.name} is not a te.sum of products, of constant extents, without where= and init=",
             "te.sum(A[i, a] * B[a, b] * D[b, j], axis=[a, b])",
         )
     if len(factors) > MOST:
@@ -165,7 +165,7 @@ def _check_path(stage: Stage, path: Sequence[tuple[int, int]], count: int) -> tu
         pair: list[Any] = list(cast("Sequence[Any]", item)) if is_sequence(item) else []
         places = [place for place in pair if type(place) is int and 0 <= place < left]
         if len(pair) != 2 or len(places) != 2 or places[0] == places[1]:
-            raise _bad(stage, f"{item!r} is no pair of different places in a list of {left}"[:200], fix)
+            raise _bad(stage, f"{item!r} is not a pair of different places in a list of {left}"[:200], fix)
         pairs.append((places[0], places[1]))
     if len(items) != count - 1:
         raise _bad(stage, f"{count} factors are multiplied in {count - 1} steps, and the path has {len(items)}", fix)

@@ -119,7 +119,7 @@ def fast_fourier(schedule: Schedule, tensor: Tensor, steps: Sequence[Sequence[in
     points, data = fourier_points(stage), _find_data(stage)
     op = stage.op.as_compute
     if points is None or data is None or op is None:
-        raise _bad(stage, "it is no result of a discrete Fourier transform of known length", "topi.dft(re, im)")
+        raise _bad(stage, "it is not a result of a discrete Fourier transform of known length", "topi.dft(re, im)")
     if not stage.is_untouched():
         raise _bad(stage, "its loops are scheduled already", "call fast_fourier first")
     both = _check_steps(stage, steps, points)
@@ -160,7 +160,7 @@ def _check_steps(stage: Stage, steps: Sequence[Sequence[int]], points: int) -> t
         raise _bad(stage, f"its steps are {steps!r}"[:200], fix)
     wrong = [each for step in lists for each in step if type(each) is not int or not 2 <= each <= MOST]
     if wrong:
-        raise _bad(stage, f"{wrong[0]!r} is no factor from 2 to {MOST}"[:200], fix)
+        raise _bad(stage, f"{wrong[0]!r} is not a factor from 2 to {MOST}"[:200], fix)
     length = prod(lists[0]) * prod(lists[1])
     if length != points and not 2 * points - 1 <= length < 1 << 31:
         raise _bad(stage, f"they come to {length} points, which are neither {points} nor {2 * points - 1} or more", fix)

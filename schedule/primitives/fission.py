@@ -54,7 +54,7 @@ def _obstacle(stage: Stage, axis: IterVar) -> str:
     """The reason for which a loop stays as it is, whatever its iterations touch; empty where there is none."""
     op = stage.op
     if axis not in op.declared_loops.loops:
-        return f"{axis.name} is no loop that a script declares"
+        return f"{axis.name} is not a loop that a script declares"
     loop = op.declared_loops.loop(axis)
     if not stage.is_untouched():
         return "its loops are scheduled already"

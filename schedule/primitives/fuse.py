@@ -97,7 +97,7 @@ def _refuse_dependent(stage: Stage, axes: list[IterVar]) -> None:
             raise FuseApart(
                 f"cannot fuse {', '.join(axis.name for axis in axes)} of stage {stage.name}",
                 declared=stage.op.source,
-                reason=f"the extent of {second.name} changes with {first.name}, so their iterations are no rectangle",
+                reason=f"the extent of {second.name} changes with {first.name}, so their iterations do not form a rectangle",
                 called=user_source(),
                 loops=outline(stage, axes),
                 fix="fuse loops whose extents do not change",

@@ -130,7 +130,7 @@ def matricize(
     product = _check_product(stage, rows, columns, converted is True)
     if converted == WIDER:
         if not _are_narrow(stage.op):
-            raise _bad(stage, "what it multiplies is no bytes that are converted", "converted=True")
+            raise _bad(stage, "what it multiplies is not bytes that are converted", "converted=True")
         product = replace(product, widened=True)
     turned = turned or (False, False)
     if len(padding) != 3 or any(isinstance(each, bool) or each < 1 for each in padding) or len(turned) != 2:
@@ -221,7 +221,7 @@ def _collect_axes(side: Expr) -> set[IterVar]:
 
 
 def _find_sides(stage: Stage) -> tuple[list[IterVar], list[IterVar]] | None:
-    """The axes that each factor alone is read along; None where the operation is no product."""
+    """The axes that each factor alone is read along; None where the operation is not a product."""
     op = stage.op.as_compute
     sides = None if op is None else _sides(op)
     if op is None or sides is None or any(not constant_extent(axis) for axis in (*op.axis, *op.reduce_axis)):
@@ -241,7 +241,7 @@ def _check_product(stage: Stage, rows: Sequence[IterVar], columns: Sequence[Iter
     sides = None if op is None else _sides(op, converted)
     if op is None or sides is None:
         raise _bad(
-            stage, f"{stage.name} is no sum of products of what two tensors say", "te.sum(A[i, k] * B[k, j], axis=k)"
+            stage, f"{stage.name} is not a sum of products of what two tensors say", "te.sum(A[i, k] * B[k, j], axis=k)"
         )
     if (
         stage.relations
@@ -254,7 +254,7 @@ def _check_product(stage: Stage, rows: Sequence[IterVar], columns: Sequence[Iter
     axes = (*op.axis, *op.reduce_axis)
     unknown = next((axis for axis in axes if not constant_extent(axis)), None)
     if unknown is not None:
-        raise _bad(stage, f"the extent of {unknown.name} is no number above 0", "give it a constant extent")
+        raise _bad(stage, f"the extent of {unknown.name} is not a number above 0", "give it a constant extent")
     if any(axis in _collect_axes(sides[1]) for axis in rows) or any(
         axis in _collect_axes(sides[0]) for axis in columns
     ):
@@ -266,7 +266,7 @@ def _check_product(stage: Stage, rows: Sequence[IterVar], columns: Sequence[Iter
             about = given[0] if wrong is None else wrong
             raise _bad(
                 stage,
-                f"{about.name} is given for {what}, and is no axis that one factor alone is read along, or is given "
+                f"{about.name} is given for {what}, and is not an axis that one factor alone is read along, or is given "
                 "twice",
                 "rows that one of the factors is read along, and columns of the other",
                 about,

@@ -119,7 +119,7 @@ def _flatten(outer: Stage, merged: Stage, stage: Stage, chunks: _Chunks) -> Oper
     others = [reader.name for each in (merged, stage) for reader in each.readers if reader not in (outer, stage)]
     if op is None:
         raise _bad(
-            stage, f"{outer.name} is no merger of its chunks of whole multiples of {chunks.factor}", "leave into out"
+            stage, f"{outer.name} is not a merger of its chunks of whole multiples of {chunks.factor}", "leave into out"
         )
     if others or stage.is_output or outer.is_scheduled():
         reason = (
@@ -149,7 +149,7 @@ def _check_weighted_sum(stage: Stage, factor: int) -> WeightedSum:
     if found is None or op.as_compute is None:
         raise _bad(
             stage,
-            "it is no sum over one axis of exp(x - peak) * v, peak being the maximum of x over the same terms",
+            "it is not a sum over one axis of exp(x - peak) * v, peak being the maximum of x over the same terms",
             "pass the sum that is weighted, O[i, e] = sum over j of weight[i, j] * v[j, e]",
         )
     if not 1 <= factor <= LONGEST:

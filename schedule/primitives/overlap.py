@@ -34,7 +34,7 @@ def set_overlap(stage: Stage, overlap: Overlap, **arguments: int | str | bool) -
         )
     elif not overlap.turns and not stage.op.values:
         reason, fix = (
-            f"{stage.name} is no expression element by element",
+            f"{stage.name} is not an expression element by element",
             f's.cache_read({stage.name}, "local", readers)',
         )
     if reason:

@@ -119,7 +119,7 @@ def _check(stage: Stage, axis: IterVar, step: int) -> ComputeOp:
     if all(axis is not each for each in op.axis):
         raise _bad(
             stage,
-            f"{str(getattr(axis, 'name', axis))[:80]} is no data axis of it",
+            f"{str(getattr(axis, 'name', axis))[:80]} is not a data axis of it",
             f"one of {', '.join(each.name for each in op.axis) or 'none'}",
         )
     if constant_extent(axis) is None:

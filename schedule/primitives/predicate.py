@@ -102,12 +102,12 @@ def _check(stage: Stage) -> Reduce:
     reduction = conditional_sum(stage)
     reason = None
     if reduction is None:
-        reason = f"{stage.name} is no te.sum of te.if_then_else(condition, value, 0) without init="
+        reason = f"{stage.name} is not a te.sum of te.if_then_else(condition, value, 0) without init="
     elif not stage.is_untouched() or stage.attach_type in ("inline", "inlined"):
         reason = "its loops are scheduled already"
     if reduction is None or reason is not None:
         fix = "te.sum(te.if_then_else(k > i, A[i, k], 0.0), axis=k), before its loops are scheduled"
         raise refusal(
-            BadTerms, stage, f"cannot predicate {stage.name}", stage.leaf_iter_vars, reason or "it is no sum", fix
+            BadTerms, stage, f"cannot predicate {stage.name}", stage.leaf_iter_vars, reason or "it is not a sum", fix
         )
     return reduction

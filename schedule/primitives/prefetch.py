@@ -370,9 +370,7 @@ def prefetch(
 
     read = ", ".join(tensor.name for tensor in stage.op.input_tensors) or "nothing"
     if not isinstance(tensor, Tensor):
-        raise bad(
-            f"a tensor is asked for, {type(tensor).__name__} was given", f"prefetch what {stage.name} reads: {read}"
-        )
+        raise bad(f"expected a tensor, got {type(tensor).__name__}", f"prefetch what {stage.name} reads: {read}")
     source = stage.schedule[tensor]
     if not any(read is source.op.output(tensor.value_index) for read in stage.op.input_tensors):
         raise bad(f"{stage.name} does not read {tensor.name}", f"prefetch what it reads: {read}")

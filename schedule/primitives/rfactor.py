@@ -148,7 +148,7 @@ def _check(stage: Stage, axis: IterVar) -> tuple[ComputeOp, Reduce]:
     if op is None or op.reduction is None:
         raise BadRfactor(
             f"cannot factor stage {stage.name}",
-            reason=f"{stage.name} is no reduction",
+            reason=f"{stage.name} is not a reduction",
             declared=stage.op.source,
             called=user_source(),
             fix="factor the stage that reduces (after cache_write that is the cache)",

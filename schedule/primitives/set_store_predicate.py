@@ -62,7 +62,7 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
         shown = condition.dtype if isinstance(condition, Expr) else type(predicate).__name__
         raise BadStorePredicate(
             headline,
-            reason=f"`{predicate}` is no condition, but {shown}"[:200],
+            reason=f"`{predicate}` is not a condition, but {shown}"[:200],
             declared=stage.op.source,
             called=user_source(),
             loops=outline(stage),
@@ -88,7 +88,7 @@ def set_store_predicate(stage: Stage, predicate: Any) -> None:
         if isinstance(var, IterVar) and var.kind != "thread" and find_place(stage.all_iter_vars, var) < 0:
             raise BadStorePredicate(
                 headline,
-                reason=f"`{condition}` uses {var.name}, which is no axis of {stage.name}",
+                reason=f"`{condition}` uses {var.name}, which is not an axis of {stage.name}",
                 declared=stage.op.source,
                 called=user_source(),
                 loops=outline(stage),

@@ -208,7 +208,7 @@ def _slope(stage: Stage, axis: IterVar, by: IterVar, given: Any) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or number == 0 or abs(number) >= INT64_FROM:
         reason = f"the slope is {given!r}: no integer other than 0, of 32 bits"[:200]
     elif abs(number) > 1 and _greatest(stage, axis, by, number) is None:
-        reason = f"the slope is {number}, and the extents are no constants of which 32 bits are enough"
+        reason = f"the slope is {number}, and the extents are not constants of which 32 bits are enough"
     else:
         return number
     raise _bad(stage, axis, by, reason, f"s[{stage.name}].skew({axis.name}, {by.name}, 1)")

@@ -62,7 +62,7 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
 
         B: float32[32, 32]      →      B: float32[32, 32], strides (33, 1)    # storage_align(i, 32, 1)
 
-    axis: a data axis of the operation, s[B].op.axis, of a stage that is no output. factor: at least 1.
+    axis: a data axis of the operation, s[B].op.axis, of a stage that is not an output. factor: at least 1.
 
     Raises BadStorageAlign (TW0217), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), NotOfHybridStages (TW0282).
     """
@@ -80,7 +80,7 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
     dimensions = [dim for dims in stage.op.dimensions for dim in dims]
     if find_place(dimensions, axis) < 0:
         names = ", ".join(axis.name for axis in dimensions)
-        raise bad(f"{axis.name} is no dimension of {stage.name}", f"use one of s[{stage.name}].op.axis: {names}")
+        raise bad(f"{axis.name} is not a dimension of {stage.name}", f"use one of s[{stage.name}].op.axis: {names}")
     if stage.is_output:
         raise bad(
             f"{stage.name} is an output: the caller decides how its memory is laid out",

@@ -99,7 +99,7 @@ def tensorize(stage: Stage, axis: IterVar, intrinsic: TensorIntrin) -> None:
     if not isinstance(intrinsic, TensorIntrin):
         raise BadTensorize(
             headline,
-            reason=f"a tensor intrinsic is asked for, {type(intrinsic).__name__} was given",
+            reason=f"expected a tensor intrinsic, got {type(intrinsic).__name__}",
             called=user_source(),
             fix="pass what te.decl_tensor_intrin or te.intrinsics.get returned",
         )

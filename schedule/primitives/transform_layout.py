@@ -134,7 +134,9 @@ def _bad(stage: Stage, reason: str, fix: str) -> BadLayout:
 def _check_stage(stage: Stage) -> None:
     op = stage.op
     if op.as_compute is None and not op.is_passed:
-        raise _bad(stage, f"{stage.name} is no expression element by element", "transform a copy of it, by cache_read")
+        raise _bad(
+            stage, f"{stage.name} is not an expression element by element", "transform a copy of it, by cache_read"
+        )
     if stage.attach_type in ("inline", "inlined"):
         raise _bad(stage, f"{stage.name} is inlined, so it lies nowhere", f"s[{stage.name}].compute_root() first")
     if (
@@ -182,7 +184,7 @@ def _pads(stage: Stage, pad_value: Any) -> tuple[Expr, ...]:
         except (TilewrightError, TypeError, ValueError, OverflowError):
             fits, pad = False, const(0)
         if not fits or not isinstance(pad, (IntImm, FloatImm)):
-            raise _bad(stage, f"the pad value {value!r} is no constant of type {tensor.dtype}"[:200], advice)
+            raise _bad(stage, f"the pad value {value!r} is not a constant of type {tensor.dtype}"[:200], advice)
         pads.append(pad)
     return tuple(pads)
 

@@ -98,7 +98,7 @@ class Bodies:
         if open_one is not None:
             raise self.stage.error(
                 TensorizeBody,
-                f"nothing tells what the scalar parameter {open_one.name} of {self.stage.intrinsic.name} is: "
+                f"no value is known for the scalar parameter {open_one.name} of {self.stage.intrinsic.name} is: "
                 f"`{_short(its[0])}` does not have it",
                 "call the intrinsic in a te.compute, with its scalars",
             )

@@ -138,7 +138,7 @@ def _find_extent(stage: TensorizedStage, axis: IterVar) -> tuple[Expr, int]:
     if span is None or not isinstance(span.high, IntImm) or not is_const(span.low, 0):
         raise stage.error(
             TensorizeRegion,
-            f"{axis.name} takes the values `{value}` there, which are no constant number of consecutive ones",
+            f"{axis.name} takes the values `{value}` there, which are not a constant number of consecutive ones",
             "split the axes so that whole inner loops of constant extent lie under the tensorized one",
         )
     return begin, span.high.value + 1

@@ -138,7 +138,7 @@ class System:
         self.bounds.append(Bound(form.plus(LinearForm({}, begin), -1), width))
 
     def require(self, condition: Expr) -> None:
-        """Require a condition that reads no tensor and is no conjunction."""
+        """Require a condition that reads no tensor and is not a conjunction."""
         if isinstance(condition, EQ) and condition.a.dtype.is_integer:
             self.equate(condition.a, condition.b)
         elif not (isinstance(condition, CompareOp) and condition.a.dtype.is_integer and self._order(condition)):

@@ -24,6 +24,6 @@ class BadHead(TensorExpressionError):
 
 
 class NotTensors(TensorExpressionError):
-    """te.gradient called on something that is no tensor."""
+    """te.gradient called on something that is not a tensor."""
 
     code = "TW0173"

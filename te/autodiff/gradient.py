@@ -70,7 +70,7 @@ def _check_inputs(output: Any, inputs: Any) -> list[Tensor]:
     for what, tensor in (("output", output), *(("input", tensor) for tensor in wanted)):
         if not isinstance(tensor, Tensor):
             raise NotTensors(
-                f"the {what} of te.gradient is no tensor",
+                f"the {what} of te.gradient is not a tensor",
                 reason=f"got {tensor!r}"[:200],
                 called=user_source(),
                 fix="te.gradient(output, [input, ...], head=None) takes tensors",
@@ -93,7 +93,7 @@ def _head_shape(output: Tensor, head: Any) -> tuple[Expr, ...]:
     rank = output.ndim
     if not isinstance(head, Tensor):
         raise NotTensors(
-            "the head of te.gradient is no tensor",
+            "the head of te.gradient is not a tensor",
             reason=f"got {head!r}"[:200],
             called=user_source(),
             fix=f"te.placeholder({shape_text(output.shape)}), or leave it out for the Jacobian",

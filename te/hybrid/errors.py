@@ -6,7 +6,7 @@ from ...errors import TensorExpressionError
 
 
 class NotAHybridFunction(TensorExpressionError):
-    """Something that is no plain Python function whose source can be read."""
+    """Something that is not a plain Python function whose source can be read."""
 
     code = "TW0150"
 
@@ -48,13 +48,13 @@ class BadHybridReturn(TensorExpressionError):
 
 
 class BadHybridLoop(TensorExpressionError):
-    """A loop over something that is no range of integers."""
+    """A loop over something that is not a range of integers."""
 
     code = "TW0157"
 
 
 class BadHybridValue(TensorExpressionError):
-    """A value of the wrong kind: a buffer where a number is needed, an index that is no integer or out of range."""
+    """A value of the wrong kind: a buffer where a number is needed, an index that is not an integer or out of range."""
 
     code = "TW0158"
 

@@ -115,9 +115,9 @@ class ExpressionReader:
             what = f"a buffer of {left}{' more' if left < rank else ''} dimension{'s' if left > 1 else ''}"
             fix = f"give an index for each dimension: {name}[{', '.join('ijklmn'[:rank]) if rank <= 6 else '...'}]"
         elif getattr(value, "ndim", 0):
-            what, fix = "an array that is no argument", "pass it as an argument of the script"
+            what, fix = "an array that is not an argument", "pass it as an argument of the script"
         raise self.source.error(
-            BadHybridValue, f"`{ast.unparse(node)}` is no number", node, reason=f"it is {what}", fix=fix
+            BadHybridValue, f"`{ast.unparse(node)}` is not a number", node, reason=f"it is {what}", fix=fix
         )
 
     def condition(self, node: ast.expr) -> Any:
@@ -148,7 +148,7 @@ class ExpressionReader:
             kind = number.dtype if isinstance(number, Expr) else type(number).__name__
             raise self.source.error(
                 BadHybridValue,
-                f"{what} is no integer",
+                f"{what} is not an integer",
                 node,
                 reason=f"`{ast.unparse(node)}` is a {kind}",
                 fix="use // between integers, and int32(x) to convert",
@@ -202,7 +202,7 @@ class ExpressionReader:
                 fix="assign it before it is read",
             )
         if name not in self.outside:
-            why = "it is no argument, nothing assigns it, and it stands neither around the script nor in its module"
+            why = "it is not an argument, nothing assigns it, and it stands neither around the script nor in its module"
             fix = f"pass {name} as an argument, or assign it"
             if name in FUNCTIONS or name in _BUILTIN_CALLS:
                 why, fix = "it is a function, and has to be called", f"{name}(...)"
@@ -216,9 +216,9 @@ class ExpressionReader:
         if isinstance(value, (Tensor, TensorSlice)):
             raise self.source.error(
                 BadHybridValue,
-                f"the script reads the tensor '{name}', which is no argument of it",
+                f"the script reads the tensor '{name}', which is not an argument of it",
                 node,
-                reason="what a script reads is passed to it, so that it runs on arrays too",
+                reason="a script takes every tensor that it reads as an argument, so that it also runs on arrays",
                 fix=f"pass {name} as an argument",
             )
         return value
@@ -470,7 +470,7 @@ class ExpressionReader:
         return {"len": self._len, "max_num_threads": lambda node: 1024, **dict.fromkeys(_LIMITS, self._limit)}
 
     def read_foreign_call(self, node: ast.Call, function: Any) -> Any:
-        """A call of something that is no function of hybrid scripts."""
+        """A call of something that is not a function of hybrid scripts."""
         text = ast.unparse(node.func)
         arguments = [self.value(argument) for argument in node.args]
         named = {keyword.arg: self.value(keyword.value) for keyword in node.keywords if keyword.arg is not None}

@@ -150,7 +150,7 @@ class _Structure:
                     NotInHybridScripts,
                     "a loop with `else` cannot stand in a hybrid script",
                     node.orelse[0],
-                    reason="what follows a loop follows it however it ended",
+                    reason="the statements after a loop run however it ended",
                     fix="write what follows the loop after it",
                 )
             tested = ast.copy_location(ast.If(node.test, body, [_assign(loop.left, True, node)]), node)

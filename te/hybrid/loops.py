@@ -162,7 +162,7 @@ class LoopReader(ExpressionReader):
             if not is_number(part) and not isinstance(part, Expr) and not hasattr(part, "__index__"):
                 raise self.source.error(
                     BadHybridCall,
-                    f"the shape of {name} is no tuple of integers",
+                    f"the shape of {name} is not a tuple of integers",
                     node,
                     reason=f"it has {part!r} in it"[:200],
                     fix=f"{name}((n, m), dtype)",
@@ -206,7 +206,7 @@ class LoopReader(ExpressionReader):
 
 
 def loop_kind(spec: LoopSpec) -> LoopKind:
-    """Return the kind of a loop that is no const_range."""
+    """Return the kind of a loop that is not a const_range."""
     if spec.kind is None:
-        raise InternalError("a const_range is no loop")
+        raise InternalError("a const_range is not a loop")
     return spec.kind

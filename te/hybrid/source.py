@@ -106,5 +106,5 @@ def read_source(function: Callable[..., Any]) -> Source:
     text = textwrap.dedent("".join(lines))
     tree = ast.parse(text).body[0]
     if not isinstance(tree, ast.FunctionDef):
-        raise refused("it is no plain function", "write it with def, and without async")
+        raise refused("it is not a plain function", "write it with def, and without async")
     return Source(name, inspect.getsourcefile(function) or "?", first, tuple(text.splitlines()), tree)

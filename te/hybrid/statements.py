@@ -70,7 +70,7 @@ class ScriptReader(LoopReader):
         self.returned: list[LocalBuffer] = []
         self.depth = 0
         self.repeated = 0 if inlined is None else inlined.repeated
-        """How many `while` stand around: loops within run anew each time, and are no axes of the operation."""
+        """How many `while` stand around: loops within run anew each time, and are not axes of the operation."""
 
     def run(self, arguments: Mapping[str, Any]) -> None:
         """Read the whole function, its parameters standing for `arguments`."""
@@ -94,7 +94,7 @@ class ScriptReader(LoopReader):
                 BadHybridReturn,
                 f"{self.source.name} returns nothing",
                 body[-1],
-                reason="what a script computes is what it returns",
+                reason="a script's results are the tensors that it returns",
                 fix="return the output tensors at its end",
             )
 
@@ -417,7 +417,7 @@ class ScriptReader(LoopReader):
                 BadHybridAssignment,
                 f"cannot assign to an element of `{ast.unparse(base)}`",
                 target,
-                reason="it is no buffer",
+                reason="it is not a buffer",
                 fix="allocate(shape, dtype) gives memory to write to",
             )
         stored = ops.cast(self.convert(self.require_number(value, written), local.buffer, written), local.buffer.dtype)
@@ -466,7 +466,7 @@ class ScriptReader(LoopReader):
         ):
             raise self.source.error(
                 BadHybridAssignment,
-                f"'{place.name}' is assigned more than once, and is no number here",
+                f"'{place.name}' is assigned more than once, and is not a number here",
                 target,
                 reason="only numbers change while a script runs; a buffer, a tensor or a tuple has one name",
                 fix="use a name of its own for each",
@@ -529,7 +529,7 @@ class ScriptReader(LoopReader):
             why = (
                 f"its elements are {local.buffer.dtype}"
                 if isinstance(local, LocalBuffer)
-                else "it is no buffer of the script"
+                else "it is not a buffer of the script"
             )
             raise self.source.error(
                 BadHybridAssignment,
@@ -582,7 +582,7 @@ class ScriptReader(LoopReader):
             if not isinstance(local, LocalBuffer) or not (local.is_output or self.inlined is not None):
                 raise self.source.error(
                     BadHybridReturn,
-                    f"`{ast.unparse(expression)}` is no output tensor",
+                    f"`{ast.unparse(expression)}` is not an output tensor",
                     expression,
                     reason="what a script returns is what output_tensor(shape, dtype) gave",
                     fix="declare it so: c = output_tensor(shape, dtype)",
@@ -610,7 +610,7 @@ class ScriptReader(LoopReader):
                 BadHybridReturn,
                 "the script returns nothing",
                 node,
-                reason="what it computes is what it returns",
+                reason="a script's results are the tensors that it returns",
                 fix="return the output tensors",
             )
 

@@ -116,7 +116,7 @@ def _check(extents: tuple[int, int, int], layouts: tuple[str, str], size: int) -
     whole = m > 0 and k > 0 and not m % _ROWS and not k % (_K_BYTES // size) and n in WGMMA_COLUMNS[size]
     if not whole or (layouts[1] == "kn" and n > panel and n % panel):
         raise _refusal(
-            f"is no {m} by {n} by {k} one",
+            f"is not a {m} by {n} by {k} one",
             f"m: multiples of {_ROWS}; n: {', '.join(map(str, WGMMA_COLUMNS[size]))}, of B in rows of n to {panel} or "
             f"multiples of it; k: multiples of {_K_BYTES // size}",
         )

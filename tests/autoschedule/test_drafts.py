@@ -228,7 +228,7 @@ def test_what_drafts_do_not_know_is_refused() -> None:
     i, _ = draft[out].split(out.op.axis[0], factor=2)
     with pytest.raises(Undrafted, match="loops that are scheduled"):
         draft[out].transform_layout(lambda i, j: [j, i])
-    with pytest.raises(Undrafted, match="is no loop"):
+    with pytest.raises(Undrafted, match="is not a loop"):
         draft[out].unroll(out.op.axis[0])
     draft[out].unroll(i)
 

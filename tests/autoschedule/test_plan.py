@@ -176,7 +176,7 @@ def test_kernels_of_tensors_are_kept_by_no_key_while_a_rule_of_ones_own_may_sche
     "wrong, reason",
     [
         (Columns, r"it is the class of a rule(.|\n)*register\(Columns\(\)\)"),
-        ("columns", "it is no tw.autoschedule.Rule"),
+        ("columns", "it is not a tw.autoschedule.Rule"),
         (tw.autoschedule.Rule(), "it has not a name, matches, apply or candidates"),
     ],
 )

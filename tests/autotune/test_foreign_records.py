@@ -69,8 +69,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "no primitive": (["__init__", 1, {}], "there is no primitive '__init__'"),
     "an argument too many": (["unroll", 1, {"axis": AXIS, "stage": 1}], "unroll has no argument 'stage'"),
-    "a place below zero": (["unroll", 1, {"axis": {"axis": [1, -1]}}], "-1 is no place"),
-    "a place that is no number": (["unroll", "1", {"axis": AXIS}], "'1' is no place"),
+    "a place below zero": (["unroll", 1, {"axis": {"axis": [1, -1]}}], "-1 is not a place"),
+    "a place that is not a number": (["unroll", "1", {"axis": AXIS}], "'1' is not a place"),
     "a node that is none": (
         [
             "transform_layout",
@@ -108,7 +108,7 @@ def line(records: Any = None, **changes: Any) -> str:
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_a_text_may_not_say_is_refused_with_its_line(database: Database, case: str) -> None:
     record, reason = REFUSED[case]
-    with pytest.raises(BadRecordLine, match=f"TW0634: line 2 is no record(.|\n)*{reason}"):
+    with pytest.raises(BadRecordLine, match=f"TW0634: line 2 is not a record(.|\n)*{reason}"):
         database.import_lines([line(), line([["compute_root", 1, {}], record])])
     assert database.tasks() == [], "nothing was imported"
 
@@ -287,7 +287,7 @@ def test_a_database_with_tables_of_somebodys_is_refused(tmp_path: Path, case: st
         connection.execute(SCHEMAS[case])
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(ForeignDatabase, match=r"TW0632.*\n.*it has not the tables that tilewright makes"):
+    with pytest.raises(ForeignDatabase, match=r"TW0632.*\n.*it does not have tilewright's tables"):
         Database(path)
     assert path.read_bytes() == before
 
@@ -295,7 +295,7 @@ def test_a_database_with_tables_of_somebodys_is_refused(tmp_path: Path, case: st
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, partial(os.symlink, "/dev/zero")])
 def test_what_is_no_file_is_no_database(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "x")
-    with pytest.raises(ForeignDatabase, match=r"TW0632.*\n.*it is no file"):
+    with pytest.raises(ForeignDatabase, match=r"TW0632.*\n.*it is not a file"):
         Database(tmp_path / "x")
 
 

@@ -161,7 +161,7 @@ def open_database(path: Path) -> None:
 
 
 def refused(read: Callable[[Path], None], path: Path, content: bytes) -> str:
-    """The code of the error that reading the file raises, "" for none. Raises what is no RecordError."""
+    """The code of the error that reading the file raises, "" for none. Raises what is not a RecordError."""
     for rest in path.parent.iterdir():
         rest.unlink()
     path.write_bytes(content)

@@ -175,7 +175,7 @@ def test_export_and_import_are_inverse_and_importing_twice_adds_nothing(tmp_path
     ("change", "reason"),
     [
         (lambda plain: plain.pop("machine"), "KeyError: 'machine'"),
-        (lambda plain: plain.update(seconds=-1.0), "a time is no positive number"),
+        (lambda plain: plain.update(seconds=-1.0), "a time is not a positive number"),
         (lambda plain: plain.update(failure="crash"), "either has a time or has failed"),
         (lambda plain: plain.update(records=[["unroll"]]), "ValueError|BadRecords"),
         (lambda plain: plain.update(uid=7), "a text is missing"),
@@ -187,11 +187,11 @@ def test_a_line_that_is_no_record_imports_nothing(database: Database, change: ob
     plain = json.loads(good)
     change(plain)  # pyright: ignore[reportCallIssue]
     fresh = json.dumps(json.loads(good) | {"uid": "fresh"})
-    with pytest.raises(BadRecordLine, match=rf"TW0634: line 2 is no record\n.*({reason})"):
+    with pytest.raises(BadRecordLine, match=rf"TW0634: line 2 is not a record\n.*({reason})"):
         database.import_lines([fresh, json.dumps(plain)])
     assert len(database.trials(faults.task().key)) == 1
 
 
 def test_noise_is_no_line(database: Database) -> None:
-    with pytest.raises(BadRecordLine, match=r"TW0634: line 1 is no record\n.*JSONDecodeError"):
+    with pytest.raises(BadRecordLine, match=r"TW0634: line 1 is not a record\n.*JSONDecodeError"):
         database.import_lines(["{"])

@@ -196,7 +196,7 @@ def test_a_record_of_a_board_is_found_when_one_builds_for_it(tmp_path: Path) -> 
     ],
 )
 def test_an_address_that_a_shell_would_misread_is_refused(text: str) -> None:
-    with pytest.raises(BadTuningOption, match=r"TW0604.*no address of a board"):
+    with pytest.raises(BadTuningOption, match=r"TW0604.*not an address of a board"):
         Address.parse(text)
 
 

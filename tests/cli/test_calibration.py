@@ -1,4 +1,4 @@
-"""`tilewright doctor --calibrate`: what is measured, shown and kept. How fast this machine is no test says."""
+"""`tilewright doctor --calibrate`: what is measured, shown and kept. No test says how fast this machine is."""
 
 from __future__ import annotations
 

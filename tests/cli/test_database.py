@@ -57,7 +57,7 @@ def test_import_reads_logs_into_the_database(capsys: pytest.CaptureFixture[str])
             "a log of AutoTVM's",
         ),
         (json.dumps({"i": [["[]", "llvm"], [[], []]], "r": [[0.1], 0, 1.0, 1], "v": "v0.6"}), "TVM's auto_scheduler"),
-        ("\x1b[2J", "line 1 is no record"),
+        ("\x1b[2J", "line 1 is not a record"),
     ],
 )
 def test_logs_of_others_are_told_apart(line: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,7 +46,7 @@ def test_what_is_kept_takes_the_place_of_the_row(kept: Path) -> None:
         0.25,
         77.0,
     )
-    assert machine.fma_rate == 1, "less than one a cycle is no reason to have no sums at all"
+    assert machine.fma_rate == 1, "less than one a cycle is not a reason to have no sums at all"
     instructions = replace(machine.instructions, fma=row.instructions.fma)
     assert replace(machine, instructions=instructions, memory_rate=row.memory_rate, fork=row.fork) == row, (
         "the rest stays"
@@ -138,7 +138,7 @@ def damaged(**changes: Any) -> str:
         (" " * 99999, "longer than"),
         (damaged(tilewright="calibration 9"), "its form is 'calibration 9'"),
         (damaged(machine="a toaster"), "another machine's: 'a toaster'"),
-        (damaged(values=[1]), "values are no table"),
+        (damaged(values=[1]), "values are not table"),
         (damaged(values={"luck": 1}), "nothing is known by 'luck'"),
         (damaged(values={"fork": "7"}), "fork is '7'"),
         (damaged(values={"fork": True}), "fork is True"),

@@ -54,7 +54,7 @@ def test_a_machine_is_added_by_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("options", ["-cores=0", "-cores=few", "-l1=3X", "-l2=-1", "-l3=1.5M"])
 def test_what_is_no_number_of_cores_or_bytes_is_refused(options: str) -> None:
-    with pytest.raises(tw.CodegenError, match=r"(?s)TW0402.*is no number of (cores|bytes).*fix: -"):
+    with pytest.raises(tw.CodegenError, match=r"(?s)TW0402.*is not a number of (cores|bytes).*fix: -"):
         Target.parse(f"llvm {options}")
 
 

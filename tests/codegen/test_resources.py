@@ -111,7 +111,7 @@ def test_unrolled_loops_share_a_budget() -> None:
 
     assert " in " not in str(unroll(function("unrolled(20)"), 80)).partition("):")[2], "no loop is left"
     unroll(function("21"), 80)
-    with pytest.raises(LoweringError, match=r"(?s)cannot unroll 'x' too.*would amount to 81 statements, more than 80"):
+    with pytest.raises(LoweringError, match=r"(?s)cannot unroll 'x' too.*would reach 81 statements, more than 80"):
         unroll(function("unrolled(21)"), 80)
 
 

@@ -41,7 +41,7 @@ def test_a_part_of_this_machine_has_what_both_have(cpu: str, level: int) -> None
     whole = full_processor()
     by_level = [("sse2",), ("sse4.2", "popcnt"), ("avx",), ("avx2", "fma", "bmi2"), ("avx512f", "sse4a", "fma4")]
     if not all(whole.features[name] for names in by_level[: level + 1] for name in names):
-        pytest.skip(f"this machine is no {cpu}")
+        pytest.skip(f"this machine is not a {cpu}")
     part = remaining_processor(f"-mcpu={cpu}")
     assert part.cpu == cpu
     assert part.features.keys() == whole.features.keys()

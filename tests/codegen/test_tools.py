@@ -93,7 +93,7 @@ def test_what_a_hanging_compiler_started_ends_with_it(tmp_path: Path, monkeypatc
     path.write_text(f"#!/bin/sh\n(sleep 1; touch {mark}) &\nwait\n")
     path.chmod(0o755)
     monkeypatch.setattr(tools, "LONGEST", 0.2)
-    with pytest.raises(ToolFailed, match=r"has not ended after 0\.2 seconds"):
+    with pytest.raises(ToolFailed, match=r"is still running after 0\.2 seconds"):
         tools.run_tool([str(path)], tmp_path)
     time.sleep(1.2)
     assert not mark.exists()

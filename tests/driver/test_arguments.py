@@ -63,8 +63,8 @@ CALLS: dict[str, tuple[str, Callable[[], Any]]] = {
     "a target of build": ("TW0401", lambda: tw.build([A, B], target=5)),
     "a target of topi.schedule": ("TW0401", lambda: topi.schedule([B], 5)),
     "dynamic dimensions": ("TW0530.*of 'x' as dynamic", lambda: tw.jit(dynamic="x")(lambda x: x + 1)),
-    "a device for a dtype": ("TW0504.*no dtype", lambda: tw.empty((2,), tw.cpu())),
-    "a number for a dtype": ("TW0504.*no dtype", lambda: tw.empty((2,), 5)),
+    "a device for a dtype": ("TW0504.*not a dtype", lambda: tw.empty((2,), tw.cpu())),
+    "a number for a dtype": ("TW0504.*not a dtype", lambda: tw.empty((2,), 5)),
     "a dtype for a device": ("TW0525", lambda: tw.array(np.ones(3, "float32"), "float32")),
 }
 

@@ -286,8 +286,8 @@ def test_fast_math_reassociates_and_keeps_nan() -> None:
         (lambda: tw.array(["a"]), WrongDType, "unknown dtype"),
         (lambda: tw.array(None), WrongDType, "unknown dtype 'object'"),
         (lambda: tw.empty(2, "complex64"), WrongDType, "unknown dtype 'complex64'"),
-        (lambda: tw.array([1.0], "cpu"), UnknownDevice, "'cpu' is no device"),
-        (lambda: tw.empty(2, device=0), UnknownDevice, "0 is no device"),
+        (lambda: tw.array([1.0], "cpu"), UnknownDevice, "'cpu' is not a device"),
+        (lambda: tw.empty(2, device=0), UnknownDevice, "0 is not a device"),
     ],
 )
 def test_arrays_that_cannot_be_made(make: Callable[[], Any], error: type[Exception], told: str) -> None:

@@ -53,5 +53,5 @@ def test_where_nobody_knows_a_kernel_says_so(tmp_path: Path) -> None:
     assert not tw.build(tw.lower(s, [A, B])).is_exact
     path = tmp_path / "libdots.so"
     tw.build(s, [A, B]).export(path)
-    with pytest.raises(CallError, match="TW0522: nothing tells whether dots is exact"):
+    with pytest.raises(CallError, match="TW0522: cannot tell whether dots is exact"):
         bool(tw.load(path).is_exact)

@@ -207,8 +207,8 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(tmp_path: Path) -> Non
     A = te.placeholder((n,), name="A")
     other = [A, te.compute((n,), lambda i: A[i] + 1, name="B")]
     for what, target, message in (
-        (gemv(5), "llvm", r"TW0704: gemv\(A: float32\[n, 5\].* would be there twice"),
-        (gemv(6), ["llvm", "llvm"], "TW0704: gemv.* would be there twice"),
+        (gemv(5), "llvm", r"TW0704: gemv\(A: float32\[n, 5\].* would be exported twice"),
+        (gemv(6), ["llvm", "llvm"], "TW0704: gemv.* would be exported twice"),
         (other, "llvm", "TW0710: 'gemv' is there already with parameters of other kinds"),
         (gemv(6), "c", "TW0710: 'gemv' cannot be in library 'one' for 'c'"),
         (
@@ -228,7 +228,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(tmp_path: Path) -> Non
     assert repr(library) == before == "Library('one': gemv)"
     library.add("gemv_checked", gemv(6))
     with pytest.raises(
-        tw.ExportError, match="TW0704: the C function 'gemv_checked' of kernel 'gemv_checked' would be there twice"
+        tw.ExportError, match="TW0704: the C function 'gemv_checked' of kernel 'gemv_checked' would be exported twice"
     ):
         library.export(tmp_path)
     assert not list(tmp_path.iterdir())
@@ -250,5 +250,5 @@ def test_names_of_cases_and_variants_are_not_taken_again(
     for name in names:
         library.add(name, gemv(5), target=targets)
     library.add("f", gemv(6), target=targets)
-    with pytest.raises(tw.ExportError, match=f"TW0704: the C function '{taken}' .*would be there twice"):
+    with pytest.raises(tw.ExportError, match=f"TW0704: the C function '{taken}' .*would be exported twice"):
         library.export(tmp_path)

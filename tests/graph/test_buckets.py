@@ -156,7 +156,7 @@ int main(void) {
 @pytest.mark.parametrize(
     "buckets, reason",
     [
-        ([{"m": 1}], "'m' is no symbol"),
+        ([{"m": 1}], "'m' is not a symbol"),
         ([{"n": -1}], "a number from 0 on"),
         ([{"n": True}], "a number from 0 on"),
         ([{}], "names no size"),

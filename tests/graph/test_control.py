@@ -110,10 +110,10 @@ def test_passes_go_into_the_graphs_inside() -> None:
     "before, after, reason",
     [
         ("if(c, x)", "if(x, x)", r"its condition is float32\[3\]"),
-        ("if(c, x)", "if(c)", "takes .float32.3.., and is given"),
+        ("if(c, x)", "if(c)", "takes .float32.3.., and got"),
         ("carried=1", "carried=2", "v4 is|the graph inside gives"),
         ("carried=1", "carried=-1", "carries -1 of"),
-        ("count=(5,)", "count=()", "how often it runs"),
+        ("count=(5,)", "count=()", "no bound on its iterations"),
         ("count=(5,)", "count=(5, 5)", "its count is"),
         ("loop(none, c", "loop(x, c", "its trips are"),
         ("loop(none, c", "loop(none, none", "the graph inside gives"),

@@ -305,7 +305,7 @@ def test_softmax_means_what_its_version_says(opset: int) -> None:
 
 def test_other_versions_are_refused() -> None:
     for opset in (6, 9999):
-        with pytest.raises(tw.GraphError, match=f"TW0911: the model's operators are of version {opset}"):
+        with pytest.raises(tw.GraphError, match=f"TW0911: the model uses opset version {opset}"):
             tw.graph.from_onnx(
                 model([helper.make_node("Add", ["x", "x"], ["y"])], {"x": ((3,), "float32")}, ["y"], opset=opset)
             )

@@ -502,7 +502,7 @@ def test_losses(rank: int) -> None:
 
 
 def test_weights_that_are_only_moved_stay_weights() -> None:
-    """What is made of a parameter alone is no constant: a training changes it."""
+    """What is made of a parameter alone is not a constant: a training changes it."""
 
     class Places(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:

@@ -61,16 +61,16 @@ def test_names_values_and_extents_of_every_kind_survive_the_text() -> None:
         ("relu(v2)", "relu(v9)", "no value 'v9'"),
         ("relu(v2)", "relu(v2, v2)", "too many inputs"),
         ("relu(v2)", "relu(v2, slope=1)", "has no attribute 'slope'"),
-        ("groups=1", "groups=2", "is no program"),
+        ("groups=1", "groups=2", "is not a program"),
         ("v3: float32[1, 4, h, w]", "v3: float32[1, 4, h, h]", "v3 is float32.1, 4, h, w., not"),
         ("v3: float32[1, 4, h, w]", "v3: floaty[1, 4, h, w]", "not of floaty"),
-        ("float32[1, 3, h, w]", "float32[1, 3, h(, w]", "extent that is none"),
-        ("float32[1, 3, h, w]", "float32[1, 3, -1, w]", "extent that is none|integer"),
+        ("float32[1, 3, h, w]", "float32[1, 3, h(, w]", "invalid extent"),
+        ("float32[1, 3, h, w]", "float32[1, 3, -1, w]", "invalid extent|integer"),
         ("float32[1, 3, h, w]", "float32[1, 3, h / 2, w]", "which division"),
         ("output y = v3", "output y = v3 v3", "where the line ends"),
         ("output y = v3", "output mean = v3", "two outputs"),
         ("(2, 3)", "((((((((((2))))))))))", "nested too deep"),
-        ("(2, 3)", "(7,)", "is no program"),
+        ("(2, 3)", "(7,)", "is not a program"),
         ("}", "", "expected|found"),
         ("graph net", "graf net", "expected graph"),
     ],
@@ -140,11 +140,11 @@ def test_builders_refuse_what_is_no_graph() -> None:
         b.node("conv7", "x")
     with pytest.raises(tw.GraphError, match=r"TW0902: sum needs attribute 'axes'"):
         b.node("sum", "x")
-    with pytest.raises(tw.GraphError, match=r"TW0903: reshape\(float32\[2, 3\]\) is no program"):
+    with pytest.raises(tw.GraphError, match=r"TW0903: reshape\(float32\[2, 3\]\) is not a program"):
         b.node("reshape", "x", shape=(4,))
     with pytest.raises(tw.GraphError, match="TW0901: values of a graph are not of complex64"):
         b.input("z", (2,), "complex64")
-    with pytest.raises(tw.GraphError, match="TW0901: a shape has an extent that is none"):
+    with pytest.raises(tw.GraphError, match="TW0901: a shape has an invalid extent"):
         b.input("z", (-2,))
 
 

@@ -49,7 +49,7 @@ def test_what_is_given_back_is_what_nobody_else_has() -> None:
     plain = numbers(300, 301)
     before = plain.copy()
     release(plain)
-    np.testing.assert_array_equal(plain, before, "memory that is no file's stays as it is")
+    np.testing.assert_array_equal(plain, before, "memory that is not a file's stays as it is")
 
 
 def test_a_view_keeps_the_file() -> None:

@@ -152,7 +152,7 @@ def test_calls_of_known_shapes_are_checked_like_the_first() -> None:
             given[:1],
             [given[0].astype("float64"), given[1]],
         ):
-            with pytest.raises(tw.TilewrightError, match=r"(?s)TW0906.*it is no array for each output"):
+            with pytest.raises(tw.TilewrightError, match=r"(?s)TW0906.*it is not an array for each output"):
                 m(left, right_, out=out)
         with pytest.raises(tw.TilewrightError, match=r"(?s)TW0906.*none of its inputs"):
             m(left, b=right_)

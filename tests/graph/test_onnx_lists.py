@@ -84,9 +84,9 @@ def test_what_a_loop_appends_are_rows(limit: int, use: str, wanted: Any) -> None
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("y = SequenceConstruct(x, x)", "a sequence is no output"),
-        ("s = SequenceConstruct(x)  o = Constant <value = int64 {1}> ()  y = SequenceAt(s, o)", "no place among 1"),
-        ("s = SequenceEmpty()  y = ConcatFromSequence <axis = 0> (s)", "not known, or nothing"),
+        ("y = SequenceConstruct(x, x)", "a sequence is not an output"),
+        ("s = SequenceConstruct(x)  o = Constant <value = int64 {1}> ()  y = SequenceAt(s, o)", "not a place among 1"),
+        ("s = SequenceEmpty()  y = ConcatFromSequence <axis = 0> (s)", "not known, or it is empty"),
         ("s = SequenceConstruct(x, x)  y = Relu(s)", "Relu"),
         (
             "e = SequenceEmpty <dtype = 7> ()  s = SequenceInsert(e, x)  y = SequenceLength(s)",

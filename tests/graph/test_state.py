@@ -172,7 +172,7 @@ def test_pairs_that_are_no_state_are_refused(past: str, present: str, reason: st
     ("given", "reason"),
     [
         (np.zeros((2, 5, 7), "float32").transpose(0, 2, 1), "side by side"),
-        (np.zeros((2, 7, 5), "float32").tolist(), "no array"),
+        (np.zeros((2, 7, 5), "float32").tolist(), "not an array"),
     ],
 )
 def test_state_that_cannot_be_updated_where_it_is_is_refused(given: Any, reason: str) -> None:

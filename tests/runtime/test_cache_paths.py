@@ -1,4 +1,4 @@
-"""The user's folders, where there are none, and where they are no folders: as good as none."""
+"""The user's folders, where there are none, and where they are not folders: as good as none."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_arguments_may_be_named(add):
         (
             lambda x: np.frombuffer(bytes(81), np.uint8)[1:].view(F32).reshape(4, 5),
             errors.Misaligned,
-            "no multiple of the element's 4 bytes",
+            "not a multiple of the element's 4 bytes",
         ),
     ],
 )

@@ -156,14 +156,14 @@ def test_files_that_are_no_libraries_of_ours_are_refused_with_the_reason(library
     content = library.read_bytes()
     place = content.index(MAGIC)
     cases = {
-        "empty.so": (b"", "it is no 64-bit little-endian ELF file"),
-        "text.so": (b"hello" * 100, "it is no 64-bit little-endian ELF file"),
+        "empty.so": (b"", "it is not a 64-bit little-endian ELF file"),
+        "text.so": (b"hello" * 100, "it is not a 64-bit little-endian ELF file"),
         "object.so": (scale_add().export(tmp_path / "x.o")[0].read_bytes(), "no shared library"),
         "other.so": (content.replace(SECTION.encode(), b".otherwises"), "was not made by tilewright"),
         "magic.so": (content.replace(MAGIC, b"TILEWRONG"[:8]), "section of tilewright's is damaged"),
         "json.so": (seal_file(content.replace(b"scale_add", b"scale_sub")), "section of tilewright's is damaged"),
-        "code.so": (content.replace(b"scale_add", b"scale_sub"), "what is loaded of it has changed"),
-        **{f"cut{k}.so": (content[: len(content) * k // 16], "it is cut off|no 64-bit") for k in range(16)},
+        "code.so": (content.replace(b"scale_add", b"scale_sub"), "the loaded part of the file has changed"),
+        **{f"cut{k}.so": (content[: len(content) * k // 16], "the file is truncated|not a 64-bit") for k in range(16)},
     }
     for name, (damaged, reason) in cases.items():
         (tmp_path / name).write_bytes(damaged)

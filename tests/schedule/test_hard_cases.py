@@ -463,7 +463,7 @@ def test_nested_modulo_where_the_factor_does_not_divide(outer: int, inner: int) 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "float64", "uint16"])
 def test_vectors_of_48(dtype: str) -> None:
-    """48 lanes are no power of two, and more than a register: strip-mined, also with a tail and a condition."""
+    """48 lanes are not a power of two, and more than a register: strip-mined, also with a tail and a condition."""
     n = 48 * 2 + 13
     A = te.placeholder((3, n), dtype, "A")
     B = te.compute((3, n), lambda i, j: A[i, j] + A[2 - i, j], "B")

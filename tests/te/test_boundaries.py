@@ -85,7 +85,7 @@ def test_errors() -> None:
     with pytest.raises(tw.TensorExpressionError, match="2 dimensions and was read with 1 index") as caught:
         te.wrapped(A)[0]
     assert caught.value.code == "TW0112"
-    with pytest.raises(tw.TensorExpressionError, match="index 1 of A is no integer") as caught:
+    with pytest.raises(tw.TensorExpressionError, match="index 1 of A is not an integer") as caught:
         te.padded(A, 0)[0, 0.5]
     assert caught.value.code == "TW0113"
     with pytest.raises(tw.TensorExpressionError, match="300") as caught:

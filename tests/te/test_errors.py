@@ -96,7 +96,7 @@ def test_a_float_extent():
     golden(
         call,
         """
-TensorExpressionError TW0110: extent 0 of C is no integer
+TensorExpressionError TW0110: extent 0 of C is not an integer
   got 2.5, a float
   called at @float extent@
   allowed: ints, numpy integers, and integer expressions over te.var and te.size_var
@@ -107,7 +107,7 @@ TensorExpressionError TW0110: extent 0 of C is no integer
 
 @pytest.mark.parametrize("extent", [True, np.float32(2), "n", None, np.bool_(True), 2**70])
 def test_other_bad_extents(extent):
-    with pytest.raises(te_errors.BadExtent, match=r"extent 0 of A (is no integer|does not fit int64)"):
+    with pytest.raises(te_errors.BadExtent, match=r"extent 0 of A (is not an integer|does not fit int64)"):
         te.placeholder((extent,), name="A")
 
 
@@ -201,7 +201,7 @@ def test_a_float_index():
     golden(
         call,
         """
-TensorExpressionError TW0113: index 0 of A is no integer
+TensorExpressionError TW0113: index 0 of A is not an integer
   got float32(i) * 0.5, a float32   (@@float index A@@)
   called at @float index@
   allowed: integer expressions, constants and numpy integers
@@ -213,7 +213,7 @@ TensorExpressionError TW0113: index 0 of A is no integer
 @pytest.mark.parametrize("index", [slice(0, 2, 2), slice(0, 1.5), True, None, ..., "i", 1.5])
 def test_other_bad_indices(index):
     A = te.placeholder((4,), name="A")
-    with pytest.raises(te_errors.BadIndex, match="index 0 of A is no integer"):
+    with pytest.raises(te_errors.BadIndex, match="index 0 of A is not an integer"):
         _ = A[index]
 
 
@@ -229,7 +229,9 @@ def test_a_range_of_a_tensor_is_no_value():
         lambda part: part < 2,
         lambda part: te.compute((2,), lambda i: part),
     ):
-        with pytest.raises(te_errors.BadIndex, match=r"(?s)index 1 of A is no integer.*got A\[0:2\].*tensor intrinsic"):
+        with pytest.raises(
+            te_errors.BadIndex, match=r"(?s)index 1 of A is not an integer.*got A\[0:2\].*tensor intrinsic"
+        ):
             use(A[0, 0:2])
 
 
@@ -495,10 +497,10 @@ def test_reducers_that_do_not_fit():
 
 def test_bad_domains_of_reduce_axes():
     for dom, message in [
-        (8, r"is no pair \(begin, end\)"),
-        ((0, 8, 2), "is no pair"),
+        (8, r"is not a pair \(begin, end\)"),
+        ((0, 8, 2), "is not a pair"),
         ((4, 2), "negative extent"),
-        ((0, 2.5), "no integer"),
+        ((0, 2.5), "not an integer"),
     ]:
         with pytest.raises(te_errors.BadExtent, match=message):
             te.reduce_axis(dom, "k")

@@ -219,7 +219,7 @@ def test_a_symbol_that_nobody_has() -> None:
         ),
         name="C",
     )
-    with pytest.raises(tw.CodegenError, match="'tw_test_no_such_function', which nobody defines"):
+    with pytest.raises(tw.CodegenError, match="'tw_test_no_such_function', which is not defined"):
         tw.build([A, C])
     with pytest.raises(tw.TilewrightError, match="cannot call 'tw_test_no_such_function'"):
         tw.build([A, C], target="interpret")(np.zeros(4, "float32"), np.zeros(4, "float32"))

@@ -459,9 +459,9 @@ def test_env_threads_that_do_not_fit() -> None:
     s = te.create_schedule(S.op)
     thread = te.thread_axis((0, 4), "threadIdx.x")
     for stage, given, match in (
-        (init, thread, "init is no scan"),
-        (S, update.op.axis[0], "is no thread axis"),
-        (S, 3, "3 is no thread axis"),
+        (init, thread, "init is not a scan"),
+        (S, update.op.axis[0], "is not a thread axis"),
+        (S, 3, "3 is not a thread axis"),
         (S, te.thread_axis("threadIdx.x"), "threadIdx.x has no extent"),
         (S, [thread, thread], "threadIdx.x is given twice"),
     ):

@@ -80,7 +80,7 @@ def test_vectors_go_on_in_the_next_row() -> None:
         (lambda A, B: A.vload([0], "int8x4"), "A has 2 dimensions and was accessed with 1 index"),
         (lambda A, B: A.vload([0, 0], "uint8x4"), "cannot load uint8x4 from A"),
         (lambda A, B: B.vstore([0], te.const(1, "int32")), "cannot store int32 to B"),
-        (lambda A, B: A.vload([0, 1.5]), "the index of an access to A is no integer"),
+        (lambda A, B: A.vload([0, 1.5]), "the index of an access to A is not an integer"),
         (lambda A, B: A.access_ptr("x"), "its mode is 'x'"),
         (lambda A, B: A.access_ptr(7), "its mode is 7"),
     ],
@@ -164,7 +164,7 @@ def test_calls_by_name() -> None:
         te.call_intrin("float32", "pow", x)
     with pytest.raises(tw.TensorExpressionError, match="'exp' gives float32 here, not float64"):
         te.call_intrin("float64", "exp", x)
-    with pytest.raises(tw.TensorExpressionError, match="'vpdpbusd' is no LLVM intrinsic"):
+    with pytest.raises(tw.TensorExpressionError, match="'vpdpbusd' is not an LLVM intrinsic"):
         te.call_llvm_intrin("int32x16", "vpdpbusd", x)
     with pytest.raises(tw.TensorExpressionError, match="needs the function's name"):
         te.call_extern("int32", "")

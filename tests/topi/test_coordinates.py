@@ -40,7 +40,7 @@ def test_dense_tensors_of_places() -> None:
         2,
         0,
     ]
-    with pytest.raises(tw.TilewrightError, match="no places"):
+    with pytest.raises(tw.TilewrightError, match="not places"):
         topi.sparse_to_dense(te.placeholder((3,), "int32"), (4, 5), te.placeholder((3,)))
 
 

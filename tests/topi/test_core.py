@@ -419,7 +419,7 @@ def test_shapes_unknown_until_the_call() -> None:
         (lambda a: topi.concatenate([]), "takes a list of tensors"),
         (lambda a: topi.stack([a, topi.cast(a, "int32")]), "cannot stack"),
         (lambda a: topi.split(a, 3), "cannot split 4 elements into 3"),
-        (lambda a: topi.strided_slice(a, [0], [1, 2]), "no slice"),
+        (lambda a: topi.strided_slice(a, [0], [1, 2]), "not a slice"),
         (lambda a: topi.take(a, a), "takes integer indices"),
         (lambda a: topi.take(a, topi.cast(a, "int32"), mode="raise"), "no mode 'raise'"),
         (lambda a: topi.pad(a, (1,)), "a number from 0 on for each dimension"),

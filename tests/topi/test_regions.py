@@ -85,7 +85,7 @@ def test_what_cannot_be_is_refused() -> None:
     x, grid = te.placeholder((1, 2, 3, 4, 5)), te.placeholder((1, 3, 1, 1, 1))
     with pytest.raises(tw.TilewrightError, match=r"TW0182: grid_sample of 3 dimensions has no method 'bicubic'"):
         topi.image.grid_sample(x, grid, "bicubic", "NCDHW")
-    with pytest.raises(tw.TilewrightError, match=r"TW0181: roi_align: .* are no regions"):
+    with pytest.raises(tw.TilewrightError, match=r"TW0181: roi_align: .* are not regions"):
         topi.vision.roi_align(te.placeholder((1, 2, 3, 4)), te.placeholder((5, 4)), 2, 1.0)
     with pytest.raises(tw.TilewrightError, match="TW0190: columns of shape"):
         topi.nn.col2im(te.placeholder((1, 4, 5)), (3, 3), (2, 2))

@@ -38,7 +38,7 @@ def torch_run(model: Model) -> Run:
     import torch
 
     if model.module is None:
-        raise LookupError("a file is no module of torch")
+        raise LookupError("a file is not a module of torch")
     torch.set_num_threads(model.threads)
 
     def run() -> list[NDArray[Any]]:
@@ -52,7 +52,7 @@ def compiled_run(model: Model) -> Run:
     import torch
 
     if model.module is None:
-        raise LookupError("a file is no module of torch")
+        raise LookupError("a file is not a module of torch")
     return torch_run(replace(model, module=torch.compile(model.module)))
 
 

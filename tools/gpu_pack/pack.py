@@ -219,7 +219,7 @@ def _build_one(name: str, architectures: tuple[str, ...], folder: str) -> tuple[
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit status: 1 where something could not be built, which is told, and is no part of the pack."""
+    """The exit status: 1 where something could not be built, which is told, and is not a part of the pack."""
     parser = argparse.ArgumentParser(prog="python -m tools.gpu_pack.pack")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--arch", default=",".join(ARCHITECTURES), help="with commas between them: " + ", ".join(GPUS))

@@ -114,7 +114,7 @@ def gaussian_taps(size: int, sigma: float | None = None) -> list[float]:
         raise BadImage(
             f"sigma is {sigma!r}"[:100],
             called=user_source(),
-            reason="it is how far a blur reaches, in pixels",
+            reason="sigma is the standard deviation of the blur, in pixels",
             allowed="numbers above 0",
             fix="sigma=1.0",
         )
@@ -162,7 +162,7 @@ def _reach(size: Any) -> int:
         raise BadImage(
             f"size is {size!r}"[:100],
             called=user_source(),
-            reason="a window has a pixel in its middle",
+            reason="a window has a centre pixel",
             allowed="odd numbers from 1 on",
             fix="size=3",
         )

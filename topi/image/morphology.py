@@ -26,7 +26,7 @@ def dilation2d_nchw(
     image, window = tensor(input, "dilation2d", 4), tensor(filter, "the filter of dilation2d", 3)
     if not same_extent(image.shape[1], window.shape[0]):
         raise BadImage(
-            f"dilation2d: {tensor_text(window)} is no window for the channels of {tensor_text(image)}",
+            f"dilation2d: {tensor_text(window)} is not a window for the channels of {tensor_text(image)}",
             declared=window.source,
             called=user_source(),
             fix="a window for each channel",

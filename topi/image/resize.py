@@ -79,7 +79,7 @@ def interpolation(method: str, coordinates: str, rounding: str | None, cubic_alp
             raise BadImage(
                 f"{what} is {value!r}",
                 called=user_source(),
-                reason="a resize is told how to interpolate, and where",
+                reason="a resize needs an interpolation method and a coordinate rule",
                 allowed=", ".join(map(repr, allowed)),
                 fix=f"{what}={allowed[0]!r}",
             )

@@ -47,7 +47,7 @@ def grid_sample(
     rank = source.ndim - 2
     if layout not in ("NCHW", "NCDHW") or len(layout) != source.ndim or places.ndim != rank + 2:
         raise BadOperand(
-            f"grid_sample: {tensor_text(source)} and {tensor_text(places)} are no data and grid of {layout!r}",
+            f"grid_sample: {tensor_text(source)} and {tensor_text(places)} are not data and grid of {layout!r}",
             declared=source.source,
             called=user_source(),
             fix="data (N, C, H, W), a grid (N, 2, height, width)",

@@ -37,7 +37,7 @@ def unsharp_mask(
         raise BadImage(
             f"amount is {amount!r}"[:100],
             called=user_source(),
-            reason="it is how much of the detail is added",
+            reason="amount scales the detail that is added",
             allowed="numbers from 0 on, below 32",
             fix="amount=1.5",
         )

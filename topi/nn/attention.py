@@ -93,7 +93,9 @@ def attention(
     if mask is not None:
         _check_mask(q, k, v, mask)
     if unseen not in ("zero", "nan"):
-        raise _bad(q, k, v, f"what a query that sees no key gives is {unseen!r}"[:100], 'unseen="zero" or "nan"')
+        raise _bad(
+            q, k, v, f"unseen, the value for a query that sees no key, is {unseen!r}"[:100], 'unseen="zero" or "nan"'
+        )
     kind = DType("float64") if q.dtype == "float64" else DType("float32")
     if is_const(q.shape[-2], 0) or is_const(k.shape[-2], 0):
         nothing: Tensor = te.compute((*q.shape[:-1], v.shape[-1]), lambda *_: te.const(0, q.dtype), name="attention")
@@ -403,7 +405,7 @@ def _are_shared(heads: Expr, fewer: Expr) -> bool:
 def _check_mask(q: Tensor, k: Tensor, v: Tensor, mask: object) -> None:
     fix = "a mask of bools, or of floats of q's type, that broadcasts to (batch, heads, queries, keys)"
     if not isinstance(mask, Tensor):
-        raise _bad(q, k, v, f"the mask is no tensor: {mask!r}"[:200], fix)
+        raise _bad(q, k, v, f"the mask is not a tensor: {mask!r}"[:200], fix)
     whole = (*q.shape[:-1], k.shape[-2])
     shape = whole[len(whole) - mask.ndim :]
     if (

@@ -63,7 +63,7 @@ def col2im(
     count = known([ops.convert(prod(out))])
     if rows is None or rows[0] % prod(taps) or (columns is not None and count is not None and columns != count):
         raise BadWindow(
-            f"columns of shape {shape_text(source.shape)} are no windows of {tuple(taps)} over {tuple(image)}",
+            f"columns of shape {shape_text(source.shape)} are not windows of {tuple(taps)} over {tuple(image)}",
             declared=source.source,
             called=user_source(),
             fix="what im2col gives for an image of this size",

@@ -339,7 +339,7 @@ def conv2d_prepack(kernel: Tensor | NDArray[Any], groups: Positive = 1, block: P
     outputs = tap_count(kernel.shape[0]) if isinstance(kernel, Tensor) else kernel.shape[0]
     if outputs % groups:
         raise BadConvolution(
-            f"{outputs} output channels are no {groups} groups of one size",
+            f"{outputs} output channels are not {groups} groups of one size",
             called=user_source(),
             fix="groups=1, or a number that divides them",
         )

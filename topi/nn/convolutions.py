@@ -21,9 +21,9 @@ def tap_count(extent: Any) -> int:
     if isinstance(extent, IntImm):
         return extent.value
     raise BadConvolution(
-        f"the kernel's extent {extent} is no constant",
+        f"the kernel's extent {extent} is not a constant",
         called=user_source(),
-        reason="how far windows reach is part of the program",
+        reason="the size of windows is part of the program",
         fix="declare the kernel's shape by numbers; data's batch, height and width may be symbols",
     )
 

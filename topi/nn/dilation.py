@@ -322,7 +322,7 @@ def _no_such_block(source: Tensor, block: list[int]) -> BadParameter:
 def _not_blocks(source: Tensor, extent: Any, block: int) -> BadOperand:
     return BadOperand(
         f"{tensor_text(source)} cannot be cut into blocks",
-        reason=f"{extent} is no multiple of {block}",
+        reason=f"{extent} is not a multiple of {block}",
         declared=source.source,
         called=user_source(),
         fix="topi.pad fills it up",

@@ -30,7 +30,7 @@ def _numpy_quantize(x: Any, scale: Any, zero: Any = None, *, dtype: str) -> Any:
 
 
 def _saturate(x: Any, zero: Any, dtype: str) -> Any:
-    """Rounded, moved by a zero point, and kept within the range of a dtype; what is no number is its upper end."""
+    """Rounded, moved by a zero point, and kept within the range of a dtype; what is not a number is its upper end."""
     bounds, shift = np.iinfo(array_dtype(dtype)), 0 if zero is None else zero.astype(x.dtype)
     return np.clip(np.rint(np.where(np.isnan(x), np.inf, x)) + shift, bounds.min, bounds.max).astype(array_dtype(dtype))
 

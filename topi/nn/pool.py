@@ -211,7 +211,7 @@ def _one_more(size: Any, before: int, after: int, reach: int, step: int, what: s
     """In ceil mode: how many windows there are, and how far the last may reach beyond the padding."""
     if not isinstance(size, IntImm):
         raise BadWindow(
-            f"the {what} {size} is no constant",
+            f"the {what} {size} is not a constant",
             called=user_source(),
             fix="ceil_mode=False, or a size that is known",
             reason="in ceil mode the number of windows depends on it in a way that shapes do not express",

@@ -453,7 +453,7 @@ def _check_packed(x: Tensor, packed: Tensor, kind: str, group: int, outs: Expr, 
                 reason = f"{outs} features of depth {x.shape[1]} take {need} {name}, and there are {there}"
     if reason is not None:
         raise BadQuantised(
-            f"{tensor_text(packed)} are no weights for {tensor_text(x)}",
+            f"{tensor_text(packed)} are not weights for {tensor_text(x)}",
             reason=reason,
             declared=packed.source,
             called=user_source(),

@@ -167,7 +167,7 @@ def _check_matrix(
     for each in (indices, indptr):
         if not each.dtype.is_integer:
             raise BadOperand(
-                f"{subject}: {tensor_text(each)} is no places",
+                f"{subject}: {tensor_text(each)} is not places",
                 reason="they are integers",
                 declared=each.source,
                 called=user_source(),
@@ -175,7 +175,7 @@ def _check_matrix(
             )
     if not 1 <= data.ndim <= 3:
         raise BadOperand(
-            f"{subject}: {tensor_text(data)} is no sparse matrix",
+            f"{subject}: {tensor_text(data)} is not a sparse matrix",
             declared=data.source,
             called=user_source(),
             reason="its data are stored elements (n,) or blocks (n, rows, columns)",

@@ -171,7 +171,7 @@ def _boxes(data: Any, subject: str) -> Tensor:
     source = tensor(data, subject, 3)
     if not source.dtype.is_float or not isinstance(source.shape[2], IntImm):
         raise BadOperand(
-            f"{subject}: {tensor_text(source)} are no boxes",
+            f"{subject}: {tensor_text(source)} are not boxes",
             declared=source.source,
             called=user_source(),
             fix="floats (batch, boxes, numbers), as many numbers for each box as is known",

@@ -247,7 +247,7 @@ def _regions(data: Any, rois: Any, batch_indices: Any, subject: str) -> tuple[Te
         tensor(batch_indices, f"the batch indices of {subject}", 1)
     if not source.dtype.is_float or not boxes.dtype.is_float or not ops.is_const(boxes.shape[1], lead + 4):
         raise BadOperand(
-            f"{subject}: {tensor_text(boxes)} are no regions of {tensor_text(source)}",
+            f"{subject}: {tensor_text(boxes)} are not regions of {tensor_text(source)}",
             declared=boxes.source,
             called=user_source(),
             reason=f"a region is {lead + 4} floats, and so are the elements of the data",

@@ -230,7 +230,7 @@ def _error(
     if fault.kind == 5:
         return EmulatedMisaligned(
             f"misaligned in {at}: {who} {did} {fault.size} bytes at {where}",
-            reason=f"the address is no multiple of {fault.size}",
+            reason=f"the address is not a multiple of {fault.size}",
             **common,
         )
     if fault.kind == 6:

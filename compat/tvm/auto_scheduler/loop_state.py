@@ -85,7 +85,7 @@ class State:
         ]
         if len(same) != 1:
             raise ValueError(
-                f"{loop.var.name} is no loop of {self._steps.stages[number].name}; "
+                f"{loop.var.name} is not a loop of {self._steps.stages[number].name}; "
                 f"there are {', '.join(each.var.name for each in loops)}"
             )
         return number, same[0]

@@ -98,7 +98,7 @@ def read_log(filename: str | PathLike[str], into: Database) -> None:
         try:
             into.import_lines([line])
         except BadRecordLine as error:
-            warn_user(user_source(), f"{filename}, line {number}, is no record and is left out: {error.reason}")
+            warn_user(user_source(), f"{filename}, line {number}, is not a record and is left out: {error.reason}")
 
 
 def _uid(line: str) -> str:

@@ -82,7 +82,7 @@ class Steps:
         """Of a split that was one of the steps."""
         step = self.steps[number]
         if step[0] != "SP":
-            raise ValueError(f"step {number} is no split")
+            raise ValueError(f"step {number} is not a split")
         return [int(length) for length in step[4]]
 
 

@@ -18,7 +18,7 @@ __all__ = ["ApplyHistoryBest", "apply_history_best"]
 class ApplyHistoryBest(DispatchContext):
     """The fastest configurations of logs. records: a file of them or several, or pairs of input and result.
 
-    Raises NoRecord for a file that does not exist; lines that are no records are warned of.
+    Raises NoRecord for a file that does not exist; lines that are not records are warned of.
     """
 
     def __init__(self, records: Any = None) -> None:

@@ -121,7 +121,7 @@ def measure_option(builder: Any = "local", runner: Any = "local") -> dict[str, A
     for (name, part), kind in zip(option.items(), (LocalBuilder, LocalRunner), strict=True):
         if not isinstance(part, kind):
             raise BadTuningOption(
-                f"{part!r} is no {name}", called=user_source(), allowed=f'"local", or autotvm.{kind.__name__}(...)'
+                f"{part!r} is not a {name}", called=user_source(), allowed=f'"local", or autotvm.{kind.__name__}(...)'
             )
     return option
 

@@ -46,13 +46,13 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
         if not isinstance(name, str) or not isinstance(target, str):
             raise TypeError("a text is missing")
         if not costs or (error_no == 0 and not all(isinstance(cost, (int, float)) and cost > 0 for cost in costs)):
-            raise ValueError("a time is no positive number")
+            raise ValueError("a time is not a positive number")
         task = Task(name, _tuples(args))
         task.target = Target(target)
         result = MeasureResult(tuple(costs), int(error_no), float(all_cost), float(timestamp))
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as fault:
         raise BadRecordLine(
-            "the line is no record of a result",
+            "the line is not a record of a result",
             reason=f"{type(fault).__name__}: {fault}"[:300],
             called=user_source(),
             fix="read what autotvm.callback.log_to_file wrote",
@@ -69,7 +69,7 @@ def load_from_buffer(file: Iterable[str]) -> Iterator[tuple[MeasureInput, Measur
         try:
             yield decode(row)
         except BadRecordLine as error:
-            warn_user(user_source(), f"{name}, line {number}, is no record and is left out: {error.reason}")
+            warn_user(user_source(), f"{name}, line {number}, is not a record and is left out: {error.reason}")
 
 
 def load_from_file(filepath: str | PathLike[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:

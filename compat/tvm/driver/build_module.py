@@ -215,7 +215,7 @@ def _keep_intrinsics(function: Function) -> Function:
 
 
 def _missing_outputs(s: Schedule, args: Sequence[Tensor | Var]) -> list[Tensor]:
-    """The schedule's outputs that are no arguments; none where no arguments are given, which asks for all."""
+    """The schedule's outputs that are not arguments; none where no arguments are given, which asks for all."""
     return [tensor for op in s.outputs for tensor in op.outputs if tensor not in args] if args else []
 
 

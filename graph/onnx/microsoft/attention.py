@@ -122,7 +122,7 @@ def _unpack_heads(c: Context, value: str, count: int) -> list[str]:
 @converts("com.microsoft.MultiHeadAttention")
 def _convert_multi_head(c: Context) -> Sequence[str]:
     if c.has(8) or c.has(9) or c.outputs > 3:
-        raise Refused("its past and its present are one buffer, or its scores are asked for")
+        raise Refused("its past and its present are one buffer, or its scores are an output")
     heads = int(c.attribute("num_heads"))
     biases = _biases(c)
 
@@ -150,7 +150,7 @@ def _biases(c: Context) -> list[str]:
     if not c.has(3):
         return []
     if c.rank(0) != 3 or not c.has(2):
-        raise Refused("a bias meets heads that are apart")
+        raise Refused("it adds a bias to heads that are separate")
     own = c.extent(0, 2)
     return list(c.emit_all("split", c[3], sizes=(own, own, c.extent(3, 0) - 2 * own), axis=0))
 
@@ -169,7 +169,7 @@ def _convert_grouped_attention(c: Context) -> Sequence[str]:
         or c.attribute("sliding_window_cache", 0)
         or c.attribute("qk_output", 0)
     ):
-        raise Refused("its cache is quantised or a window, its queries are normalised, or its scores are asked for")
+        raise Refused("its cache is quantised or a window, its queries are normalised, or its scores are an output")
     q, k, v = _sides(c, heads, shared)
     batch, _, length, _ = c.type(q).shape
     past: Extent = c.type(3).shape[2] if c.has(3) else 0

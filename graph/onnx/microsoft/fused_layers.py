@@ -165,7 +165,7 @@ def rotate_pairs(c: Context, value: str, angles: tuple[str, str], places: str, i
     half = c.extent(angles[0], 1)
     batch, heads, length, depth = c.type(value).shape
     if not isinstance(depth, int):
-        raise Refused("how long its vectors are is not known")
+        raise Refused("the length of its vectors is not known")
     cosine, sine = (
         c.reshape(c.emit("take", one, places, axis=0), (c.type(places).shape[0], 1, length, half)) for one in angles
     )

@@ -119,17 +119,17 @@ def _convert_matmul_to_float(c: Context) -> str:
 
 @converts("com.microsoft.DynamicQuantizeMatMul")
 def _convert_dynamic(c: Context) -> str:
-    """x is emit_round to bytes by the least and the greatest of its elements."""
+    """x is rounded to bytes by the least and the greatest of its elements."""
     levels, scale, zero = emit_round(c, c[0])
     return add_bias(c, integer_product(c, (levels, scale, zero), (c[1], c[2], c[3] if c.has(3) else "")), 4)
 
 
 @converts("com.microsoft.DynamicQuantizeLSTM")
 def _convert_dynamic_lstm(c: Context) -> Sequence[str]:
-    """An LSTM whose weights are bytes: its inputs, all steps at once, and what comes from the step before are emit_round to bytes by
+    """An LSTM whose weights are bytes: its inputs, all steps at once, and what comes from the step before are rounded to bytes by
     the least and the greatest of their elements."""
     if c.has(4):
-        raise Refused("its sequences have lengths, and what is emit_round after their ends differs among runtimes")
+        raise Refused("its sequences have lengths, and what is rounded after their ends differs among runtimes")
     if not c.attribute("hidden_size", 0):
         raise Refused("its hidden_size is not given")
 
@@ -193,7 +193,7 @@ def _gather(c: Context) -> str:
     )
     table = c.array(0)
     if rank != 2 or axis != 0 or along != 1 or bits not in (2, 4, 8) or table.dtype != np.uint8:
-        raise Refused("its table is no matrix of bytes whose rows are gathered")
+        raise Refused("its table is not a matrix of bytes whose rows are gathered")
     scales = c.array(2)
     outs, blocks = scales.shape
     levels = _unpack_bits(table, bits)

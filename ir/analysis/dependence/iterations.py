@@ -331,7 +331,7 @@ class Iterations:
     # Symbolic ranges
 
     def _find_facts(self, first: Indices, second: Indices, loop: Var) -> Dependence:
-        """Return the facts that follow from ranges that are no numbers, dimension by dimension."""
+        """Return the facts that follow from ranges that are not numbers, dimension by dimension."""
         distance = None
         for a, b in zip(first, second, strict=True):
             key = self._key(a), self._key(b)

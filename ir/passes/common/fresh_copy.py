@@ -110,7 +110,7 @@ class Copier(Rewriter):
         return known[1]
 
     def copy(self, node: Any) -> Any:
-        """The copy of a node that is no variable."""
+        """The copy of a node that is not a variable."""
         if isinstance(node, BinaryOp):
             return self._binary(node)
         method = getattr(self, type(node).__name__, None)

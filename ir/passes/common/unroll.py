@@ -95,7 +95,7 @@ class _Unroller(Rewriter):
         if self.made > self.max_statements:
             raise UnrollTooLarge(
                 f"cannot unroll '{node.var.name}' too",
-                reason=f"the function's unrolled loops would amount to {self.made} statements, more than "
+                reason=f"the function's unrolled loops would reach {self.made} statements, more than "
                 f"{self.max_statements}, which would take minutes to compile",
                 called=user_source(),
                 loops=_mark(node),

@@ -306,7 +306,7 @@ def _nests(stmt: Stmt) -> Iterator[_Nest]:
         elif isinstance(node, BufferStore):
             yield _Nest(loops, node)
         else:
-            raise _refusal("something", "it is no copy, element by element, of a tensor", "")
+            raise _refusal("something", "it is not a copy, element by element, of a tensor", "")
 
 
 def _refusal(name: str, reason: str, fix: str) -> CannotCopyInBulk:
@@ -367,7 +367,7 @@ def _load(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Buffer
     conditions: list[Expr] = []
     while isinstance(value, (IfThenElse, Select)):
         if not (isinstance(value.false_value, (IntImm, FloatImm)) and value.false_value.value == 0):
-            raise _refusal(name, f"what lies outside is {value.false_value}, no 0", "")
+            raise _refusal(name, f"elements outside of the tensor are {value.false_value}, no 0", "")
         conditions += conjuncts(value.condition)
         value = value.true_value
     if (
@@ -376,7 +376,7 @@ def _load(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Buffer
         or value.buffer.dtype != nest.store.buffer.dtype
     ):
         raise _refusal(
-            name, "it is no copy, element by element, of a tensor in global memory that the kernel only reads", ""
+            name, "it is not a copy, element by element, of a tensor in global memory that the kernel only reads", ""
         )
     known = analyzer.copy()
     for index, extent in zip(value.indices, value.buffer.shape, strict=True):
@@ -399,7 +399,7 @@ def _variable(index: Expr, extents: dict[Var, int], analyzer: Analyzer, name: st
     if len(used) > 1 or any(node is used[0] for node in walk(rest)):
         raise _refusal(
             name,
-            f"the index {index} is no place and one of its loops",
+            f"the index {index} is not a place and one of its loops",
             f"leave the loops of {name} as they are declared: not split, fused or bound",
         )
     return used[0]
@@ -417,7 +417,7 @@ def _check_source(source: Buffer, analyzer: Analyzer, name: str) -> None:
         if modular.coeff % UNIT_BYTES or modular.base % UNIT_BYTES:
             raise _refusal(
                 name,
-                f"rows of {source.name} are {stride} elements of {source.dtype.bytes} bytes apart, which is no "
+                f"rows of {source.name} are {stride} elements of {source.dtype.bytes} bytes apart, which is not a "
                 f"multiple of {UNIT_BYTES} bytes",
                 "",
             )

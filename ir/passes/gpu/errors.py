@@ -84,6 +84,6 @@ class FragmentMisused(CudaError):
 
 
 class CannotCopyInBulk(CudaError):
-    """A copy that the copy engine is to do, and that is no box of a tensor, with zeros outside, as it knows them."""
+    """A copy that the copy engine is to do, and that is not a box of a tensor, with zeros outside, as it knows them."""
 
     code = "TW0841"

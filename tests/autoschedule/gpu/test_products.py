@@ -115,7 +115,7 @@ def test_no_two_lanes_of_a_warp_meet_in_a_bank(rows: int, columns: int, terms: i
 
 
 def test_weights_of_windows_are_moved_16_bytes_at_once() -> None:
-    """9 terms of each channel are no vectors, but those of all channels together are."""
+    """9 terms of each channel are not vectors, but those of all channels together are."""
     image, weights = te.placeholder((1, 16, 16, 16), name="image"), te.placeholder((32, 16, 3, 3), name="weights")
     output = topi.nn.conv2d(image, weights, 1, 1, 1)
     s = schedule(

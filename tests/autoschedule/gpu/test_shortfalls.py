@@ -67,7 +67,7 @@ def test_nothing_is_said_where_nothing_falls_short(declared: Any) -> None:
 
 def test_the_code_of_a_gpu_is_judged_where_a_script_has_some_for_both() -> None:
     said = reasons(topi.argsort(te.placeholder((64, 128), name="A"), dtype="int32"))
-    assert "where data say" in said and "starts" not in said, "the counters of CPUs are no part of it"
+    assert "where data say" in said and "starts" not in said, "the counters of CPUs are not part of it"
 
 
 def test_registers_of_what_comes_asynchronously_count() -> None:

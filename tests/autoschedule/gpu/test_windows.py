@@ -29,7 +29,7 @@ def depthwise(rng: np.random.Generator) -> Any:
 
 
 def grouped(rng: np.random.Generator) -> Any:
-    """Channels in groups: which of the image's a result reads is no sum of axes."""
+    """Channels in groups: which of the image's a result reads is not a sum of axes."""
     groups, each, results = (int(rng.choice(some)) for some in ([1, 2, 3], [1, 2, 5], [1, 2, 3]))
     height, width = (int(rng.choice(EXTENTS[2:])) for _ in range(2))
     image = te.placeholder((int(rng.choice([1, 2])), groups * each, height, width), name="image")

@@ -23,7 +23,7 @@ from tilewright.schedule import Schedule, from_json, to_json
 
 
 def contraction() -> list[te.Tensor]:
-    """A sum of products that is no product of matrices, and what follows it."""
+    """A sum of products that is not a product of matrices, and what follows it."""
     a, b = te.placeholder((7, 9, 6), name="A"), te.placeholder((6, 9, 17), name="B")
     k, m = te.reduce_axis((0, 9), "k"), te.reduce_axis((0, 6), "m")
     c = te.compute((7, 17), lambda i, j: te.sum(a[i, k, m] * b[m, k, j], axis=[k, m]), name="C")

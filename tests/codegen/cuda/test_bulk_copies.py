@@ -259,13 +259,13 @@ def padded(s: Any, tile: Any) -> None:
 
 REFUSED: dict[str, tuple[Callable[[], Program], str]] = {
     "turned": (lambda: copied((64, 64), lambda A, i, j: A[j, i]), "no dimensions|are not those of A"),
-    "computed": (lambda: copied((64, 64), lambda A, i, j: A[i, j] * 2), "no copy, element by element"),
+    "computed": (lambda: copied((64, 64), lambda A, i, j: A[i, j] * 2), "not a copy, element by element"),
     "ones outside": (
         lambda: copied((60, 64), lambda A, i, j: te.if_then_else(i < 60, A[te.min(i, 59), j], 1.0)),
         "no 0",
     ),
-    "odd rows": (lambda: copied((64, 66), lambda A, i, j: A[i, j]), "no multiple of 16 bytes"),
-    "strided": (lambda: copied((64, 128), lambda A, i, j: A[i, j * 2]), "no place and one of its loops"),
+    "odd rows": (lambda: copied((64, 66), lambda A, i, j: A[i, j]), "not a multiple of 16 bytes"),
+    "strided": (lambda: copied((64, 128), lambda A, i, j: A[i, j * 2]), "not a place and one of its loops"),
     "left out": (lambda: copied((64, 64), lambda A, i, j: te.if_then_else(j > 3, A[i, j], 0.0)), "leaves out elements"),
     "six dimensions": (lambda: copied((1, 1, 1, 1, 64, 64), lambda A, i, j: A[0, 0, 0, 0, i, j]), "6 dimensions"),
     "bound": (lambda: copied((64, 64), lambda A, i, j: A[i, j], bound), "bound, vectorized"),

@@ -213,7 +213,7 @@ def test_a_function_that_nobody_defines_is_named(target: str) -> None:
     )
     kernel = tw.build(function, target=target)
     use = (lambda: kernel(np.zeros(4, "float32"))) if "emulate" in target else lambda: kernel.source("ptx")
-    with pytest.raises(CodegenError, match="TW0411: the program calls 'no_such_function', which nobody defines"):
+    with pytest.raises(CodegenError, match="TW0411: the program calls 'no_such_function', which is not defined"):
         use()
 
 

@@ -125,9 +125,9 @@ def test_copies_of_later_iterations_begin_while_products_are_under_way() -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("kn", 60, 64, 64), "is no 60 by 64 by 64 one"),
-        (("kn", 64, 72, 64), "is no 64 by 72 by 64 one"),
-        (("nk", 64, 264, 64), "is no 64 by 264"),
+        (("kn", 60, 64, 64), "is not a 60 by 64 by 64 one"),
+        (("kn", 64, 72, 64), "is not a 64 by 72 by 64 one"),
+        (("nk", 64, 264, 64), "is not a 64 by 264"),
         (("kn", 64, 64, 64, "int8"), "takes no layouts"),
         (("nk", 64, 64, 64, "float64"), "not of 'float64'"),
     ],

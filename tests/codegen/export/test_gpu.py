@@ -318,7 +318,7 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     for target in ("llvm", ["llvm", "cuda"]):
         with pytest.raises(tw.ExportError, match="TW0710: 'f' cannot be in library 'layers' for CPUs and for GPUs"):
             library.add("f", program, target=target)
-    with pytest.raises(tw.ExportError, match=r"TW0704: f\(.*\) would be there twice"):
+    with pytest.raises(tw.ExportError, match=r"TW0704: f\(.*\) would be exported twice"):
         library.add("f", program, target="cuda -arch=sm_90")
     with pytest.raises(tw.ExportError, match=r"(?s)TW0710: 'g' cannot be in library .*in this process alone"):
         library.add("g", program, target="cuda -emulate")

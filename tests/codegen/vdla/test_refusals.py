@@ -116,5 +116,5 @@ def test_padding_is_not_done_on_the_way() -> None:
 def test_a_scope_that_there_is_not_is_refused_as_before() -> None:
     A = te.placeholder((8,), "int8", "A")
     B = te.compute((8,), lambda i: A[i], "B")
-    with pytest.raises(tw.ScheduleError, match=r"'vdla\.wgt' is no storage scope"):
+    with pytest.raises(tw.ScheduleError, match=r"'vdla\.wgt' is not a storage scope"):
         te.create_schedule(B.op).cache_read(A, "vdla.wgt", [B])

@@ -112,11 +112,11 @@ def test_lines_that_are_no_records_are_left_out_with_a_warning(tmp_path: Path) -
     bad = [good[:60], "{}", good.replace("0.001", "-1"), good.replace('"sp"', '"zz"'), "[1, 2]"]
     log = tmp_path / "x.log"
     log.write_text("\n".join([*bad, good, record(task, 6, 1e-9, error_no=4)]) + "\n")
-    with pytest.warns(tw.TilewrightWarning, match="is no record and is left out") as told:
+    with pytest.warns(tw.TilewrightWarning, match="is not a record and is left out") as told:
         context = autotvm.apply_history_best(log)
     assert [f"line {n}," in str(one.message) for n, one in enumerate(told, 1)] == [True] * 5
     assert context.query(task.target, task.workload) == task.config_space.get(5)
-    with pytest.raises(tw.TilewrightError, match="TW0634: the line is no record"):
+    with pytest.raises(tw.TilewrightError, match="TW0634: the line is not a record"):
         autotvm.record.decode("{}")
     with pytest.raises(tw.TilewrightError, match="TW0633: there is no log"):
         autotvm.apply_history_best(str(tmp_path / "none.log"))
@@ -290,7 +290,7 @@ def test_operators_registered_apart_find_the_configuration_of_their_computation(
 def test_options_and_tasks_that_are_none_are_refused() -> None:
     with pytest.raises(tw.TilewrightError, match="TW0604: cannot measure on another machine"):
         autotvm.RPCRunner("key", "0.0.0.0", 9190)
-    with pytest.raises(tw.TilewrightError, match="TW0604: 'rpc' is no runner"):
+    with pytest.raises(tw.TilewrightError, match="TW0604: 'rpc' is not a runner"):
         autotvm.measure_option(builder="local", runner="rpc")
     with pytest.raises(tw.TilewrightError, match="TW0601: there is no template 'test/none'"):
         autotvm.task.create("test/none", args=(), target="llvm")
@@ -350,12 +350,15 @@ def test_the_auto_scheduler_tutorial_searches_logs_applies_and_resumes(tmp_path:
     one_more = auto_scheduler.TuningOptions(
         num_measure_trials=1, measure_callbacks=[auto_scheduler.RecordToFile(log)], verbose=0
     )
-    with pytest.warns(tw.TilewrightWarning, match="is no record and is left out"):
+    with pytest.warns(tw.TilewrightWarning, match="is not a record and is left out"):
         task.tune(one_more, search_policy=policy)
     uids = {json.loads(line)["uid"] for line in Path(log).read_text().splitlines() if line != '{"broken'}
     assert len(uids) == 2
     other = auto_scheduler.SearchTask(func="matmul_add", args=(16, 24, 31, "float32"), target=target)
-    with pytest.warns(tw.TilewrightWarning, match=r"is no record"), pytest.raises(tw.TilewrightError, match="TW0633"):
+    with (
+        pytest.warns(tw.TilewrightWarning, match=r"is not a record"),
+        pytest.raises(tw.TilewrightError, match="TW0633"),
+    ):
         other.apply_best(log)
     with pytest.raises(tw.TilewrightError, match="TW0633: there is no log"):
         other.apply_best(tmp_path / "none.json")

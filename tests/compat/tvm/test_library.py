@@ -46,5 +46,5 @@ def test_archives_without_a_library_are_refused(tmp_path: Path) -> None:
     import tarfile
 
     tarfile.open(tmp_path / "empty.tar", "w").close()
-    with pytest.raises(tw.ExportError, match=r"TW0741: .*empty.so' is no library of tilewright's"):
+    with pytest.raises(tw.ExportError, match=r"TW0741: .*empty.so' is not a library of tilewright's"):
         tvm.runtime.load_module(tmp_path / "empty.tar")

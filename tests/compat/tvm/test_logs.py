@@ -181,7 +181,7 @@ def test_a_log_of_autotvm_is_of_a_template_in_our_own_names_too(
 
 
 def test_what_is_no_log_of_a_tuner_is_refused() -> None:
-    with pytest.raises(BadRecordLine, match=r"TW0634: line 2 is no record(.*\n)*.*no tuner of TVM's"):
+    with pytest.raises(BadRecordLine, match=r"TW0634: line 2 is not a record(.*\n)*.*no tuner of TVM's"):
         imported([of_workload([], failed=1), "{}"])
 
 

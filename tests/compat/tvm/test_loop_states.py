@@ -85,7 +85,7 @@ def test_states_refuse_what_they_do_not_hold() -> None:
         state.compute_inline(te.compute((4,), lambda i: a[i, 0], name="other"))
     i = state[c].iters[0]
     state.split(c, i, [2])
-    with pytest.raises(ValueError, match=r"i is no loop of C; there are i\.outer, i\.inner, j, k"):
+    with pytest.raises(ValueError, match=r"i is not a loop of C; there are i\.outer, i\.inner, j, k"):
         state.vectorize(c, i)
 
 

@@ -1,4 +1,4 @@
-"""Nodes that one kernel computes as one node, and texts that are no body of one."""
+"""Nodes that one kernel computes as one node, and texts that are not a body of one."""
 
 from __future__ import annotations
 

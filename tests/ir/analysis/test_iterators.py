@@ -108,7 +108,7 @@ def test_indices_that_do_not_move_independently_are_no_map() -> None:
     assert not detect([x, x], ranges), "both move with x"
     assert not detect([x * 10 + y // 5, y % 5], ranges), "y // 5 leaves gaps under x * 10"
     assert not detect([x, y], ranges, x * 10 + y < 28), "how far y runs depends on x"
-    assert not detect([x * y], ranges), "a product is no sum of digits"
+    assert not detect([x * y], ranges), "a product is not a sum of digits"
     assert detect([y % 5], ranges) and not detect([y % 5], ranges, bijective=True), (
         "every value is reached, by several iterations"
     )

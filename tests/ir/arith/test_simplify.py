@@ -186,7 +186,7 @@ def test_a_condition_on_memory_is_forgotten() -> None:
 
 
 def test_indices_of_loads_stay_good_where_both_sides_are_evaluated() -> None:
-    """Under i < n the clamp is no change of value, but a Select or an And may read beside it all the same."""
+    """Under i < n the clamp is not a change of value, but a Select or an And may read beside it all the same."""
     clamped = BufferLoad(A, (minimum(m, 63),))
     analyzer = Analyzer()
     for expr in (Select(m < 64, clamped, zero()), And(m < 64, clamped < 5), Select(m >= 64, zero(), clamped)):

@@ -47,7 +47,7 @@ OWN = {
 
 
 def _used(path: Path) -> set[str]:
-    """Names of one system that a file uses, in code and in texts that are no docstrings."""
+    """Names of one system that a file uses, in code and in texts that are not docstrings."""
     tree = ast.parse(path.read_text())
     told = {
         id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

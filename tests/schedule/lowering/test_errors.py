@@ -128,7 +128,7 @@ def test_stages_computed_at_each_other() -> None:
 def test_a_stage_computed_at_a_loop_that_is_gone() -> None:
     s, A, B, C, D = chain()
     s[B].attach("at", s[C], D.op.axis[0])
-    with pytest.raises(LoweringError, match="TW0335: cannot compute B at 'i' of C\n  'i' is no loop of C any more"):
+    with pytest.raises(LoweringError, match="TW0335: cannot compute B at 'i' of C\n  'i' is not a loop of C any more"):
         lower(s, [A, D])
     s[B].attach("at", s[C], C.op.axis[0])
     s[C].attach("inline")

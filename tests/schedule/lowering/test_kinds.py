@@ -161,7 +161,7 @@ def test_a_kind_is_added_by_a_class_and_a_row(n: int) -> None:
         lambda: s.clone_in(R, C),
         lambda: s[R].transform_layout(lambda i: [i]),
     ):
-        with pytest.raises(tw.ScheduleError, match=r"R is a reverse|R is no expression"):
+        with pytest.raises(tw.ScheduleError, match=r"R is a reverse|R is not an expression"):
             refused()
     f = tw.build(s, [A, C], target="interpret")
     values, out = np.arange(n, dtype="float32"), np.zeros(n, "float32")

@@ -112,7 +112,7 @@ def test_what_is_no_rectangle_is_not_fused_factored_or_turned_round() -> None:
         BadRfactor, match=r"its extent i \+ 1 changes with other axes, so the partial results have no shape"
     ):
         s.rfactor(C, k)
-    with pytest.raises(FuseApart, match="the extent of k changes with i, so their iterations are no rectangle"):
+    with pytest.raises(FuseApart, match="the extent of k changes with i, so their iterations do not form a rectangle"):
         s[C].fuse(i, k)
     with pytest.raises(BadReorder, match="the extent of k changes with i: k has to stay within i"):
         s[C].reorder(k, i)

@@ -297,5 +297,5 @@ def test_layouts_and_parameters_that_hold_nothing_are_refused() -> None:
 
 def test_what_no_record_holds_is_no_argument() -> None:
     p = program()
-    with pytest.raises(errors.WrongArgument, match="TW0222: a object is no argument"):
+    with pytest.raises(errors.WrongArgument, match="TW0222: a object is not an argument"):
         encode(p.s, [1, object()])

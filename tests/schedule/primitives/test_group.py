@@ -153,7 +153,7 @@ def test_c_is_imported(tmp_path: Path) -> None:
         with pytest.raises(tw.CodegenError, match="only clang makes of that what a library can hold"):
             f.export(tmp_path / "libthrice.so")
     refused(s, UnknownPragma, "its value is 3", lambda: s[B].pragma(B.op.axis[0], "import_c", 3))
-    s[B].pragma(B.op.axis[0], "import_c", "this is no C")
+    s[B].pragma(B.op.axis[0], "import_c", "this is not a C")
     with pytest.raises(tw.CodegenError, match=r"refuses the (source|C)"):
         tw.build(s, [A, B])
 

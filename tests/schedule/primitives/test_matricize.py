@@ -143,11 +143,11 @@ def test_what_is_no_product_of_matrices_is_refused_and_leaves_the_schedule_as_it
     d, a, b, c = C.op.axis
     before = str(s)
     for call, reason in (
-        (lambda: s.matricize(D, [D.op.axis[0]], [D.op.axis[1]]), "no sum of products"),
+        (lambda: s.matricize(D, [D.op.axis[0]], [D.op.axis[1]]), "not a sum of products"),
         (lambda: s.matricize(C, [a, a], [c]), "a is given for rows"),
         (lambda: s.matricize(C, [a], [b]), "given for"),
         (lambda: s.matricize(C, [a, b], [c], (16, 0, 16)), "it is padded to"),
-        (lambda: s.matricize(C, [a, b], [c], converted="int16"), "no bytes that are converted"),
+        (lambda: s.matricize(C, [a, b], [c], converted="int16"), "not bytes that are converted"),
         (lambda: s.matricize(C, [a, b], [c], converted="int32"), "are to be converted to int32"),
     ):
         with pytest.raises(errors.BadMatrix, match=rf"TW0231(?s:.*){reason}"):

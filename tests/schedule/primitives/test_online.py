@@ -127,8 +127,8 @@ def test_values_that_columns_share_are_combined_once_in_registers() -> None:
 @pytest.mark.parametrize(
     ("tensor", "factor", "reason"),
     [
-        ("S", 4, "no sum over one axis of exp"),
-        ("total", 4, "no sum over one axis of exp"),
+        ("S", 4, "not a sum over one axis of exp"),
+        ("total", 4, "not a sum over one axis of exp"),
         ("Y", 0, "a chunk would have 0 terms"),
     ],
 )
@@ -192,9 +192,9 @@ def test_what_does_not_merge_its_chunks_is_refused() -> None:
     s, args, value, merged = declared_in_chunks(False)
     before = str(s)
     for factor, into in ((48, merged), (64, args[3])):  # no divisor of a chunk, and no reduction
-        with pytest.raises(BadOnline, match="is no merger of its chunks"):
+        with pytest.raises(BadOnline, match="is not a merger of its chunks"):
             s.online(value, factor, into)
         assert str(s) == before
     p = Attention()
-    with pytest.raises(BadOnline, match="Y is no merger of its chunks"):
+    with pytest.raises(BadOnline, match="Y is not a merger of its chunks"):
         p.s.online(p.Y, 4, p.Y)

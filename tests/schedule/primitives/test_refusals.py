@@ -68,10 +68,10 @@ refused(errors.UnknownStage, "no stage for a str.*allowed: tensors and operation
 refused(errors.NotAnAxisOfStage, "i is an axis of stage D, not of C", lambda p: p.s[p.C].split(p.x, 4))
 refused(errors.NotAnAxisOfStage, "k is an axis of stage C, not of D", lambda p: p.s[p.D].reorder(p.x, p.k))
 refused(errors.NotAnAxisOfStage, "is a thread axis.*bind a loop to it", lambda p: p.s[p.D].split(tx(), 4))
-refused(errors.NotAnAxisOfStage, "no axis of any stage", lambda p: p.s[p.D].split(te.reduce_axis((0, 4), "r"), 4))
+refused(errors.NotAnAxisOfStage, "not an axis of any stage", lambda p: p.s[p.D].split(te.reduce_axis((0, 4), "r"), 4))
 refused(errors.NotAnAxisOfStage, "A has no loops of its own", lambda p: p.s[p.A].vectorize(p.x))
-refused(errors.WrongArgument, "an axis is asked for, int was given", lambda p: p.s[p.D].split(0, 4))
-refused(errors.WrongArgument, "a stage is asked for, Tensor was given", lambda p: p.s[p.C].compute_at(p.D, p.x))
+refused(errors.WrongArgument, "expected an axis, got int", lambda p: p.s[p.D].split(0, 4))
+refused(errors.WrongArgument, "expected a stage, got Tensor", lambda p: p.s[p.C].compute_at(p.D, p.x))
 refused(
     errors.AxisIsNoLoop,
     r"i was split into i.outer, i.inner at .*\.py:\d+",
@@ -213,7 +213,7 @@ refused(
     errors.BadThreadBinding, "begins at 1, and threads are counted from 0", lambda p: p.s[p.C].bind(p.i, tx((1, 9)))
 )
 refused(errors.BadThreadBinding, "symbolic extent n", lambda p: p.s[p.C].bind(p.i, tx((0, te.var("n")))))
-refused(errors.BadThreadBinding, "j is no thread axis", lambda p: p.s[p.C].bind(p.i, p.j))
+refused(errors.BadThreadBinding, "j is not a thread axis", lambda p: p.s[p.C].bind(p.i, p.j))
 refused(errors.BadThreadBinding, "joined within a block", lambda p: p.s[p.C].bind(p.k, te.thread_axis("blockIdx.x")))
 refused(errors.BadThreadBinding, "joined within a block", lambda p: p.s[p.C].bind(p.k, te.thread_axis("vthread")))
 refused(
@@ -222,7 +222,7 @@ refused(
     lambda p: p.s[p.C].pragma(p.i, "unroll_everything", 1),
 )
 refused(errors.UnknownPragma, "its value is 'many'", lambda p: p.s[p.C].pragma(p.i, "auto_unroll_max_step", "many"))
-refused(errors.UnknownPragma, "no constant", lambda p: p.s[p.C].pragma(p.i, "parallel_launch_point", te.var("n")))
+refused(errors.UnknownPragma, "not a constant", lambda p: p.s[p.C].pragma(p.i, "parallel_launch_point", te.var("n")))
 
 # Placement
 refused(
@@ -277,13 +277,13 @@ refused(
     lambda p: p.s.cache_read(p.B, "shared", p.C),
     lambda p: p.s.cache_read(p.B, "local", p.C),
 )
-refused(errors.BadCacheRead, "a tensor is asked for", lambda p: p.s.cache_read(p.s[p.B], "local", p.C))
-refused(errors.BadCacheRead, "a tensor is asked for", lambda p: p.s.cache_read([p.B], "local", p.C))
+refused(errors.BadCacheRead, "expected a tensor", lambda p: p.s.cache_read(p.s[p.B], "local", p.C))
+refused(errors.BadCacheRead, "expected a tensor", lambda p: p.s.cache_read([p.B], "local", p.C))
 refused(errors.BadClone, "D does not read B.*B is read by C", lambda p: p.s.clone_in(p.B, [p.D]))
 refused(errors.BadClone, "nobody else reads B", lambda p: p.s.clone_in(p.B, p.C))
 refused(errors.BadClone, "no readers were given", lambda p: p.s.clone_in(p.B, []))
 refused(errors.BadClone, "A is a placeholder", lambda p: p.s.clone_in(p.A, p.B))
-refused(errors.BadPhases, "k is no data axis", lambda p: p.s.polyphase(p.C, p.k, 2))
+refused(errors.BadPhases, "k is not a data axis", lambda p: p.s.polyphase(p.C, p.k, 2))
 refused(errors.BadPhases, "A is not the one tensor of a te.compute", lambda p: p.s.polyphase(p.A, p.i, 2))
 refused(errors.BadPhases, "there would be 17 phases", lambda p: p.s.polyphase(p.C, p.i, 17))
 refused(
@@ -292,14 +292,14 @@ refused(
     lambda p: p.s.polyphase(p.C, p.i, 2),
     lambda p: p.s[p.C].split(p.i, 4),
 )
-refused(errors.BadFactors, "A is no te.sum of products", lambda p: p.s.factor(p.A, [(0, 1)]))
+refused(errors.BadFactors, "A is not a te.sum of products", lambda p: p.s.factor(p.A, [(0, 1)]))
 refused(
     errors.BadFactors,
     "2 factors are multiplied in 1 steps, and the path has 2",
     lambda p: p.s.factor(p.C, [(0, 1)] * 2),
 )
-refused(errors.BadFactors, "no pair of different places in a list of 2", lambda p: p.s.factor(p.C, [(0, 2)]))
-refused(errors.BadFactors, "no pair of different places in a list of 2", lambda p: p.s.factor(p.C, [(1, 1)]))
+refused(errors.BadFactors, "not a pair of different places in a list of 2", lambda p: p.s.factor(p.C, [(0, 2)]))
+refused(errors.BadFactors, "not a pair of different places in a list of 2", lambda p: p.s.factor(p.C, [(1, 1)]))
 refused(
     errors.BadFactors,
     "its loops are scheduled already",
@@ -307,7 +307,7 @@ refused(
     lambda p: p.s[p.C].split(p.i, 4),
 )
 refused(
-    errors.BadFourier, "it is no result of a discrete Fourier transform", lambda p: p.s.fast_fourier(p.C, [[2], [2]])
+    errors.BadFourier, "it is not a result of a discrete Fourier transform", lambda p: p.s.fast_fourier(p.C, [[2], [2]])
 )
 
 
@@ -316,7 +316,7 @@ refused(
     [
         ([[4, 4]], r"its steps are \[\[4, 4\]\]"),
         ([[], [16]], "its steps are"),
-        ([[1, 16], [2]], "1 is no factor from 2 to 31"),
+        ([[1, 16], [2]], "1 is not a factor from 2 to 31"),
         ([[8], [3]], "they come to 24 points, which are neither 16 nor 31 or more"),
     ],
 )
@@ -327,18 +327,20 @@ def test_steps_that_are_none_of_a_length(steps: list[list[int]], reason: str) ->
 
 
 refused(errors.BadAlternative, "its operator offers nothing else", lambda p: p.s.redeclare(p.C, "winograd"))
-refused(errors.BadOnline, "it is no sum over one axis of exp", lambda p: p.s.online(p.C, 4))
+refused(errors.BadOnline, "it is not a sum over one axis of exp", lambda p: p.s.online(p.C, 4))
 refused(errors.BadMirror, "once for each term of a sum", lambda p: p.s[p.C].mirror(p.i, p.j))
 refused(errors.BadMirror, "A is not the one tensor of a te.compute", lambda p: p.s[p.A].mirror(p.i, p.j))
 refused(errors.BadMirror, "x and x are not two axes of one extent", lambda p: p.s[p.D].mirror(p.x, p.x))
 refused(errors.BadMirror, "k and y are not two data axes", lambda p: p.s[p.D].mirror(p.k, p.y))
 refused(errors.BadMatrix, "it is padded to", lambda p: p.s.matricize(p.C, [p.i], [p.j], padding=(16, 0, 16)))
-refused(errors.BadCacheWrite, "a tensor is asked for", lambda p: p.s.cache_write([], "local"))
-refused(errors.BadRfactor, "a tensor is asked for", lambda p: p.s.rfactor(p.C.op, p.k))
+refused(errors.BadCacheWrite, "expected a tensor", lambda p: p.s.cache_write([], "local"))
+refused(errors.BadRfactor, "expected a tensor", lambda p: p.s.rfactor(p.C.op, p.k))
 refused(
-    errors.UnknownScope, "'texture' is no storage scope.*global.*shared", lambda p: p.s.cache_read(p.B, "texture", p.C)
+    errors.UnknownScope,
+    "'texture' is not a storage scope.*global.*shared",
+    lambda p: p.s.cache_read(p.B, "texture", p.C),
 )
-refused(errors.UnknownScope, "'l1' is no storage scope", lambda p: p.s.cache_write(p.C, "l1"))
+refused(errors.UnknownScope, "'l1' is not a storage scope", lambda p: p.s.cache_write(p.C, "l1"))
 refused(errors.BadCacheWrite, "A is a placeholder: nothing writes it", lambda p: p.s.cache_write(p.A, "local"))
 refused(errors.BadCacheWrite, "2 outputs, which are written together", lambda p: p.s.cache_write(p.T[0], "local"))
 refused(errors.BadCacheWrite, "B and C are two operations", lambda p: p.s.cache_write([p.B, p.C], "local"))
@@ -368,7 +370,7 @@ refused(
 )
 
 # Reductions
-refused(errors.BadRfactor, "B is no reduction", lambda p: p.s.rfactor(p.B, p.B.op.axis[0]))
+refused(errors.BadRfactor, "B is not a reduction", lambda p: p.s.rfactor(p.B, p.B.op.axis[0]))
 refused(errors.BadRfactor, "i is a data axis", lambda p: p.s.rfactor(p.C, p.i))
 refused(errors.AxisIsNoLoop, "k was split into", lambda p: p.s.rfactor(p.C, p.k), lambda p: p.s[p.C].split(p.k, 8))
 refused(
@@ -398,17 +400,17 @@ refused(
 )
 
 # Storage
-refused(errors.UnknownScope, "'fast' is no storage scope", lambda p: p.s[p.C].set_scope("fast"))
+refused(errors.UnknownScope, "'fast' is not a storage scope", lambda p: p.s[p.C].set_scope("fast"))
 refused(errors.UnknownScope, r"D is an output.*s.cache_write\(D, .shared.\)", lambda p: p.s[p.D].set_scope("shared"))
 refused(errors.UnknownScope, r"A is a placeholder.*s.cache_read\(A", lambda p: p.s[p.A].set_scope("shared"))
 refused(errors.BadStorageAlign, "D is an output", lambda p: p.s[p.D].storage_align(p.x, 32, 1))
-refused(errors.BadStorageAlign, "k is no dimension of C", lambda p: p.s[p.C].storage_align(p.k, 32, 1))
+refused(errors.BadStorageAlign, "k is not a dimension of C", lambda p: p.s[p.C].storage_align(p.k, 32, 1))
 refused(errors.BadStorageAlign, "factor is 0", lambda p: p.s[p.C].storage_align(p.i, 0, 1))
 refused(errors.BadStorageAlign, "offset is 1.5", lambda p: p.s[p.C].storage_align(p.i, 8, 1.5))
 refused(errors.NotAnAxisOfStage, "A has no loops", lambda p: p.s[p.A].storage_align(p.x, 32, 1))
-refused(errors.BadStorePredicate, "is no condition, but int32", lambda p: p.s[p.C].set_store_predicate(p.i + 1))
-refused(errors.BadStorePredicate, "is no condition, but str", lambda p: p.s[p.C].set_store_predicate("i < 3"))
-refused(errors.BadStorePredicate, "uses i, which is no axis of C", lambda p: p.s[p.C].set_store_predicate(p.x < 3))
+refused(errors.BadStorePredicate, "is not a condition, but int32", lambda p: p.s[p.C].set_store_predicate(p.i + 1))
+refused(errors.BadStorePredicate, "is not a condition, but str", lambda p: p.s[p.C].set_store_predicate("i < 3"))
+refused(errors.BadStorePredicate, "uses i, which is not an axis of C", lambda p: p.s[p.C].set_store_predicate(p.x < 3))
 
 
 @pytest.mark.parametrize("case", range(len(REFUSALS)), ids=lambda at: f"{at}-{REFUSALS[at][0].__name__}")
@@ -459,7 +461,7 @@ def test_loops_whose_extent_changes_stay_inside_what_they_change_with() -> None:
     kept = exact(s)
     with pytest.raises(errors.BadReorder, match=r"the extent of k changes with i: k has to stay within i\.inner"):
         s[C].reorder(k, ii)
-    with pytest.raises(errors.FuseApart, match="no rectangle"):
+    with pytest.raises(errors.FuseApart, match="do not form a rectangle"):
         s[C].fuse(ii, k)
     with pytest.raises(errors.BadRfactor, match="changes with other axes"):
         s.rfactor(C, k)

@@ -150,15 +150,15 @@ def test_a_packed_stage_is_computed_at_a_loop_and_on_threads() -> None:
 
 
 REFUSED: list[tuple[Callable[..., Any], str]] = [
-    (lambda n, c, h, w: [n, c // 4, h, w], "does not tell c % 4: elements would lie in one place"),
-    (lambda n, c, h, w: [n, c % 4, h, w], "does not tell c // 4"),
+    (lambda n, c, h, w: [n, c // 4, h, w], "loses c % 4: two elements would have the same address"),
+    (lambda n, c, h, w: [n, c % 4, h, w], "loses c // 4"),
     (lambda n, c, h, w: [n, c, h * w], "multiplies indices"),
     (lambda n, c, h, w: [n * 5 + c, h, w], "what is below the factor 5 reaches up to 6 - 1"),
-    (lambda n, c, h, w: [n, c, h, w, c], "two indices of the new layout tell the same of c"),
+    (lambda n, c, h, w: [n, c, h, w, c], "two indices of the new layout repeat the same part of c"),
     (lambda n, c, h, w: [n, c - 1, h, w], "counts down, or begins below 0"),
     (lambda n, c: [n, c], "takes 2 positional arguments but 4 were given"),
-    (lambda n, c, h, w: [n, c, h, w + 0.5], "no integer expression"),
-    (lambda n, c, h, w: [n, c, h, te.min(w, 3)], "is no sum of indices"),
+    (lambda n, c, h, w: [n, c, h, w + 0.5], "not an integer expression"),
+    (lambda n, c, h, w: [n, c, h, te.min(w, 3)], "is not a sum of indices"),
 ]
 
 
@@ -181,7 +181,7 @@ def test_a_stage_whose_loops_are_scheduled_is_refused() -> None:
     s[B].compute_at(s[C], C.op.axis[0])
     with pytest.raises(BadLayout, match="B is computed at a loop of it"):
         s[C].transform_layout(in_fours)
-    with pytest.raises(BadLayout, match="no constant of type float32"):
+    with pytest.raises(BadLayout, match="not a constant of type float32"):
         s[B].transform_layout(in_fours, pad_value=A[0, 0, 0, 0])
     s[B].compute_inline()
     with pytest.raises(BadLayout, match="B is inlined, so it lies nowhere"):
@@ -293,9 +293,9 @@ def test_a_swizzle_keeps_columns_of_shared_memory_apart_without_padding() -> Non
 @pytest.mark.parametrize(
     ("places", "reason"),
     [
-        (lambda i, j: [i, j % 24 ^ i % 8, j // 24], "no power of two"),
+        (lambda i, j: [i, j % 24 ^ i % 8, j // 24], "not a power of two"),
         (lambda i, j: [i, j ^ i], "may be 64 or more"),
-        (lambda i, j: [i, j // 8 ^ j % 8, j // 8 % 8], "told|tell"),
+        (lambda i, j: [i, j // 8 ^ j % 8, j // 8 % 8], "loses"),
         (lambda i, j: [i % 32, i // 32, j ^ j // 2], "depends on what is moved"),
     ],
 )

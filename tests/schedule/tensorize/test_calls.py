@@ -294,7 +294,7 @@ def test_a_scalar_that_nothing_tells() -> None:
     s = te.create_schedule(C.op)
     s[C].tensorize(C.op.axis[0], hint)
     with pytest.raises(
-        tw.LoweringError, match=r"(?s)nothing tells what the scalar parameter v of hint is.*fix: call the intrin"
+        tw.LoweringError, match=r"(?s)no value is known for the scalar parameter v of hint is.*fix: call the intrin"
     ):
         tw.lower(s, [A, C])
     D = te.compute((8,), lambda: hint(A, 5), "D")

@@ -63,7 +63,7 @@ def test_an_argument_is_declared_with_what_the_intrinsic_relies_on() -> None:
 def test_the_call_checks_the_address(target: str) -> None:
     s, args = scheduled(4, 16, doubled(data_alignment=64))
     f = tw.build(s, args, target=target)
-    with pytest.raises(tw.CallError, match=r"(?s)TW0509: 'A'.*no multiple of the 64 bytes that .*tw\.array\(x\)"):
+    with pytest.raises(tw.CallError, match=r"(?s)TW0509: 'A'.*not a multiple of the 64 bytes that .*tw\.array\(x\)"):
         f(aligned((4, 16), 4), aligned((4, 16)))
     with pytest.raises(tw.CallError, match=r"TW0509: 'C' \(argument 2 of main\).*64 bytes"):
         f(aligned((4, 16)), aligned((4, 16), 32))
@@ -80,7 +80,7 @@ def test_exports_check_it_as_well(tmp_path: Any) -> None:
     a[:] = 3
     loaded(a, c)
     assert (c == 6).all()
-    with pytest.raises(tw.CallError, match="no multiple of the 64 bytes"):
+    with pytest.raises(tw.CallError, match="not a multiple of the 64 bytes"):
         loaded(aligned((4, 16), 8), c)
 
 

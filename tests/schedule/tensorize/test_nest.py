@@ -67,7 +67,7 @@ def test_tiles_beyond_the_end_are_left_out_as_a_whole(size: int, fits: bool) -> 
             tw.lower(s, [A, B])
         return
     function = tw.lower(s, [A, B])
-    assert any(isinstance(node, If) for node in walk(function.body)), "20 and 24 are no multiples of 16"
+    assert any(isinstance(node, If) for node in walk(function.body)), "20 and 24 are not multiples of 16"
     a = np.arange(size, dtype="float32")
     for call in (lambda *arrays: run(function, list(arrays)), tw.build(s, [A, B])):
         found = np.zeros(size, "float32")

@@ -215,7 +215,7 @@ def test_wrong_arguments_are_refused() -> None:
             te.gradient(y, x, head)
     for wrong in ((y, "x", None), ("y", x, None), (y, [x[0, 0]], None), (y, x, 1.0)):
         with pytest.raises(
-            tw.TensorExpressionError, match=r"TW0173: the (input|output|head) of te.gradient is no tensor"
+            tw.TensorExpressionError, match=r"TW0173: the (input|output|head) of te.gradient is not a tensor"
         ):
             te.gradient(*wrong)
 

@@ -14,7 +14,7 @@ __all__ = ["call"]
 
 def call(nodes: Sequence[Node], constants: Sequence[int] = (), extra: dict[str, np.ndarray] | None = None) -> Builder:
     """A model of these nodes. constants: places of inputs that are weights: they become part of the model, so that
-    onnxruntime packs them beforehand. extra: constants that are no inputs of the case, by name."""
+    onnxruntime packs them beforehand. extra: constants that are not inputs of the case, by name."""
 
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         import onnxruntime as ort

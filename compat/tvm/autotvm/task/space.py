@@ -372,7 +372,7 @@ class FallbackConfigEntity(ConfigSpace):
             raise BadDefinition(
                 f"cannot choose a split for the part {name!r}",
                 called=user_source(),
-                reason=f"{list(constraints)} are no constraints on it",
+                reason=f"{list(constraints)} are not constraints on it",
                 allowed="one for each of its loops",
             )
         left, size = extent, list[int]()

@@ -191,7 +191,7 @@ def test_proofs_by_calculation_hold_over_all_values_of_8_bits() -> None:
         made = form.reducer().combiner((DType("int8"),), False)
         proved, (exact, _) = (check(made) for check in checks)
         for name, holds in zip(names, proved, strict=True):
-            assert not holds or getattr(exact, name), f"{form.name}: {name} is no law; {drawn.SEED}, {case}"
+            assert not holds or getattr(exact, name), f"{form.name}: {name} is not a law; {drawn.SEED}, {case}"
 
 
 def test_laws_are_looked_up_once() -> None:
