@@ -28,7 +28,7 @@ from .phases import split_phases
 from .plan import Candidate, Chooser, Decision, cheapest
 from .registry import Rule, registered_rules
 
-__all__ = ["schedule"]
+__all__ = ["schedule", "schedule_groups"]
 
 
 def schedule(
@@ -48,10 +48,10 @@ def schedule(
     """
     chosen = Target.parse(target)
     s = create_schedule(outputs)
-    return _schedule_groups(s, chosen, exact, chooser, {} if known is None else known) if chosen.backend.rules else s
+    return schedule_groups(s, chosen, exact, chooser, {} if known is None else known) if chosen.backend.rules else s
 
 
-def _schedule_groups(
+def schedule_groups(
     s: Schedule,
     target: Target,
     exact: bool,
@@ -63,7 +63,7 @@ def _schedule_groups(
     does not, another that does. whole: no alternatives are asked for."""
     machine, taken = find_machine(target), list[Decision]()
     if not whole:
-        alone = partial(_schedule_groups, target=target, exact=exact, chooser=cheapest, known=known, whole=True)
+        alone = partial(schedule_groups, target=target, exact=exact, chooser=cheapest, known=known, whole=True)
         taken = take_alternatives(s, target, machine, chooser, exact, alone)
     split_phases(s, exact)
     fusion = APART

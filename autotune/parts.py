@@ -33,13 +33,13 @@ class Kernel(Protocol):
 class Parted(Protocol):
     """Interface of what is made of kernels: a graph."""
 
-    def tasks(self) -> Sequence[Kernel]: ...
+    def tasks(self, *, target: str | Target = ...) -> Sequence[Kernel]: ...
 
 
-def find_kernels(what: Any) -> list[Kernel] | None:
+def find_kernels(what: Any, target: str | Target) -> list[Kernel] | None:
     """The kernels of a graph, or of a list of them, whose sizes are known; None where it is neither. Raises NothingToTune (TW0601)
     where no sizes are."""
-    tasks = what.tasks() if hasattr(what, "tasks") else what
+    tasks = what.tasks(target=target) if hasattr(what, "tasks") else what
     given = cast("Sequence[Any]", tasks) if isinstance(tasks, (list, tuple)) else ()
     if not given or not all(hasattr(one, "tensors") and hasattr(one, "count") for one in given):
         return None

@@ -225,7 +225,7 @@ def tune(
         )
     if search not in STRATEGIES:
         raise BadTuningOption(f"there is no search {search!r}", called=user_source(), allowed=", ".join(STRATEGIES))
-    kernels = find_kernels(args)
+    kernels = find_kernels(args, target)
     if kernels is not None:
         if inputs is not None:
             raise BadTuningOption(

@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 from ..arguments import to_items
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
-from ..errors import user_source
 from ..runtime.tables import html_table
-from .errors import TargetTakesNoGraph
 from .export import WeightsIn, export_graph
 from .file import write_file
 from .gradient import training_graph, with_gradients
 from .known_inputs import bind_inputs, convert_inputs
-from .model import Model, build_model
+from .model import Model, refuse_foreign
 from .node import Parts
 from .passes import default_passes, difference_text, grouped, passes_named, transformed
 from .printer import graph_text
@@ -130,14 +128,17 @@ class Graph(Parts):
         self, target: Any, tuned: Any, options: BuildOptions, exact: bool, buckets: Buckets | None = None
     ) -> Model:
         """Build the graph, as tw.build(g) does. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907), BadBuckets (TW0909)."""
-        return build_model(
-            transformed(self, default_passes(options.fast_math, exact)), target, tuned, options, exact, buckets
-        )
+        chosen = refuse_foreign(self, target, here=True)
+        after = transformed(self, default_passes(options.fast_math, exact, target=chosen))
+        return Model(after, str(target), options, tuned, exact, buckets)
 
-    def tasks(self, buckets: Buckets | None = None) -> list[Task]:
-        """The distinct kernels of what tw.build(g) makes, with how often each runs in a call: what autotune.tune(g) spends its
-        trials on. buckets: as tw.build takes them, whose kernels are among these. Raises BadBuckets (TW0909)."""
-        variants = Variants.of(transformed(self, default_passes(False, False)), buckets)
+    def tasks(self, buckets: Buckets | None = None, target: str | Target = "llvm") -> list[Task]:
+        """The distinct kernels of what tw.build(g, target) makes, with how often each runs in a call: what autotune.tune(g) spends
+        its trials on. buckets: as tw.build takes them, whose kernels are among these. target: other than of a processor, layouts are
+        those of this one. Raises BadBuckets (TW0909)."""
+        chosen = Target.parse(target)
+        passes = default_passes(target=chosen if chosen.backend.rules == "cpu" else None)
+        variants = Variants.of(transformed(self, passes), buckets)
         several = len(variants.each) > 1
         found = [task for each in variants.each for task in list_tasks(each.plan, str(each) if several else "")]
         return list({task.name: task for task in reversed(found)}.values())[::-1]
@@ -156,16 +157,8 @@ class Graph(Parts):
         """Export the graph, as tw.build(g).export does, without building it for this process: target may be another machine's,
         "llvm -mtriple=...". buckets: as tw.build takes them. Raises what Model.export and tw.build raise."""
         options = BuildOptions(fast_math=fast_math)
-        chosen = Target.parse(target)
-        if chosen.backend.name != "llvm":
-            raise TargetTakesNoGraph(
-                f"graph {self.name} cannot be exported for {str(target)!r}",
-                called=user_source(),
-                reason="a model is machine code",
-                allowed='"llvm", with its options',
-                fix='target="llvm"',
-            )
-        after = transformed(self, default_passes(fast_math, exact))
+        chosen = refuse_foreign(self, target)
+        after = transformed(self, default_passes(fast_math, exact, target=chosen))
         return export_graph(after, path, weights, threads, chosen, options, tuned, exact, buckets)
 
     def __str__(self) -> str:

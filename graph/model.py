@@ -36,7 +36,7 @@ from .variants import Buckets, Variant
 if TYPE_CHECKING:
     from ..autotune.records import Database
 
-__all__ = ["Model", "build_model"]
+__all__ = ["Model", "refuse_foreign"]
 
 _MOST_SIZES = 16
 """So many sizes of symbols have their program at once."""
@@ -322,22 +322,16 @@ class Model:
         )
 
 
-def build_model(
-    g: Parts,
-    target: str | Target,
-    tuned: str | PathLike[str] | Database | None,
-    options: BuildOptions,
-    exact: bool,
-    buckets: Buckets | None = None,
-) -> Model:
-    """Build a model, for tw.build of a graph. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907), BadBuckets (TW0909)."""
+def refuse_foreign(g: Parts, target: str | Target, here: bool = False) -> Target:
+    """Return the target of a graph. Raises TargetTakesNoGraph (TW0908) for one that is no processor, and where the model is to run
+    here for one of another machine."""
     chosen = Target.parse(target)
-    if chosen.backend.name != "llvm" or not chosen.runs_here:
-        raise TargetTakesNoGraph(
-            f"graph {g.name} cannot be built for {str(target)!r}",
-            called=user_source(),
-            reason="a model is machine code for this machine's processor",
-            allowed='"llvm", with its options',
-            fix='tw.build(g, target="llvm")',
-        )
-    return Model(g, str(target), options, tuned, exact, buckets)
+    if chosen.backend.name == "llvm" and (chosen.runs_here or not here):
+        return chosen
+    raise TargetTakesNoGraph(
+        f"graph {g.name} cannot be built for {str(target)!r}",
+        called=user_source(),
+        reason="a model is machine code" + (" for this machine's processor" if here else ""),
+        allowed='"llvm", with its options',
+        fix='tw.build(g, target="llvm")' if here else 'target="llvm"',
+    )

@@ -18,11 +18,15 @@ are asked for once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ..autoschedule.regions import is_one_group
+from ..autoschedule.regions import estimate_seconds, is_one_group
+from ..codegen.result import BuildOptions
+from ..codegen.target import Target
+from ..driver.cache.key import program_key
+from ..driver.cache.lookup import keep_number
 from ..te.tensor import Tensor
 from .concatenations import find_joined_parts
 from .kernels import Step, build_step, declared_kernel, is_heavy
@@ -31,7 +35,7 @@ from .node import Node, Parts
 from .operators import row_of
 from .types import TensorType
 
-__all__ = ["cut_graph"]
+__all__ = ["cut_graph", "time_ratio"]
 
 _MOST_NODES = 16
 
@@ -125,8 +129,27 @@ def _next_tree(
 
 def _is_one_group(g: Parts, members: tuple[Node, ...]) -> bool:
     """Return whether the rules schedule these nodes as one group."""
-    step = build_step(members, g.types, g.constants)
-    return _answer(_Question(step.key, step, {name: g.types[name] for name in step.inputs}))
+    return _answer(_ask(g, build_step(members, g.types, g.constants)))
+
+
+def time_ratio(before: Parts, after: Parts, target: Target, weigh: Callable[[Step], float]) -> float:
+    """Return the time of a graph in those of another's, by the estimates of the kernels in which they differ, each on its own and
+    its algorithm aside; kept with built kernels, since estimating takes longer than loading these. weigh: the weight of a kernel
+    with one result, 0 where it is left out."""
+    asked = [
+        Counter(_ask(g, step) for step in cut_graph(g) if len(step.outputs) == 1 and weigh(step))
+        for g in (before, after)
+    ]
+    old, new = (list((asked[at] - asked[1 - at]).elements()) for at in (0, 1))
+
+    def seconds(kernels: Sequence[_Question]) -> float:
+        return sum(weigh(one.step) * _seconds(one, target) for one in kernels)
+
+    texts = {
+        f"{at} {what}": one.key for what, kernels in (("old", old), ("new", new)) for at, one in enumerate(kernels)
+    }
+    key = program_key(texts, (), target, BuildOptions(), False)
+    return keep_number(key, lambda: seconds(new) / (seconds(old) or 1.0))
 
 
 def _may_be_group(above: Sequence[Node], below: Sequence[Node]) -> bool:
@@ -140,15 +163,29 @@ def _may_be_group(above: Sequence[Node], below: Sequence[Node]) -> bool:
 
 @dataclass(frozen=True)
 class _Question:
-    """A kernel that may be one group, and the types of what it reads. Equal keys, equal answers."""
+    """A kernel that something is asked about, and the types of what it reads. Equal keys, equal answers."""
 
     key: str
     step: Step = field(compare=False)
     types: dict[str, TensorType] = field(compare=False)
 
+    @property
+    def outputs(self) -> list[Tensor]:
+        """Declare the kernel."""
+        tensors = [one for one in declared_kernel(self.step, self.types) if isinstance(one, Tensor)]
+        return tensors[-len(self.step.outputs) :]
+
+
+def _ask(g: Parts, step: Step) -> _Question:
+    return _Question(step.key, step, {name: g.types[name] for name in step.inputs})
+
 
 @lru_cache(1024)
 def _answer(asked: _Question) -> bool:
-    count = len(asked.step.outputs)
-    tensors = [one for one in declared_kernel(asked.step, asked.types) if isinstance(one, Tensor)]
-    return is_one_group(tensors[-count:])
+    return is_one_group(asked.outputs)
+
+
+@lru_cache(1024)
+def _seconds(asked: _Question, target: Target) -> float:
+    (output,) = asked.outputs
+    return estimate_seconds(output, target)

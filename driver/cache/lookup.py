@@ -17,7 +17,7 @@ from .kernels import make_entry, read_module
 from .key import build_key, code_version
 from .store import Entry, Store, open_store
 
-__all__ = ["Place", "find_place", "linked_entry"]
+__all__ = ["Place", "find_place", "keep_number", "linked_entry"]
 
 T = TypeVar("T")
 
@@ -63,3 +63,15 @@ def find_place(request: Request) -> Place | None:
     store = open_store()
     key = None if store is None or is_watched() else build_key(request)
     return None if store is None or key is None else Place(store, key, request, collect_constants(request.programs))
+
+
+def keep_number(key: str | None, compute: Callable[[], float]) -> float:
+    """Return the number that the store has under a key, else what is computed, which it has from then on."""
+    store = open_store() if key is not None else None
+    if store is None or key is None:
+        return compute()
+    entry = store.load(key)
+    if entry is None or not isinstance(entry.about.get("number"), float):
+        entry = Entry({"number": float(compute())}, b"")
+        store.save(key, entry)
+    return entry.about["number"]

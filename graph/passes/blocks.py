@@ -21,28 +21,31 @@ streams; else vectors are turned, and each channel is a stream. Depthwise convol
 image, and transposed ones that do not overlap are convolutions of single places, whose results stand beside each other. What
 follows element by element, pools, means over the image and concatenations do as well with blocks. The last block is filled up
 where that costs little; what is in it is read by nobody who sums over channels. Convolutions read what is not in blocks too, as
-blocks of one channel; anything else needs a copy in the usual order, and so a region of the graph is laid in blocks where its
-convolutions move several times what has to be copied. (Liu et al. 2019, Optimizing CNN Model Inference on CPUs, section 3.2,
-choose layouts so.)
+blocks of one channel; anything else needs a copy in the usual order, and so a region of the graph is laid in blocks where the
+estimates of its kernels, of these copies among them, say that it takes less time so. (Liu et al. 2019, Optimizing CNN Model
+Inference on CPUs, section 3.2, choose layouts so.)
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from math import prod
+from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...codegen.target import Target
+from ..kernels import Step, is_heavy
 from ..node import Node, Parts
 from ..operators import row_of
+from ..partition import time_ratio
 from ..types import TensorType
 from .rewriter import Rewriter, rewrite
 from .row import GraphPass
 
-__all__ = ["BLOCKS"]
+__all__ = ["BLOCKS", "target_blocks"]
 
 BLOCK = 16
 """Channels of a block: a cache line of float32."""
@@ -50,8 +53,11 @@ PART = 8
 """What the channels of a value are a multiple of: the part of a block by which they are summed where the last one is filled up."""
 MOST = 1.34
 """How many times its channels a value may have once its last block is filled up."""
-GAIN = 4
-"""How many times the bytes that are copied into the usual order its convolutions have to read and store in blocks."""
+_COPY = 1.25
+"""Times as long as estimated may a kernel take that stores the usual order from blocks."""
+_ALIKE = 1.1
+"""The ratio of estimates up to which blocks are taken: they do not count that what follows element by element has whole vectors."""
+_CONVOLUTIONS = frozenset(("conv", "conv_transpose", "conv_in_blocks", "depthwise_in_blocks"))
 _BY_CHANNEL = frozenset(("batch_norm",))
 _IMAGE = (2, 3)
 
@@ -134,40 +140,32 @@ def _means_image(node: Node) -> bool:
     return node.operator == "mean" and tuple(sorted(cast("tuple[int, ...]", node.attributes["axes"]))) == _IMAGE
 
 
-def _bytes(kind: TensorType) -> int:
-    return 4 * prod(map(int, kind.shape))
-
-
-def _choose_values(g: Parts) -> set[str]:
-    """The values that are to lie in blocks."""
-    types = g.types
-    region: dict[str, str] = {}
-    """By the values that can, one of the same region."""
-
-    def root(name: str) -> str:
-        while region[name] != name:
-            name = region[name]
-        return name
-
-    gain: dict[str, int] = defaultdict(int)
+def _find_regions(g: Parts) -> list[set[str]]:
+    """The values that can lie in blocks, region by region: convolutions, and what is computed from them."""
+    regions: list[set[str]] = []
+    region_of: dict[str, set[str]] = {}
+    convolved: set[str] = set()
     for node in g.nodes:
-        name = node.outputs[0]
-        conv = _is_conv(node, g, region)
-        if conv or _keeps(node, g, types, region):
-            region[name] = name
-            near = [each for each in node.inputs if each in region]
-            for each in near:
-                region[root(each)] = name
-            gain[name] = (_bytes(types[name]) + sum(_bytes(types[each]) for each in near)) if conv else 0
-    apart = set(g.results.values())
-    for node in g.nodes:
-        if node.outputs[0] not in region and not _means_image(node):
-            apart.update(node.inputs)
-    won: dict[str, int] = defaultdict(int)
-    for name in region:
-        shape = types[name].shape
-        won[root(name)] += gain[name] - (GAIN * _bytes(types[name]) if name in apart and shape[2:] != (1, 1) else 0)
-    return {name for name in region if won[root(name)] > 0}
+        conv = _is_conv(node, g, region_of)
+        if not conv and not _keeps(node, g, g.types, region_of):
+            continue
+        region = {node.outputs[0]}
+        if conv:
+            convolved |= region
+        for name in node.inputs:
+            if name in region_of and not region_of[name] <= region:
+                regions.remove(region_of[name])
+                region |= region_of[name]
+        region_of.update(dict.fromkeys(region, region))
+        regions.append(region)
+    return [region for region in regions if not convolved.isdisjoint(region)]
+
+
+def _weigh(step: Step) -> float:
+    """Weigh a kernel whose time depends on the layout: one that convolves, or that copies."""
+    heavy = {node.operator for node in step.nodes if is_heavy(node)}
+    copies = any(node.operator == "transpose" for node in step.nodes)
+    return (_COPY if copies else 1.0) if heavy & _CONVOLUTIONS or copies and not heavy else 0.0
 
 
 class _Blocks:
@@ -298,16 +296,25 @@ def _pad_channels(array: NDArray[Any], axis: int) -> NDArray[Any]:
     return np.pad(array, more) if any(after for _, after in more) else array
 
 
-def _lay_out_blocks(g: Parts) -> Parts:
-    chosen = _choose_values(g)
+def _lay_out_blocks(g: Parts, target: Target) -> Parts:
+    """Lay each region in blocks of which the kernels take less time so, the copies between layouts among them."""
+    chosen: set[str] = set()
+    for region in _find_regions(g):
+        if time_ratio(g, rewrite(g, _Blocks(region)), target, _weigh) < _ALIKE:
+            chosen |= region
     return rewrite(g, _Blocks(chosen)) if chosen else g
+
+
+def target_blocks(target: Target) -> GraphPass:
+    """The pass for a processor."""
+    return replace(BLOCKS, apply=partial(_lay_out_blocks, target=target))
 
 
 BLOCKS = GraphPass(
     "blocks",
     "channels lie in blocks of a cache line between convolutions",
     "rounds",
-    _lay_out_blocks,
+    partial(_lay_out_blocks, target=Target()),
     __doc__,
     late=True,
 )

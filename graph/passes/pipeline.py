@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...arguments import is_a
+from ...codegen.target import Target
 from ...environment import dump_folder, dumps
 from ...errors import FAULTS, TilewrightError, internal_error, is_interruption, user_source
 from ..errors import UnknownPass
@@ -16,7 +17,7 @@ from ..printer import graph_text
 from ..rewrite import map_bodies
 from .algebra import ALGEBRA, STOPS
 from .attention import ATTENTION
-from .blocks import BLOCKS
+from .blocks import BLOCKS, target_blocks
 from .common import COMMON
 from .constant_folding import FOLDED
 from .constants import CONSTANTS
@@ -68,11 +69,15 @@ PASSES: dict[str, GraphPass] = {one.name: one for one in (*PIPELINE, WEIGHTS_INT
 _MOST_ROUNDS = 8
 
 
-def default_passes(fast_math: bool = False, exact: bool = False, built: bool = True) -> list[GraphPass]:
+def default_passes(
+    fast_math: bool = False, exact: bool = False, built: bool = True, target: Target | None = None
+) -> list[GraphPass]:
     """The pipeline of a build, which groups nodes itself: with fast_math the passes that hold of real numbers too, with exact none
-    that round otherwise. built: whether nobody asks the result for its gradient any more."""
+    that round otherwise. built: whether nobody asks the result for its gradient any more. target: the processor that layouts are
+    chosen for, without it this one."""
     allowed = ("exact",) if exact else ("exact", "rounds", "fast") if fast_math else ("exact", "rounds")
-    return [one for one in PIPELINE if one.rounding in allowed and one is not GROUPS and (built or one is not STOPS)]
+    chosen = [one for one in PIPELINE if one.rounding in allowed and one is not GROUPS and (built or one is not STOPS)]
+    return chosen if target is None else [target_blocks(target) if one is BLOCKS else one for one in chosen]
 
 
 def grouped(g: Parts) -> Parts:

@@ -19,7 +19,7 @@ from ...codegen.errors import ArgumentNotBuildable
 from ...codegen.result import BuildOptions
 from ...errors import TilewrightError, is_interruption, user_source
 from ..graph import Graph
-from ..model import build_model
+from ..model import Model
 from .call import ROWS
 from .chance import extract_draws
 from .from_torch import from_torch
@@ -167,7 +167,7 @@ def _build_or_keep(
         return _keep_original(module, "its sizes depend on values")
     if len(g.outputs) != len(kept):
         return _keep_original(module, "it writes to its inputs")
-    m = build_model(g, "llvm", None, BuildOptions(fast_math=options.fast_math), exact=options.exact)
+    m = Model(g, "llvm", BuildOptions(fast_math=options.fast_math), None, options.exact)
     _counts["compiled"] += 1
     is_size = [
         not isinstance(results[at].meta.get("val", tensors[0] if tensors else None), torch.Tensor) for at in kept

@@ -173,7 +173,7 @@ def test_a_convolution_in_blocks_is_timed_by_its_draft_as_by_its_loops() -> None
     target = Target.parse("llvm -mcpu=skylake-avx512 -uncalibrated")
     x, w = te.placeholder((1, 4, 14, 14, 16), name="x"), te.constant(np.ones((4, 4, 3, 3, 16, 16), "float32"), "w")
     y = topi.nn.conv2d(x, w, 1, 1, layout="NCHW16c")
-    s = scheduler._schedule_groups(te.create_schedule(y.op), target, False, cheapest, {}, whole=True)
+    s = scheduler.schedule_groups(te.create_schedule(y.op), target, False, cheapest, {}, whole=True)
     (decision,) = s.decisions
     assert decision.seconds == pytest.approx(estimate_schedule(s, find_machine(target)).seconds, rel=0.2)
 

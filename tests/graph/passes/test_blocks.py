@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.graph import Builder
+from tilewright.graph import Builder, partition
 
 RANDOM = np.random.default_rng(5)
 
@@ -64,11 +65,11 @@ def test_a_network_of_convolutions_is_in_blocks_from_end_to_end(size: tuple[int,
 
 def test_what_would_be_copied_as_often_as_it_is_of_use_stays_as_it_is() -> None:
     b = Builder()
-    h = b.node("conv", b.input("x", (1, 16, 5, 5)), b.param("w", values(16, 16, 3, 3)))
+    h = b.node("conv", b.input("x", (1, 16, 40, 40)), b.param("w", values(16, 16, 1, 1)))
     h = b.node("conv", h, b.param("v", values(16, 4, 3, 3)), groups=4)
     b.output("y", b.node("softmax", h, axis=1))
     g = b.graph()
-    assert operators(agrees(g, values(1, 16, 5, 5))) == operators(g)
+    assert operators(agrees(g, values(1, 16, 40, 40))) == operators(g)
 
 
 def test_one_end_that_needs_the_usual_order_is_copied() -> None:
@@ -81,6 +82,21 @@ def test_one_end_that_needs_the_usual_order_is_copied() -> None:
     b.output("h", h)
     after = agrees(b.graph(), values(1, 8, 6, 7))
     assert operators(after).count("conv_in_blocks") == 4 and operators(after).count("transpose") == 1
+
+
+def test_estimates_of_layouts_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Another process does not estimate again; for another processor the answer is its own."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE", "1")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    g, asked = network((9, 13)), list[object]()
+    estimate = partition.estimate_seconds
+    monkeypatch.setattr(partition, "estimate_seconds", lambda *given: asked.append(given) or estimate(*given))
+    first = g.transform("blocks")
+    for again in (0, 1):
+        count = len(asked)
+        partition._seconds.cache_clear()
+        assert g.transform("blocks") == first and (len(asked) == count or not again)
+    assert g.tasks(target="llvm -mcpu=haswell -uncalibrated") and len(asked) > count
 
 
 def test_channels_that_fill_no_blocks_and_other_dtypes_stay_as_they_are() -> None:

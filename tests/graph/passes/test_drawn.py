@@ -16,7 +16,7 @@ from tilewright.codegen.result import BuildOptions
 from tilewright.errors import GraphError
 from tilewright.graph import PASSES, Graph
 from tilewright.graph.comparison import difference
-from tilewright.graph.model import Model, build_model
+from tilewright.graph.model import Model
 from tilewright.graph.node import Param
 
 EXACT = [name for name, one in PASSES.items() if not one.changes_rounding]
@@ -117,7 +117,7 @@ def test_every_pass_keeps_what_the_reference_says(at: int) -> None:
 
 def built(g: Graph, exact: bool) -> Model:
     """The graph as it is, without passes."""
-    return build_model(g, "llvm", None, BuildOptions(), exact)
+    return Model(g, "llvm", BuildOptions(), None, exact)
 
 
 def results(g: Graph, m: Model, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
