@@ -35,6 +35,7 @@ class _Checker(Rewriter):
         self.analyzer = analyzer
 
     def For(self, node: For) -> Stmt:
+        # the bounds of a loop are evaluated once, before it: their checks stand outside
         checks = self._checks(node.begin, node.extent)
         self.analyzer.bind(node.var, Range(node.begin, node.extent))
         return seq(*checks, self.generic(node))
@@ -57,6 +58,7 @@ class _Checker(Rewriter):
 
     def BufferStore(self, node: BufferStore) -> Stmt:
         checks = self._checks(*node.indices, node.value)
+        # checks of loads come first: the store's index may be made of what they read
         return seq(*checks, *self._access_checks(node, ()), node)
 
     def _checks(self, *roots: Expr) -> list[Stmt]:
@@ -66,6 +68,7 @@ class _Checker(Rewriter):
             for load, path in guarded_loads(root):
                 assert not isinstance(load, ProducerLoad), "tensors are buffers by now"
                 for check in self._access_checks(load, path):
+                    # equal accesses of one statement need one check
                     checks.setdefault((structural_key(check.condition), check.message), check)
         return list(checks.values())
 
@@ -77,7 +80,7 @@ class _Checker(Rewriter):
             with self.analyzer.constraint(conjunction(*path)):
                 low, high = self.analyzer.can_prove(index >= 0), self.analyzer.can_prove(index < extent)
             if low and high:
-                continue
+                continue  # most accesses end here; the kernel pays only for what data decide
             within = logical_and(TRUE if low else index >= 0, TRUE if high else index < extent)
             what = "read" if isinstance(access, BufferLoad) else "written"
             yield Assert(
@@ -91,6 +94,7 @@ def _ends(index: Expr) -> tuple[Expr, ...]:
     if isinstance(index, Broadcast):
         return (index.value,)
     if isinstance(index, Ramp):
+        # the lanes between lie between: a ramp is monotone
         return (index.base, index.base + index.stride * (index.lanes - 1))
     return (index,)
 

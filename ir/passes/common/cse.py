@@ -43,14 +43,14 @@ def share_subexpressions(function: Function) -> Function:
 def _shared_store(store: BufferStore) -> Stmt | None:
     numbering = Numbering()
     top = numbering.number(store.value)
-    if numbering.values[top].size > WRITTEN_OUT:
+    if numbering.values[top].size > WRITTEN_OUT:  # sharing every part would be as large as the value itself
         shorter = name_shared(store)
         return None if shorter is store else shorter
     bindings, value = _share(numbering, top, {})
     if value is store.value:
         return None
     shared: Stmt = replace(store, value=value)
-    for var, bound in reversed(bindings):
+    for var, bound in reversed(bindings):  # innermost last, so that each name is known to those after it
         shared = LetStmt(var, bound, shared)
     return shared
 
@@ -59,13 +59,13 @@ def _share(numbering: Numbering, top: int, outer: Mapping[int, Expr]) -> tuple[l
     """Bindings, in order, and the value `top` over them. outer: the names that values around have."""
     values, within = numbering.values, _Within(numbering, top, outer)
     bound, names = dict[int, Var](), dict(outer)
-    for number in sorted(within.sure):
+    for number in sorted(within.sure):  # numbers count operands first, hence bindings come in order of use
         value = values[number]
         if (
-            within.uses[number] > 1
+            within.uses[number] > 1  # a name for what is used once would only lengthen the code
             and value.nameable
             and within.costs[number] >= MIN_COST
-            and not isinstance(value.expr, BufferLoad)
+            and not isinstance(value.expr, BufferLoad)  # a load costs as much as the variable that would hold it
             and not _mentions(value.expr, within.lets)
         ):
             bound[number], names[number] = name_value(value.expr)
@@ -90,12 +90,13 @@ class _Within:
             number = stack.pop()
             if number not in reached:
                 reached.add(number)
+                # below a name nothing is evaluated again
                 if number not in names and not isinstance(values[number].expr, BufferLoad):
                     self.uses.update(values[number].operands)
                     stack += values[number].operands
         self.lets = {expr.var for number in reached if isinstance(expr := values[number].expr, Let)}
         self.costs: dict[int, int] = {}
-        for number in sorted(reached):
+        for number in sorted(reached):  # operands have smaller numbers: their costs are known by now
             value = values[number]
             self.costs[number] = (
                 0
@@ -135,7 +136,7 @@ class _Builder:
             at = stack[-1]
             value = self.numbering.values[at]
             missing = [part for part in _sure_operands(value) if part not in self.built and part not in self.names]
-            if missing:
+            if missing:  # operands first, without recursion
                 stack.extend(missing)
                 continue
             stack.pop()
@@ -153,7 +154,7 @@ class _Builder:
             parts += map(self._branch, value.operands[1:])
         return rebuild(value.expr, parts)
 
-    def _branch(self, number: int) -> Expr:
+    def _branch(self, number: int) -> Expr:  # what only a branch evaluates is bound within it, or it would run unasked
         bindings, value = _share(self.numbering, number, self.names)
         for var, bound in reversed(bindings):
             value = Let(var, bound, value)

@@ -56,6 +56,7 @@ def _size(buffer: Buffer) -> Expr:
     if not buffer.shape:
         return const(1, INT64)
     if buffer.strides:
+        # the formula below would give one element, or fewer than none
         if any(isinstance(extent, IntImm) and extent.value == 0 for extent in buffer.shape):
             return const(0, INT64)
         last: Expr = const(1, INT64)
@@ -80,6 +81,7 @@ class _Flattener(SharingRewriter):
     def flat(self, buffer: Buffer) -> Buffer:
         flattened = self.buffers.get(buffer)
         if flattened is None:
+            # one object for each buffer: passes compare buffers by identity
             flattened = self.buffers[buffer] = flat_buffer(buffer)
             self.strides[buffer] = buffer_strides(buffer)
         return flattened
@@ -129,7 +131,7 @@ class _Flattener(SharingRewriter):
         form = LinearForm({}) if buffer.elem_offset is None else linear(buffer.elem_offset)
         products: list[Expr] = []
         for index, stride, extent in zip(visited, self.strides[buffer], buffer.shape, strict=True):
-            if isinstance(stride, IntImm):
+            if isinstance(stride, IntImm):  # a constant stride keeps the sum linear, so that equal terms meet
                 form = form.plus(_index_form(index, extent), stride.value)
             else:
                 products.append(expression(_index_form(index, extent), INT64, self._rank) * stride)
@@ -151,6 +153,7 @@ class _Flattener(SharingRewriter):
             scalars.append(scalar)
         form = linear(self.offset(buffer, tuple(scalars)))
         step = form.coefficient(lane)
+        # lanes in steps that are no constant have no ramp
         if not step or not isinstance(ramp.stride, IntImm) or occurs(lane, form):
             return None
         rest = form.replaced(lane, linear(ramp.base))
@@ -170,6 +173,7 @@ class _Flattener(SharingRewriter):
             offset = self._join_ramp(buffer, indices, ramp, lanes)
             if offset is not None:
                 return offset
+        # no single ramp: each lane computes its own offset, a gather
         total: Expr = const(0, INT64) if buffer.elem_offset is None else cast(buffer.elem_offset, INT64)
         total = Broadcast(total, lanes)
         for index, stride in zip(indices, self.strides[buffer], strict=True):
@@ -206,6 +210,7 @@ def _index_form(index: Expr, extent: Expr) -> LinearForm:
         loaded = [(atom, coefficient) for atom, coefficient in terms(form) if not is_index(atom)]
         narrow = extent.dtype == INT32 and (not isinstance(extent, IntImm) or extent.value <= INT32_EXTENT_LIMIT)
         if narrow and len(loaded) == 1 and loaded[0][1] == 1 and isinstance(index, (Add, Sub)):
+            # int32 would have wrapped outside of [0, extent) anyway, so int64 gives the same in-range value
             return form
         return linear(cast(index, INT64), widen=False)
     return linear(index)

@@ -35,7 +35,7 @@ __all__ = ["Copier", "fold", "fresh_copy", "substitute_expr"]
 
 def fold(kind: type[BinaryOp], a: Expr, b: Expr) -> Expr:
     """kind(a, b), folded where it is constant, with integer constants moved to the right of sums, where they meet."""
-    if a.dtype.is_float:
+    if a.dtype.is_float:  # floats are neither associative nor folded: the target rounds
         return kind(a, b)
     folded = fold_binary(kind, a, b)
     if folded is not None:
@@ -54,7 +54,7 @@ def _fold_sum(kind: type[BinaryOp], a: Expr, b: Expr) -> Expr:
             constant += b.value if kind is Add else -b.value
             return _plus(a.a, constant)
         return _plus(fold(kind, a.a, b), constant)
-    if kind is Add and isinstance(a, IntImm):
+    if kind is Add and isinstance(a, IntImm):  # a constant on the right meets the constants of sums around it
         return Add(b, a)
     if isinstance(b, (Add, Sub)) and isinstance(b.b, IntImm):
         constant = b.b.value if (kind is Add) == isinstance(b, Add) else -b.b.value
@@ -70,7 +70,7 @@ def _plus(value: Expr, constant: int) -> Expr:
     constant = wrap_int(constant, dtype)
     if constant == 0:
         return value
-    if constant < 0 and -constant <= dtype.greatest:
+    if constant < 0 and -constant <= dtype.greatest:  # -(-2^31) is no value of the dtype
         return Sub(value, const(-constant, dtype))
     return Add(value, const(constant, dtype))
 
@@ -89,7 +89,7 @@ class Copier(Rewriter):
     def assign(self, var: Var, value: Expr) -> None:
         """From here on `value` stands for the variable."""
         self.values[var] = value
-        self._copied.clear()
+        self._copied.clear()  # copies that were made with the old value are stale
 
     def rename(self, buffer: Buffer, new: Buffer) -> None:
         """From here on `new` stands for the buffer."""
@@ -98,7 +98,7 @@ class Copier(Rewriter):
 
     def visit(self, node: Any) -> Any:
         if isinstance(node, Var):
-            return self.values.get(node, node)
+            return self.values.get(node, node)  # no copy of a leaf is worth an entry in the table
         if isinstance(node, (IntImm, FloatImm)):
             return node
         if not isinstance(node, Expr):
@@ -120,7 +120,7 @@ class Copier(Rewriter):
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
-        if isinstance(node, Div):
+        if isinstance(node, Div):  # fold knows no rounding of a float quotient
             return Div(a, b)
         return fold(type(node), a, b)
 
@@ -136,6 +136,7 @@ class Copier(Rewriter):
 
     def Call(self, node: Call) -> Expr:
         new = self.generic(node)
+        # the hint is about a condition that is now decided
         return new.args[0] if node.name == "likely" and isinstance(new.args[0], IntImm) else new
 
     def _choice(self, node: Select | IfThenElse) -> Expr:
@@ -186,6 +187,7 @@ class Copier(Rewriter):
         shape: list[Expr] = []
         for extent in node.buffer.shape:
             shape.append(self.visit(extent))
+        # an Allocate that stands twice needs two buffers; one whose extents changed needs a new one
         if self.fresh or any(a is not b for a, b in zip(shape, node.buffer.shape, strict=True)):
             self.rename(node.buffer, replace(node.buffer, shape=tuple(shape)))
         return Allocate(self.buffers.get(node.buffer, node.buffer), self.visit(node.body))

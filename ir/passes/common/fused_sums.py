@@ -17,6 +17,7 @@ __all__ = ["round_sums"]
 
 def round_sums(function: Function, fuses: bool) -> Function:
     """`function` with every `mul_add` as one operation, rounded once, or as two."""
+    # most functions have none, and keep their identity
     if not any(_is_open(node) for node in post_order(function.body)):
         return function
 
@@ -24,6 +25,7 @@ def round_sums(function: Function, fuses: bool) -> Function:
         if not isinstance(node, Call) or not _is_open(node):
             return None
         a, b, c = node.args
+        # as the declaration has it: the sum stands left
         return Call("fma", node.args, node.dtype) if fuses else Add(c, Mul(a, b))
 
     return function.with_body(rewrite(function.body, rule))

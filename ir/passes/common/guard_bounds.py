@@ -29,7 +29,7 @@ class GuardBound:
     def expr(self, var: Var) -> Expr:
         """The bound as an expression in the loop variable's dtype: what int64 decides, and int32 may not hold, as far as loops of
         int32 go."""
-        wide = not isinstance(self.value, int) and any(
+        wide = not isinstance(self.value, int) and any(  # a symbol of int64 in the bound may be beyond every int32 loop
             atom.dtype.bits > var.dtype.bits for atom, _ in terms(self.value)
         )
         dtype = INT64 if wide else var.dtype
@@ -39,7 +39,7 @@ class GuardBound:
         value = value if self.upper else fold(Add, value, const(1, dtype))
         if not wide:
             return value
-        return cast(
+        return cast(  # clamped before the cast, which would wrap
             maximum(minimum(value, const(INT32_EXTENT_LIMIT, dtype)), const(-INT32_EXTENT_LIMIT, dtype)), var.dtype
         )
 
@@ -66,16 +66,16 @@ def guard_bound(condition: Expr, var: Var, inner: tuple[For, ...], every: bool =
     if not upward:
         form = form.scale(-1)
     if isinstance(condition, (LE, GE)):
-        form = form.shift(-1)
+        form = form.shift(-1)  # a <= b is a - b - 1 < 0 for integers
     for loop in reversed(inner):
         coefficient = form.coefficient(loop.var)
         if coefficient:
             form = form.replaced(loop.var, linear(loop.begin))
-            if (coefficient > 0) == every:
+            if (coefficient > 0) == every:  # the worst iteration of an inner loop for "every", the best one for "some"
                 form = form.plus(linear(loop.extent).shift(-1), coefficient)
     step = form.coefficient(var)
     rest = form.without(var)
-    if step == 0 or _mentions(rest, {var, *(loop.var for loop in inner)}):
+    if step == 0 or _mentions(rest, {var, *(loop.var for loop in inner)}):  # the bound would change within the loop
         return None
     if step > 0:  # var < ceil(-rest / step)
         return GuardBound(_number(rest.scale(-1).shift(step - 1)), True, step)

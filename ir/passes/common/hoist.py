@@ -40,6 +40,7 @@ class _Hoister(Rewriter):
         bound = _find_bound_variables(loop)
         if isinstance(loop.body, LetStmt) and _movable(loop.body.value, bound - {loop.body.var}):
             binding = loop.body
+            # the loop that is left may have another binding to give
             return LetStmt(binding.var, binding.value, self.For(rebuild(loop, [loop.begin, loop.extent, binding.body])))
         guard = _invariant_guard(loop, bound)
         return loop if guard is None else _unswitch(loop, guard)
@@ -58,6 +59,7 @@ def _movable(value: Expr, bound: set[Var]) -> bool:
     for node in walk(value):
         if isinstance(node, BufferLoad) or isinstance(node, Var) and node in bound:
             return False
+        # a call of outside code may do something, and a thread index differs by place
         if isinstance(node, Call) and not (is_pure(node.name) and INTRINSICS[node.name].arity >= 0):
             return False
     return True
@@ -69,6 +71,7 @@ def _invariant_guard(loop: For, bound: set[Var]) -> If | None:
     for statement in statements:
         if isinstance(statement, If) and _movable(statement.condition, bound):
             alone = len(statements) == 1 and statement.else_body is None
+            # an If beside other statements copies the body, which has to be small
             if alone or sum(1 for _ in walk(loop.body)) <= MAX_COPIED_NODES:
                 return statement
     return None
@@ -80,6 +83,7 @@ def _unswitch(loop: For, guard: If) -> Stmt:
     rest = _replace(loop.body, guard, guard.else_body)
     if isinstance(rest, Seq) and not rest.body:
         return If(guard.condition, with_branch)
+    # two loops of one function may not share a variable
     otherwise = fresh_copy(rebuild(loop, [loop.begin, loop.extent, rest]), {})
     return If(guard.condition, with_branch, otherwise)
 

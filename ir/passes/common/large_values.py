@@ -55,6 +55,7 @@ def name_shared(store: BufferStore) -> Stmt:
     """A store, after the names of what its value shares, where it is too large to be written out."""
     numbering = Numbering()
     top = numbering.number(store.value)
+    # lanes are not numbered apart, and stages are not in vectors yet
     if numbering.values[top].size <= WRITTEN_OUT or any(value.expr.dtype.lanes > 1 for value in numbering.values):
         return store
     naming = _Naming(numbering, top)
@@ -94,7 +95,9 @@ class _Naming:
         for number, var in variables.items():
             value = self._definition(number)
             if number in reads and wanted[number] != _ALWAYS:
+                # a load that nobody wants might be out of range
                 value = if_then_else(self._condition(wanted[number]), value, const(0, value.dtype))
+            # indices first: conditions and data are over them
             (data if self.numbering.values[number].on_data else indices).append(
                 (var, reinterpret_bits(value, var.dtype))
             )
@@ -112,6 +115,7 @@ class _Naming:
             stays.append(
                 value.expr in bound
                 or isinstance(value.expr, Call)
+                # outside code may have an effect, and is called as often as it is written
                 and "extern" in value.expr.name
                 or any(stays[part] for part in value.operands)
             )
@@ -129,6 +133,7 @@ class _Naming:
             worth = costs[number] >= MIN_COST and not isinstance(value.expr, BufferLoad) or sizes[number] >= _LONG_INDEX
             if uses[number] > 1 and free and worth:
                 chosen[number] = None
+                # beside its name the value costs its users one read
                 costs[number], sizes[number] = min(costs[number], 1), 1
         return chosen
 
@@ -148,6 +153,7 @@ class _Naming:
         """The ways to each value: the conditions on loops and symbols that stand around its places."""
         wanted: list[Ways] = [frozenset()] * self.count
         wanted[self.top] = _ALWAYS
+        # from the whole to its parts: all users of a value are known when it is met
         for number in reversed(range(self.count)):
             value, ways = self.numbering.values[number], wanted[number]
             for place, part in enumerate(value.operands):
@@ -162,7 +168,7 @@ class _Naming:
             condition = self.numbering.values[number].expr
             sides = [possible(condition, self._depends_on_data, side) for side in (False, True)]
             places = [self.numbering.number(side) for side in sides]
-            if not any(is_const(side, 1) for side in sides):
+            if not any(is_const(side, 1) for side in sides):  # a side that data decide is possible whatever holds
                 self.opposite[min(places)] = max(places)
             self.possible[number] = [
                 _ALWAYS if is_const(side, 1) else frozenset((frozenset((place,)),))
@@ -188,6 +194,7 @@ class _Naming:
             way = todo.pop()
             for other in least:
                 apart = way ^ other
+                # x under c, and x under not c: x whatever c is
                 if len(apart) == 2 and self.opposite.get(min(apart)) == max(apart):
                     least.remove(other)
                     todo.append(way & other)
@@ -205,7 +212,7 @@ class _Naming:
         return frozenset((frozenset((self.numbering.number(var),)),))
 
     def _condition(self, ways: Ways) -> Expr:
-        return disjunction(
+        return disjunction(  # sorted, so that equal programs give equal text
             *(conjunction(*map(self._substitute_names, sorted(way))) for way in sorted(ways, key=sorted))
         )
 

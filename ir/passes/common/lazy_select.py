@@ -25,7 +25,7 @@ def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
         return value
     numbering = Numbering()
     done = {
-        numbering.number(node)
+        numbering.number(node)  # loads that happen whatever is chosen are no new risk
         for node in post_order(value, below=_sure)
         if isinstance(node, (BufferLoad, ProducerLoad))
     }
@@ -45,7 +45,7 @@ def lazy_select(value: Expr, analyzer: Analyzer) -> Expr:
     def rule(node: Node) -> Expr | None:
         if not isinstance(node, Select):
             return None
-        alive.append(node)
+        alive.append(node)  # ids are reused once a node dies: the table below is by id
         return (
             None
             if safe(node.true_value) and safe(node.false_value)

@@ -34,14 +34,17 @@ def leave_loops(function: Function) -> Function:
 class _Leaver(Rewriter):
     def For(self, node: For) -> Stmt:
         body = self.visit(node.body)
+        # another order of iterations, or an else, does something after the condition fails
         if node.kind is not LoopKind.SERIAL or not isinstance(body, If) or body.else_body is not None:
             return rebuild(node, [node.begin, node.extent, body])
         own = [part for part in _conjunction(body.condition) if not _mentions(part, node.var)]
         written = written_buffers(body.then_body)
+        # without a store to the flag the condition is invariant, which is hoist's
         if not any(_is_flag(load.buffer) and load.buffer in written for part in own for load in loads(part)):
             return rebuild(node, [node.begin, node.extent, body])
         rest = [part for part in _conjunction(body.condition) if _mentions(part, node.var)]
         inner = If(conjunction(*rest), body.then_body) if rest else body.then_body
+        # a counter in memory, since a While binds no variable
         counter = Buffer(f"{node.var.name}_next", (const(1),), node.var.dtype, scope="local")
         count, first = BufferLoad(counter, (const(0),)), (const(0),)
         step = LetStmt(node.var, count, seq(inner, BufferStore(counter, node.var + 1, first)))

@@ -17,7 +17,7 @@ def rename_lets(body: Stmt) -> Stmt:
     """`body` with a name of its own for each let."""
     bound = [node.var for node in distinct(body) if isinstance(node, Let)]
     if len(set(bound)) == len(bound):
-        return body
+        return body  # no let has a twin: nothing to rename
     seen: set[Var] = set()
 
     def rule(node: Node) -> Node | None:

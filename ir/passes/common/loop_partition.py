@@ -119,6 +119,7 @@ def find_cut(loop: For, masked_lanes: int = 0, places: bool = False) -> Cut | No
     """Find the iteration at which to cut `loop`, or None. masked_lanes: as of loop_partition. places: only for guards that choose
     what lanes read."""
     one_vector = (
+        # one masked vector costs no more than a full one, and a cut would add a tail
         loop.kind is LoopKind.VECTORIZED and isinstance(loop.extent, IntImm) and loop.extent.value <= masked_lanes
     )
     guards = (
@@ -131,6 +132,7 @@ def find_cut(loop: For, masked_lanes: int = 0, places: bool = False) -> Cut | No
     begin, extent = loop.begin, loop.extent
     if isinstance(begin, IntImm) and isinstance(extent, IntImm):
         constant = [bound for bound in bounds if isinstance(bound.expr(loop.var), IntImm)]
+        # symbols would ask for another loop, which lanes and threads cannot have
         if len(constant) == len(bounds) or loop.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL):
             return _constant_cut(constant, loop.var, begin.value, begin.value + extent.value)
     if loop.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL):
@@ -141,10 +143,12 @@ def find_cut(loop: For, masked_lanes: int = 0, places: bool = False) -> Cut | No
 def _constant_cut(bounds: list[_Bound], var: Var, begin: int, end: int) -> Cut | None:
     low, high = begin, end
     guards: list[Expr] = []
+    # likely guards first: they fail at an edge only, so the main part stays long
     for bound in sorted(bounds, key=lambda bound: not bound.guard.likely):
         value = bound.expr(var)
         assert isinstance(value, IntImm)
         new_low, new_high = (low, min(high, value.value)) if bound.where.upper else (max(low, value.value), high)
+        # another guard must leave at least half of the loop, or the cut costs more code than it saves
         least = 1 if bound.guard.likely else (end - begin + 1) // 2
         if new_high - new_low >= max(least, 1):
             low, high = new_low, new_high
@@ -173,6 +177,7 @@ def _tightest(bounds: list[_Bound]) -> Iterator[_Bound]:
     tightest: dict[object, tuple[int, _Bound]] = {}
     for bound in bounds:
         where = bound.where
+        # a constant compares with itself alone
         form = LinearForm({}, where.value) if isinstance(where.value, int) else where.value
         tightness = -form.const if where.upper else form.const
         key = (where.upper, where.divisor, form.key)
@@ -190,8 +195,8 @@ def _guards(loop: For) -> Iterator[_Guard]:
     while stack:
         node, inner, in_index = stack.pop()
         if isinstance(node, Stmt):
-            met.clear()
-        elif (id(node), in_index) in met:
+            met.clear()  # a statement's expressions share nodes with the next ones; each is looked at in both
+        elif (id(node), in_index) in met:  # a shared operand is a place once for each role: as an index and as a value
             continue
         met.add((id(node), in_index))
         if isinstance(node, If):
@@ -201,6 +206,7 @@ def _guards(loop: For) -> Iterator[_Guard]:
         elif isinstance(node, IfThenElse) or (isinstance(node, Select) and in_index):
             for part, likely in split_comparisons(node.condition):
                 lanes = _differs_in_lanes(part, (loop, *inner))
+                # an if_then_else by itself is a branch of a value, cheap where lanes agree
                 if likely or lanes or hinted:
                     yield _Guard(part, part, likely or hinted, inner, lanes, in_index)
         elif isinstance(node, (Min, Max)) and is_index(node):
@@ -219,6 +225,7 @@ def _differs_in_lanes(condition: Expr, loops: tuple[For, ...]) -> bool:
 
 
 def _find_clamp(node: Min | Max) -> tuple[Expr, Expr]:
+    # simplify puts constants on the right, but a clamp from below may have it on the left
     """Return the value that a clamp clamps, and its bound."""
     return (node.b, node.a) if isinstance(node.a, IntImm) else (node.a, node.b)
 
@@ -240,9 +247,10 @@ class _Partitioner(Rewriter):
         self.masked_lanes = masked_lanes
 
     def For(self, node: For) -> Stmt:
+        # walking the copier over a large body costs more than this look
         if not any(isinstance(inner, (If, IfThenElse, Min, Max, Select)) for inner in walk(node.body)):
             return node  # nor is there anything to cut in the loops within
-        if self.copies <= 1 or not _fits(node.body):
+        if self.copies <= 1 or not _fits(node.body):  # the budget is spent, or the body is too large to be copied
             return self.generic(node)
         cut = find_cut(node, self.masked_lanes)
         if cut is None:
@@ -261,6 +269,7 @@ class _Partitioner(Rewriter):
         parts: list[tuple[Expr, Expr, tuple[Expr, ...]]] = [] if cut.low is None else [(begin, before, ())]
         parts.append((low, high, cut.guards))
         parts += [] if cut.high is None else [(maximum(high, before), end, ())]
+        # a part that is known to be empty would still cost a loop header
         parts = [(part, other, proved) for part, other, proved in parts if not _is_empty(_length(part, other))]
         if all(_length(part, other).is_const for part, other, _ in parts):  # most of what is left decides itself
             main = margin = self.copies // 2
@@ -268,7 +277,7 @@ class _Partitioner(Rewriter):
             margin = max(1, self.copies // MARGIN)
             main = self.copies - (len(parts) - 1) * margin
             if main < 1:
-                return None
+                return None  # too little budget for the main part and its edges: better one loop
         return seq(
             *(self._part(loop, part, other, proved, main if proved else margin) for part, other, proved in parts)
         )
@@ -278,17 +287,19 @@ class _Partitioner(Rewriter):
         before, self.copies = self.copies, copies
         rewritten = self.visit(body)
         self.copies = before
-        return rewritten
+        return rewritten  # budgets are for nested bodies: siblings get the same again
 
     def _part(self, loop: For, low: Expr, high: Expr, proved: tuple[Expr, ...], copies: int) -> Stmt:
         """The iterations [low, high), without the guards that are proved there. The loop itself is not cut again; what
         is left of its guards may cut the loops inside."""
         extent = _length(low, high)
         pragmas = tuple(pair for pair in loop.pragmas if pair[0] != HINT)
+        # one iteration needs no loop, unless somebody asked for one by a pragma
         if extent.is_const and extent.const == 1 and not pragmas:
             return self._body(_Prover({loop.var: low}, proved).visit(loop.body), copies)
         var = Var(loop.var.name, loop.var.dtype)
         body = self._body(_Prover({loop.var: var}, proved).visit(loop.body), copies)
+        # a symbolic part may be empty, and a negative extent is not
         count = maximum(expression(extent, var.dtype), const(0, var.dtype))
         return For(var, low, count, loop.kind, body, loop.thread, pragmas, loop.line)
 
@@ -302,6 +313,7 @@ class _Partitioner(Rewriter):
         if cut.high is not None:
             inside = fold(And, inside, LT(loop.var, cut.high))
         main = self._body(_Prover({}, cut.guards).visit(loop.body), self.copies // 2)
+        # an edge of one iteration folds its indices
         rest = self._body(fresh_copy(loop.body, _only_other(loop, cut)), self.copies // 2)
         return replace(loop, body=If(inside, main, rest))
 
@@ -310,11 +322,13 @@ class _Partitioner(Rewriter):
         On machines that mask lanes at no cost only where lanes would be gathered."""
         for digit, extent in _digits(loop):
             place = Var(loop.var.name, digit.dtype)
+            # a fused loop has guards on its remainders, not on its variable
             body = _InPlaceOf(digit, place).visit(loop.body)
             whole = For(
                 place, const(0, digit.dtype), const(extent, digit.dtype), LoopKind.UNROLLED, body
             )  # bounds are known
             cut = find_cut(whole, self.masked_lanes, places=bool(self.masked_lanes))
+            # only a constant cut of a digit tells panels apart
             if cut is None or not isinstance(cut.low, IntImm) or not isinstance(cut.high, IntImm):
                 continue
             low, high = cut.low.value, cut.high.value
@@ -324,6 +338,7 @@ class _Partitioner(Rewriter):
             for first, end in reversed(ends):
                 value = const(first, digit.dtype) if end - first == 1 else digit
                 rest = self._body(fresh_copy(body, {place: value}), self.copies // 2 // len(ends))
+                # edges are tested first: a chain from outside in
                 begun = GE(digit, const(end, digit.dtype)) if not first else LT(digit, const(first, digit.dtype))
                 main = If(begun, main, rest)
             return replace(loop, body=main)
@@ -334,6 +349,7 @@ def _only_other(loop: For, cut: Cut) -> dict[Var, Expr]:
     """The loop's variable and its value, where a cut leaves out a single one."""
     bounds = loop.begin, loop.begin if cut.low is None else cut.low, cut.high, fold(Add, loop.begin, loop.extent)
     begin, low, high, end = (integer_value(bound) for bound in bounds)
+    # more than one iteration outside the cut has no single value
     if begin is None or low is None or high is None or end is None or low - begin + end - high != 1:
         return {}
     return {loop.var: const(begin if low > begin else high, loop.var.dtype)}
@@ -401,4 +417,5 @@ class _Prover(Copier):
             return TRUE
         value = _find_clamp(node)[0]  # that it is within this bound says nothing of the bound of a clamp inside
         undone = not isinstance(value, (Min, Max)) or id(value) in self.proved
+        # a clamp whose inner clamp still acts is not undone
         return self.visit(value) if undone else super().visit(node)

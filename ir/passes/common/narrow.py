@@ -42,7 +42,7 @@ __all__ = ["Narrower", "narrow_offsets"]
 
 def narrow_offsets(function: Function) -> Function:
     """`function` with int32 gathers and scatters where they are proved to be in range."""
-    if not any(
+    if not any(  # no gather, nothing to prove
         isinstance(node, (BufferLoad, BufferStore)) and _gathers(node.indices[0]) for node in distinct(function.body)
     ):
         return function
@@ -99,10 +99,10 @@ class Narrower(SharingRewriter):
         """The same value in int32, or None where it, or a step towards it, is not known to fit."""
         dtype = INT32.with_lanes(expr.dtype.lanes)
         if isinstance(expr, Cast) and expr.value.dtype.element == INT32:
-            return expr.value
+            return expr.value  # undo the cast that flatten made
         if isinstance(expr, IntImm):
             return const(expr.value, INT32) if INT32.least <= expr.value <= INT32.greatest else None
-        if not self._fits(expr):
+        if not self._fits(expr):  # each intermediate value must fit too: int32 wraps
             return None
         if isinstance(expr, self.operators):
             a, b = self._narrow(expr.a), self._narrow(expr.b)
@@ -120,4 +120,5 @@ class Narrower(SharingRewriter):
             INT32.least,
             INT32.greatest,
         )  # as it is written, most often: simplifying every part of a sum takes its square
+        # the cheap bound first; the exact one simplifies the whole sum
         return bound_node(self.analyzer.scope, expr).within(*within) or self.analyzer.interval(expr).within(*within)

@@ -72,7 +72,7 @@ class Numbering:
         for node in post_order(expr, done=self._of):
             assert isinstance(node, Expr)
             self._of[id(node)] = self._enter(node)
-            self._alive.append(node)
+            self._alive.append(node)  # an id is only unique while its object lives
         return self._of[id(expr)]
 
     def _enter(self, node: Expr) -> int:
@@ -84,6 +84,7 @@ class Numbering:
             parts = [self.values[operand] for operand in operands]
             impure = isinstance(node, Call) and not is_pure(node.name)
             nameable = (
+                # lanes and lets have no place of their own for a binding before the statement
                 all(part.nameable for part in parts)
                 and not isinstance(node, (Let, Ramp, Broadcast, Shuffle))
                 and not impure
@@ -92,8 +93,10 @@ class Numbering:
                 any(part.on_data for part in parts)
                 or isinstance(node, (BufferLoad, ProducerLoad))
                 or impure
+                # outside code may return anything, as memory may hold anything
                 or (isinstance(node, Call) and "extern" in node.name)
             )
+            # sizes double at each shared level: saturate before they become bignums
             size = min(1 + sum(part.size for part in parts), _MOST)
             self.values.append(
                 Value(node, operands, operation_cost(node, [part.cost for part in parts]), size, nameable, on_data)
@@ -109,7 +112,7 @@ def operation_cost(node: Expr, below: Sequence[int]) -> int:
     if isinstance(node, Call):
         own = 0 if node.name == "likely" else _CALL_COST
     elif isinstance(node, (Div, FloorDiv, FloorMod, TruncDiv, TruncMod)):
-        own = _DIVISION_COST if any(below) else 0
+        own = _DIVISION_COST if any(below) else 0  # index arithmetic is hoisted or folded by LLVM
     elif isinstance(node, (BinaryOp, Cast, Not, Select, IfThenElse)):
         own = 1 if any(below) else 0
     return min(own + sum(below), _MOST)
@@ -119,6 +122,7 @@ def name_value(value: Expr) -> tuple[Var, Expr]:
     """(a name, the value by it). A variable of int32 or int64 counts as index arithmetic, which does not overflow; data does,
     so it goes by a name of its bits."""
     dtype = value.dtype
+    # a named index would be opaque to range analysis if it were unsigned
     if dtype.kind != "int" or dtype.bits < 32 or is_index(value):
         var = Var("cse", dtype)
         return var, var

@@ -46,7 +46,7 @@ class Watcher(Protocol):
     def __call__(self, name: str, function: Function, seconds: float) -> None: ...
 
 
-_listening: list[dict[str, float]] = []
+_listening: list[dict[str, float]] = []  # nested measurements each get all times
 
 
 @contextmanager
@@ -67,12 +67,13 @@ def is_watched() -> bool:
 
 def run_pipeline(function: Function, passes: Iterable[Pass], watchers: Sequence[Watcher] = ()) -> Function:
     """`function` through every pass in order. Each watcher is called before the first and after each of them."""
-    with deep_recursion():
+    with deep_recursion():  # a chain of inlined stages is as deep as it is long
         for watch in watchers:
             watch("lowered", function, 0.0)
         for step in passes:
             began = perf_counter()
             function = _run(step, function)
+            # a stage in attrs is what the verifier checks against
             if step.stage_after and function.attrs.get("stage") != step.stage_after:
                 function = function.with_attrs(stage=step.stage_after)
             seconds = perf_counter() - began
@@ -90,7 +91,7 @@ def _run(step: Pass, function: Function) -> Function:
     except TilewrightError:
         raise
     except FAULTS as error:
-        if is_interruption(error):
+        if is_interruption(error):  # Ctrl-C is not a fault of the pass
             raise
         evidence = {f"before_{step.name}.ir": f"{function}\n"}
         fault = internal_error(error, f"pass '{step.name}' failed on function '{function.name}'", evidence)
@@ -111,7 +112,7 @@ class Verifying:
         from ...errors import NotWellFormed
         from ...verify import verify  # most builds never verify, and need not import it
 
-        if function is self.verified:
+        if function is self.verified:  # most passes change nothing, and return the same object
             return
         try:
             verify(function, sound=self.sound)
@@ -134,7 +135,7 @@ class Dumping:
             place.mkdir(parents=True, exist_ok=True)
             if name == "lowered":
                 self.count = 0
-                for old in place.glob("[0-9][0-9]_*.ir"):
+                for old in place.glob("[0-9][0-9]_*.ir"):  # a shorter pipeline must not leave texts of a longer one
                     old.unlink()
             (place / f"{self.count:02}_{name}.ir").write_text(file_text(function))
         self.count += 1

@@ -57,6 +57,7 @@ def build_analyzer(function: Function) -> Analyzer:
     for buffer in function.buffers:
         for extent in buffer.shape:
             for var in free_vars(extent):
+                # an extent that is an expression says nothing of its symbols alone
                 if var not in seen and (var is extent or isinstance(var, SizeVar)):
                     seen.add(var)
                     analyzer.bind(var, symbol_range(var))
@@ -65,6 +66,7 @@ def build_analyzer(function: Function) -> Analyzer:
 
 def symbol_range(symbol: Var) -> tuple[int, int]:
     """The least and the greatest value with which a call may pass a shape symbol."""
+    # flatten relies on extents of int32 that leave room for a sum
     return 0, INT32_EXTENT_LIMIT - 1 if symbol.dtype.bits == 32 else symbol.dtype.greatest
 
 
@@ -93,7 +95,7 @@ class _Simplifier(Rewriter):
         """A condition; `likely` stays around what is not decided."""
         if isinstance(value, Call) and value.name == "likely":
             inner = self.expr(value.args[0])
-            return (
+            return (  # an If whose condition did not change is returned as it is
                 inner
                 if isinstance(inner, IntImm)
                 else value
@@ -109,8 +111,9 @@ class _Simplifier(Rewriter):
 
     def For(self, node: For) -> Stmt:
         begin, extent = self.expr(node.begin), self.expr(node.extent)
-        if self._never_positive(extent):
+        if self._never_positive(extent):  # negative extents mean no iterations too
             return Seq(())
+        # a thread loop of one iteration still declares a launch extent
         if is_const(extent, 1) and not node.pragmas and node.kind is not LoopKind.THREAD:
             self.copier.assign(node.var, begin)
             return self.visit(node.body)
@@ -131,6 +134,7 @@ class _Simplifier(Rewriter):
         if isinstance(condition, IntImm):
             chosen = node.then_body if condition.value else node.else_body
             return Seq(()) if chosen is None else self.visit(chosen)
+        # `likely` is a hint, and no fact of arithmetic
         bare = condition.args[0] if isinstance(condition, Call) and condition.name == "likely" else condition
         with self.analyzer.constraint(bare):
             then_body = self.visit(node.then_body)
@@ -152,7 +156,7 @@ class _Simplifier(Rewriter):
 
     def LetStmt(self, node: LetStmt) -> Stmt:
         value = self.expr(node.value)
-        if isinstance(value, (IntImm, Var)):
+        if isinstance(value, (IntImm, Var)):  # a let of a constant would hide it from what simplifies below
             self.copier.assign(node.var, value)
             return self.visit(node.body)
         body = self.visit(node.body)
@@ -164,6 +168,7 @@ class _Simplifier(Rewriter):
             self.copier.rename(node.buffer, replace(node.buffer, shape=shape))
         body = self.visit(node.body)
         buffer = self.buffer(node.buffer)
+        # a buffer that nothing touches any more need not exist
         if is_empty(body) or (body is not node.body and not _touches(body, buffer)):
             return body
         return node if body is node.body and buffer is node.buffer else Allocate(buffer, body)
@@ -179,7 +184,7 @@ class _Simplifier(Rewriter):
 
     def Evaluate(self, node: Evaluate) -> Stmt:
         value = self.expr(node.value)
-        return Seq(()) if isinstance(value, IntImm) else rebuild(node, [value])
+        return Seq(()) if isinstance(value, IntImm) else rebuild(node, [value])  # an evaluated constant has no effect
 
     def Assert(self, node: Assert) -> Stmt:
         condition = self.expr(node.condition)
@@ -197,6 +202,6 @@ def _made_if(node: If, condition: Expr, then_body: Stmt, else_body: Stmt | None)
         if is_empty(then_body):
             return Seq(())
         return If(condition, then_body) if node.else_body is not None else rebuild(node, [condition, then_body])
-    if is_empty(then_body):
+    if is_empty(then_body):  # an empty branch costs a jump over nothing
         return If(logical_not(condition), else_body)
     return rebuild(node, [condition, then_body, else_body])

@@ -43,10 +43,13 @@ def _begun_at_zero(function: Function) -> set[Buffer]:
     begun, others = set[Buffer](), set[Buffer]()
     for store in stores(function.body):
         value = store.value.value if isinstance(store.value, Broadcast) else store.value
-        if isinstance(value, FloatImm) and copysign(1, value.value) > 0:
+        if (
+            isinstance(value, FloatImm) and copysign(1, value.value) > 0
+        ):  # what begins at +0 never becomes -0 by additions
             begun.add(store.buffer)
         elif _addition(store) is None:
             others.add(store.buffer)
+    # a caller may have put -0 into a buffer that it passes
     given = {buffer for buffer in function.buffers if all(buffer is not output for output in function.outputs)}
     return begun - others - given
 
@@ -79,11 +82,13 @@ class _Solver(Rewriter):
         guard = self._guard(loop.body)
         if loop.kind is not LoopKind.SERIAL or loop.pragmas or not isinstance(guard, If) or guard.else_body is not None:
             return loop
+        # the equation is read before the loop: with no iteration it must not be
         if not isinstance(loop.extent, IntImm) or loop.extent.value < 1:
             return loop  # where there is no iteration, nobody may read what the equation reads
         parts = _parts(guard.condition)
         for at, part in enumerate(parts):
             value = _solution(part, loop.var)
+            # the value must hold for all iterations, and may not trap where it did not run
             if value is not None and _may_move(value, guard.then_body):
                 return _solve(loop, value, parts[:at], parts[at + 1 :], guard.then_body)
             if loop.var in free_vars(part):  # it may guard what follows it
@@ -96,6 +101,7 @@ class _Solver(Rewriter):
         if isinstance(body, BufferStore) and body.predicate is None:
             addition = _addition(body)
             choice = None if addition is None else value_or_zero(addition[1])
+            # adding 0 to -0 would change it to +0
             if choice is not None and (not body.value.dtype.is_float or body.buffer in self.begun_at_zero):
                 assert addition is not None
                 return If(choice[0], replace(body, value=Add(addition[0], choice[1])))
@@ -104,7 +110,7 @@ class _Solver(Rewriter):
             if (
                 isinstance(guard, If)
                 and guard.else_body is None
-                and isinstance(body.extent, IntImm)
+                and isinstance(body.extent, IntImm)  # with no inner iteration the guard would not have been evaluated
                 and body.extent.value > 0
                 and body.var not in free_vars(guard.condition)
                 and _may_move(guard.condition, guard.then_body)
@@ -120,7 +126,7 @@ def _parts(condition: Expr) -> list[Expr]:
     while stack:
         part = stack.pop()
         if isinstance(part, And):
-            stack += [part.b, part.a]
+            stack += [part.b, part.a]  # pushed in reverse: popped in source order
         elif isinstance(part, IfThenElse) and ops.is_const(part.false_value, 0):
             stack += [part.true_value, part.condition]
         else:
@@ -145,10 +151,11 @@ def _may_move(value: Expr, body: Stmt) -> bool:
 
 
 def _solve(loop: For, value: Expr, before: list[Expr], after: list[Expr], body: Stmt) -> Stmt:
+    # the solution may lie outside of the loop
     inside = ops.logical_and(loop.var >= loop.begin, loop.var < loop.begin + loop.extent)
     for part in reversed([inside, *after]):
         body = If(part, body)
     body = LetStmt(loop.var, value, body)
-    for part in reversed(before):
+    for part in reversed(before):  # conditions before the equation guard it, those after are guarded by it
         body = If(part, body)
     return body

@@ -75,7 +75,7 @@ class _Lifetimes:
             if leaving:
                 self._leave()
                 continue
-            self.clock += 1
+            self.clock += 1  # numbers are of statements in program order, loops included
             if isinstance(node, Allocate):
                 self.found[node.buffer] = _Placed(node.buffer)
                 self._depth[node.buffer] = len(self._loops)
@@ -83,7 +83,7 @@ class _Lifetimes:
                 self._loops.append(_Open(node, self.clock))
                 stack.append((node, True))
             elif isinstance(node, BufferStore) and node.buffer in self.found:
-                self._touch(node.buffer)
+                self._touch(node.buffer)  # a store is a use: it begins a lifetime
             below = children(node)
             if self.found:
                 self._read(each for each in below if isinstance(each, Expr))
@@ -97,6 +97,7 @@ class _Lifetimes:
 
     def _touch(self, buffer: Buffer) -> None:
         outside = self._loops[self._depth[buffer] :]
+        # used in a loop inside of its allocation, it must survive the whole loop
         began = outside[0].began if outside else self.clock
         placed = self.found[buffer]
         placed.first = began if placed.first < 0 else min(placed.first, began)
@@ -106,7 +107,7 @@ class _Lifetimes:
 
     def _leave(self) -> None:
         loop = self._loops.pop()
-        for buffer in loop.touched:
+        for buffer in loop.touched:  # what an iteration reads the last one may have written
             self.found[buffer].last = max(self.found[buffer].last, self.clock)
 
 
@@ -128,9 +129,10 @@ def _share(moved: list[Buffer], body: Stmt) -> dict[Buffer, Buffer]:
     homes: dict[Buffer, Buffer] = {}
     residents: dict[Buffer, list[_Placed]] = {}
     sizes = [_bytes(buffer) or 0 for buffer in moved]
+    # beyond STACK_BYTES small ones leave the stack too, and share
     least = MIN_SHARED_BYTES if sum(size for size in sizes if size < MIN_SHARED_BYTES) <= STACK_BYTES else 0
     sharing = [buffer for buffer in moved if buffer.data is None and not _is_less(buffer, least)]
-    if len(sharing) < 2:
+    if len(sharing) < 2:  # one buffer has nobody to share with
         return homes
     found = _Lifetimes(body).found
     for buffer in sorted(sharing, key=lambda buffer: -(_bytes(buffer) or 0)):  # the largest make the homes
@@ -151,6 +153,7 @@ def _is_less(buffer: Buffer, least: int) -> bool:
 
 
 def _are_disjoint(a: _Placed, b: _Placed) -> bool:
+    # a buffer that is never touched conflicts with nobody
     return a.first < 0 or b.first < 0 or a.last < b.first or b.last < a.first
 
 
@@ -160,10 +163,12 @@ def _bytes(buffer: Buffer) -> int | None:
 
 
 def _fits(buffer: Buffer, home: Buffer) -> bool:
+    # the home stands in for the buffer in every access, so its type and scope must be the same
     if (buffer.dtype, buffer.scope) != (home.dtype, home.scope) or buffer.alignment > home.alignment:
         return False
     mine, its = _bytes(buffer), _bytes(home)
     if mine is None or its is None:
+        # symbolic sizes are comparable only by structure
         return structural_key(buffer.shape[0]) == structural_key(home.shape[0])
     return mine <= its
 
@@ -179,6 +184,7 @@ class _Mover(Rewriter):
 
     def For(self, node: For) -> Stmt:
         if node.kind is LoopKind.PARALLEL:
+            # threads need memory each: it is allocated in the body of their loop
             return rebuild(node, [node.begin, node.extent, _place(node.body, self.share)])
         return self._nest(node)
 

@@ -28,6 +28,7 @@ def resolve_facts(function: Function, decide: Callable[[str], bool | None]) -> F
 
 def resolve_target(node: NodeT, decide: Callable[[str], bool | None]) -> NodeT:
     """See `resolve_facts`."""
+    # a look costs less than a rewrite, and most programs ask nothing
     if not any(isinstance(inner, Call) and inner.name == "target_has" for inner in post_order(node)):
         return node
 
@@ -46,7 +47,7 @@ def _fold(node: Node) -> Node | None:
     """Fold a node with a decided condition."""
     if isinstance(node, If) and isinstance(node.condition, IntImm):
         chosen: Stmt | None = node.then_body if node.condition.value else node.else_body
-        return Seq(()) if chosen is None else chosen
+        return Seq(()) if chosen is None else chosen  # an empty branch is dropped by the Seq around it
     if isinstance(node, (Select, IfThenElse)) and isinstance(node.condition, IntImm):
         return node.true_value if node.condition.value else node.false_value
     parts: list[Expr] = (

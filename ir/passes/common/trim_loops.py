@@ -36,12 +36,13 @@ class _Trimmer(Rewriter):
 
 
 def _trim(loop: For) -> For:
-    if loop.kind is not LoopKind.SERIAL:
+    if loop.kind is not LoopKind.SERIAL:  # threads and lanes have fixed extents
         return loop
     begin, end, body = loop.begin, fold(Add, loop.begin, loop.extent), loop.body
     low, high = begin, end
     for condition, inner in _guards_around_all(body):
         bound = guard_bound(condition, loop.var, inner, every=False)
+        # a bound that reads memory might be read where the guard kept it from being read
         if bound is None or reads_memory(bound.expr(loop.var)):
             continue
         if bound.upper:
@@ -52,6 +53,7 @@ def _trim(loop: For) -> For:
             body = rewrite(body, lambda node, held=condition: TRUE if node is held else None)
     if low is begin and high is end:
         return loop
+    # low may exceed high: then no iteration is left
     return rebuild(loop, [low, maximum(fold(Sub, high, low), const(0, loop.var.dtype)), body])
 
 
@@ -60,6 +62,7 @@ def _guards_around_all(body: Stmt) -> Iterator[tuple[Expr, tuple[For, ...]]]:
     inner: tuple[For, ...] = ()
     while True:
         if isinstance(body, If) and body.else_body is None:
+            # a likely guard is loop_partition's, which cuts instead of trimming
             yield from ((part, inner) for part, likely in split_comparisons(body.condition) if not likely)
             body = body.then_body
         elif isinstance(body, For):

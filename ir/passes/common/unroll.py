@@ -46,6 +46,7 @@ class _Unroller(Rewriter):
         self.made = 0
 
     def For(self, node: For) -> Stmt:
+        # the pragma of an inner loop does not reach its siblings
         before, made_before = (self.auto_steps, self.explicit), self.made
         self._read_pragmas(node)
         self.around.append(node)
@@ -55,6 +56,7 @@ class _Unroller(Rewriter):
         self.auto_steps, self.explicit = before
         if node.kind is LoopKind.UNROLLED:
             return self._unroll(node, body, made_before)
+        # automatic unrolling takes innermost loops only: the inner ones are gone by then
         if node.kind is LoopKind.SERIAL and steps and explicit and self._small(node, body, steps):
             return self._unroll(node, body, made_before)
         return rebuild(node, [node.begin, node.extent, body])
@@ -91,7 +93,7 @@ class _Unroller(Rewriter):
                 loops=_mark(node),
                 fix="split the loop and unroll an inner part of it",
             )
-        self.made += extent * steps - made_inside
+        self.made += extent * steps - made_inside  # inner copies are in `steps` already
         if self.made > self.max_statements:
             raise UnrollTooLarge(
                 f"cannot unroll '{node.var.name}' too",
@@ -104,6 +106,7 @@ class _Unroller(Rewriter):
         copies = [fresh_copy(body, {node.var: _substitute(node.begin, step)}) for step in range(extent)]
         if isinstance(node.extent, IntImm):
             return seq(*copies)
+        # each copy is guarded, since the extent may be smaller in some iterations
         return seq(*[If(const(step, node.extent.dtype) < node.extent, copy) for step, copy in enumerate(copies)])
 
     def _most(self, node: For) -> int | None:
@@ -114,6 +117,7 @@ class _Unroller(Rewriter):
         for loop in self.around:
             analyzer.bind(loop.var, Range(loop.begin, loop.extent))
         most = analyzer.interval(node.extent).hi
+        # more guards than that would cost more than the loop
         return most if most is not None and most <= MOST_GUARDED else None
 
 
@@ -140,4 +144,4 @@ def _steps(body: Stmt) -> int:
     """Return the number of statements of ordinary size that it amounts to: one of a thousand operators is no single step."""
     nodes = distinct(body)
     statements = sum(isinstance(node, (BufferStore, Evaluate, Assert)) for node in nodes)
-    return statements + len(nodes) // NODES_OF_A_STEP
+    return statements + len(nodes) // NODES_OF_A_STEP  # statements of many operators compile as slowly as several

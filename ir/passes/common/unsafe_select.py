@@ -101,9 +101,11 @@ class _Selector(Rewriter):
         if not any(isinstance(node, IfThenElse) for node in post_order(root)):
             return root
         numbering = Numbering()
+        # a load that happens anyway cannot fault when it is speculated
         done = {numbering.number(node) for node in post_order(root, below=_sure) if isinstance(node, BufferLoad)}
 
         def rule(node: Node) -> Expr | None:
+            # loop_partition will remove the choice altogether
             if not isinstance(node, IfThenElse) or _is_likely(node.condition):
                 return None
             if self._safe(node.true_value, numbering, done) and self._safe(node.false_value, numbering, done):
@@ -114,8 +116,10 @@ class _Selector(Rewriter):
 
     def _safe(self, branch: Expr, numbering: Numbering, done: set[int]) -> bool:
         for count, node in enumerate(walk(branch)):
+            # a nested choice guards its own loads, and a let may hide one
             if count >= MAX_SPECULATED_NODES or isinstance(node, (Let, IfThenElse)):
                 return False
+            # exp or a call of outside code is too slow to be computed for nothing
             if isinstance(node, Call) and node.name not in CHEAP_CALLS:
                 return False
             if (

@@ -29,7 +29,7 @@ Indices = tuple[Expr, ...]
 
 def order_extrema(function: Function) -> Function:
     """`function` with minima and maxima that take up last what they wait for."""
-    if not any(isinstance(node, Min | Max) for node in walk(function.body)):
+    if not any(isinstance(node, Min | Max) for node in walk(function.body)):  # most functions have none
         return function
     return function.with_body(_Orderer().visit(function.body))
 
@@ -43,7 +43,7 @@ class _Orderer(Rewriter):
         self.values: dict[Var, Expr] = {}
 
     def For(self, node: For) -> Stmt:
-        if node.kind is not LoopKind.SERIAL:
+        if node.kind is not LoopKind.SERIAL:  # lanes and threads do not wait for one another
             return self.generic(node)
         before, self.loop, self.stored = (self.loop, self.stored), node, {}
         for store in stores(node.body):
@@ -64,8 +64,9 @@ class _Orderer(Rewriter):
 
     def _order(self, node: Min | Max) -> Any:
         operands = _operands(node)
+        # of two operands either order waits equally long
         waits = [self._wait(operand) for operand in operands] if self.loop is not None and len(operands) > 2 else []
-        if all(a <= b for a, b in pairwise(waits)):
+        if all(a <= b for a, b in pairwise(waits)):  # already in order: keep the object
             return self.generic(node)
         order = sorted(range(len(operands)), key=waits.__getitem__)
         return reduce(type(node), [self.visit(operands[at]) for at in order])
@@ -74,7 +75,7 @@ class _Orderer(Rewriter):
         """Part of an iteration's time that there is to compute an operand, less: 1 for what the iteration before stores, 1/2 for the one
         before that; 0 for what is there at once."""
         loads = [node for node in walk(operand) if isinstance(node, BufferLoad)]
-        loads += [
+        loads += [  # a let around may hold a load of what the last iteration stored
             below
             for node in walk(operand)
             if isinstance(node, Var) and node in self.values
@@ -106,14 +107,15 @@ def _distance(stored: Sequence[Expr], loaded: Sequence[Expr], var: Var) -> int:
     """The number of iterations before in which a loop stores what it loads; 0 where there is none, or none is seen."""
     known: int | None = None
     for first, second in zip(stored, loaded, strict=True):
-        if first.dtype.lanes > 1 or second.dtype.lanes > 1:
+        if first.dtype.lanes > 1 or second.dtype.lanes > 1:  # lanes of one access lie at several distances
             return 0
         form, apart = linear(first), linear(first).plus(linear(second), -1)
         by = form.coefficient(var)
+        # an index with another variable, or a non-integral step, has no fixed distance
         if not apart.is_const or occurs(var, form) or (apart.const % by if by else apart.const):
             return 0
         if by:
-            if known not in (None, apart.const // by):
+            if known not in (None, apart.const // by):  # two dimensions that disagree: the element is another one
                 return 0
             known = apart.const // by
     return 1 if known is None else max(known, 0)
