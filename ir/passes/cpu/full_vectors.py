@@ -89,11 +89,12 @@ class _Active:
     @staticmethod
     def of(loop: For) -> _Active | None:
         if loop.kind is not LoopKind.VECTORIZED or not isinstance(loop.extent, IntImm) or not _is_zero(loop.begin):
-            return None
+            return None  # lanes that begin elsewhere are not the first ones of a row
         extent, body = loop.extent.value, loop.body
         guards: list[Expr] = []
         if isinstance(body, If) and body.else_body is None and not loop.pragmas:
             parts = conjuncts(body.condition)
+            # a part without the lane concerns the whole loop, and one that reads memory may change
             if all(_mentions(part, loop.var) and not _reads(part) for part in parts):
                 for part in parts:
                     bound = _constant_bound(part, loop.var)
@@ -102,7 +103,7 @@ class _Active:
                     else:
                         extent = min(extent, bound)
                 body = body.then_body
-        named = [
+        named = [  # the loops' variables differ: each stands as -1 in the key
             structural_key(rewrite(guard, lambda node: const(-1, node.dtype) if node is loop.var else None))
             for guard in guards
         ]
@@ -121,9 +122,11 @@ class _Active:
         """Return the condition under which the loop of this variable does anything, if that is what its first lane does; None if not."""
         first: dict[Var, Expr] = {var: const(0, var.dtype)}
         for guard in self.guards:
+            # floats have NaN, so the first lane tells nothing of the others there
             if not isinstance(guard, (LT, LE)) or not is_index(guard.a) or not is_index(guard.b):
                 return None
             apart = linear(guard.a).plus(linear(guard.b), -1)
+            # a guard that grows easier with the lane does not hold for the first lane first
             if apart.coefficient(var) < 0 or occurs(var, apart):
                 return None
         return conjunction(*(substitute(guard, first) for guard in self.guards))
@@ -171,10 +174,12 @@ class _Rows:
                     self._lanes[node.var] = active
             elif isinstance(node, (BufferLoad, BufferStore)):
                 self._access(node)
+            # an attribute may ask for a layout of its own
             elif isinstance(node, Attr) and isinstance(node.subject, Buffer) and node.subject in self.found:
                 self.found[node.subject].otherwise = True
 
     def _note_allocation(self, buffer: Buffer) -> None:
+        # a row of known memory, strides or symbolic length is not ours to lengthen
         if buffer.data is None and not buffer.strides and buffer.shape and buffer not in self.found:
             self.found[buffer] = _Row(otherwise=not isinstance(buffer.shape[-1], IntImm))
 
@@ -193,7 +198,7 @@ class _Rows:
             active is None
             or others
             or node.predicate is not None
-            or row.active is not None
+            or row.active is not None  # rows of different lengths in one buffer have no common width
             and row.active.key != active.key
         ):
             row.otherwise = True
@@ -206,6 +211,7 @@ class _Rows:
             if row.otherwise or row.active is None or not row.active.extent:
                 continue
             extent, lanes = row.active.extent, max(self.vector_bits // max(buffer.dtype.bits, 8), 1)
+            # a power of two of lanes is one vector without a mask
             ragged = (extent % lanes if extent > lanes else extent).bit_count() > 1
             wide = 1 << (extent - 1).bit_length() if extent < lanes else -(-extent // lanes) * lanes
             if ragged or row.active.guards:
@@ -227,9 +233,11 @@ class _Rows:
             into = {inner.buffer for inner in post_order(active.body) if isinstance(inner, BufferStore)} & wider.keys()
             if not into:
                 continue
+            # lanes beyond the row are read as well: they must be in the buffer
             analyzer.bind(loop.var, (0, max(wider[each] for each in into) - 1))
             whole = active.any_lane(loop.var) is not None
             reads = self._find_full_reads(loop.var, active.body, wider, analyzer) if whole else None
+            # one loop that cannot be whole keeps its rows as they are everywhere
             for buffer in into if reads is None else ():
                 del wider[buffer]
             for buffer, extent in (reads or {}).items():
@@ -251,7 +259,7 @@ class _Rows:
                 ):
                     return None
                 places = analyzer.interval(node.indices[-1])
-                if (
+                if (  # a lane before or behind the buffer must not be read
                     places.lo is None
                     or places.lo < 0
                     or places.hi is None
@@ -263,6 +271,7 @@ class _Rows:
             elif (
                 isinstance(node, Expr)
                 and _mentions(node, var)
+                # a division or a function may trap or be slow on what such lanes hold
                 and not isinstance(node, (BufferLoad, *_CANNOT_FAIL))
                 and not (isinstance(node, Call) and node.name in FUSED)
             ):
@@ -298,7 +307,9 @@ class _Widener(SharingRewriter):
         new = self.buffers[old] = replace(old, shape=(*old.shape[:-1], const(max(wide, written), last.dtype)))
         body = self.visit(node.body)
         return Allocate(
-            new, seq(_zeros(new, written, wide - written), body) if wide > written and old.dtype.is_float else body
+            # what nobody writes there may be denormal, and slow every operation on it
+            new,
+            seq(_zeros(new, written, wide - written), body) if wide > written and old.dtype.is_float else body,
         )
 
     def For(self, node: For) -> Stmt:
@@ -313,7 +324,7 @@ class _Widener(SharingRewriter):
             short = active.loop(node)
             return replace(short, body=self.visit(short.body))
         body = self.visit(active.body)
-        if self.masks:
+        if self.masks:  # with masks at no cost only foreign memory is guarded
             body = _guard(body, node.var, extent, active, frozenset(self.buffers.values()))
         whole = replace(node, extent=const(extent, node.extent.dtype), body=body)
         condition = active.any_lane(node.var) if active.guards and not self.masks else None
@@ -327,6 +338,7 @@ class _Widener(SharingRewriter):
                 if node.buffer not in self.wider or node.indices[-1] is not var:
                     return None
                 extents.add(self.wider[node.buffer])
+            # something with another effect must not run in more lanes
             elif isinstance(node, (For, While, Evaluate, Allocate, LetStmt, Let, Attr, If)):
                 return None
         return extents.pop() if len(extents) == 1 else None
@@ -338,14 +350,16 @@ class _Widener(SharingRewriter):
         while isinstance(store, LetStmt):
             lets.append(store)
             store = store.body
+        # a plain copy has nothing to compute whole
         if not isinstance(store, BufferStore) or isinstance(store.value, BufferLoad) or store.predicate is not None:
             return None
         extent = self._extent_of_all(
             [*(let.value for let in lets), store.value], {node.var, *(let.var for let in lets)}, node.var
         )
         if (
-            extent is None
+            extent is None  # the rows would have to be of one width
             or extent == active.extent
+            # an index that is named within the loop would be moved out of it
             or any(_mentions(index, let.var) for index in store.indices for let in lets)
         ):
             return None
@@ -360,7 +374,7 @@ class _Widener(SharingRewriter):
         body: Stmt = BufferStore(made, self.visit(store.value), (node.var,), line=store.line)
         for let in reversed(lets):
             body = replace(let, value=self.visit(let.value), body=body)
-        lane = Var(node.var.name, node.var.dtype)
+        lane = Var(node.var.name, node.var.dtype)  # the loop that stores is another loop: its variable must differ
         indices = tuple(
             rewrite(self.visit(index), lambda part: lane if part is node.var else None) for index in store.indices
         )

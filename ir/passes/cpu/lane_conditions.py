@@ -15,6 +15,7 @@ def negation(condition: Expr) -> Expr:
     """The opposite, as a comparison where `condition` is one on integers (floats have NaN)."""
     opposites: dict[type[Expr], type[CompareOp]] = {LT: GE, GE: LT, GT: LE, LE: GT, EQ: NE, NE: EQ}
     opposite = opposites.get(type(condition))
+    # not (a < b) is not a >= b where one of them is NaN
     if opposite is not None and isinstance(condition, CompareOp) and not condition.a.dtype.is_float:
         return opposite(condition.a, condition.b)
     return logical_not(condition)
@@ -31,8 +32,9 @@ def some_active(condition: Expr, lane: Var, lanes: int) -> Expr | None:
             stack += (part.a, part.b)
         elif any(node is lane for node in walk(part)):
             signs.add(_direction(part, lane))
-    if len(signs) != 1 or 0 in signs:
+    if len(signs) != 1 or 0 in signs:  # parts that bound the lane from both sides have no extreme lane
         return None
+    # the first lane meets every upper bound first, the last one every lower bound
     where = 0 if signs == {1} else lanes - 1
     return substitute_expr(condition, {lane: const(where, lane.dtype)})
 
@@ -42,7 +44,7 @@ def _direction(part: Expr, lane: Var) -> int:
     if isinstance(part, Not):
         return 0
     if not isinstance(part, (LT, LE, GT, GE)) or not (is_index(part.a) and is_index(part.b)):
-        return 0
+        return 0  # an index does not wrap, which the linear form relies on
     form = linear(part.a).plus(linear(part.b), -1)
     coefficient = form.coefficient(lane)
     if coefficient == 0 or occurs(lane, form):

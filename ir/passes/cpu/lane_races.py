@@ -33,7 +33,7 @@ def serialize_racing_lanes(function: Function) -> Function:
             return None
         short = cut_short(node)
         if is_const(short.extent, 1):
-            return substitute(short.body, {short.var: short.begin})
+            return substitute(short.body, {short.var: short.begin})  # one lane races with nobody, and needs no loop
         return short if lanes_are_independent(short) else replace(node, kind=LoopKind.SERIAL)
 
     return function.with_body(rewrite_statements(function.body, rule))
@@ -43,6 +43,7 @@ def lanes_are_independent(loop: For, around: dict[Var, Range] | None = None) -> 
     """Return whether no two different iterations of `loop` are seen to touch one element that one of them stores. around: ranges of
     variables from outside."""
     accesses = accesses_of(loop.body)
+    # outside code may touch anything, and an atomic orders what it does
     if accesses.opaque or any(is_atomic(node) for node in walk(loop.body)):
         return False
     own = {loop.var: Range(loop.begin, loop.extent), **accesses.bound}

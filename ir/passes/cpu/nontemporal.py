@@ -58,8 +58,9 @@ class _Streams(Rewriter):
             if key == NONTEMPORAL:
                 self.wanted = not is_const(value, 0)
         wanted, body = self.wanted, self.visit(node.body)
-        self.wanted = before
+        self.wanted = before  # the pragma holds for loops inside, not for those after it
         loop: For = rebuild(node, [node.begin, node.extent, body])
+        # a store of single elements would only be slower past the caches
         if not wanted or node.kind is not LoopKind.VECTORIZED or not isinstance(body, BufferStore):
             return loop
         return _stream(loop, body, choose_lanes(body, self.vector_bits))
@@ -68,6 +69,7 @@ class _Streams(Rewriter):
 def _stream(loop: For, store: BufferStore, widths: Lanes) -> Stmt:
     lanes = widths.chunk
     index, extent = store.indices[0], loop.extent
+    # masked or scattered lanes do not fill whole lines
     if lanes == 1 or store.predicate is not None or not _counts(index, loop.var):
         return loop
     first = substitute_expr(index, {loop.var: loop.begin})
@@ -76,8 +78,9 @@ def _stream(loop: For, store: BufferStore, widths: Lanes) -> Stmt:
     if not isinstance(extent, IntImm) or extent.value > SHORT_CHUNKS * lanes:
         long = isinstance(extent, IntImm) and extent.value >= LONG_CHUNKS * widths.whole
         return _peel(loop, store, widths.whole if long else lanes, before)
-    if extent.value == 0 or extent.value % lanes:
+    if extent.value == 0 or extent.value % lanes:  # a rest would need a masked store of a part of a line
         return loop
+    # short loops are not peeled: a copy for aligned calls costs less than three loops
     return If(EQ(before, const(0)), _mark(store.buffer, loop), _piece(loop, loop.begin, extent))
 
 
@@ -108,6 +111,7 @@ def _peel(loop: For, store: BufferStore, lanes: int, before: Expr) -> Stmt:
         _mark(store.buffer, main),
         _piece(loop, Add(main_begin, done), Sub(rest, done)),
     )
+    # a loop may be shorter than what lies before its first whole line
     return LetStmt(head, Min(cast(before, kind), loop.extent), pieces)
 
 

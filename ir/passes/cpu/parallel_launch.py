@@ -48,16 +48,19 @@ def _launch(loop: For) -> Stmt | None:
         return None
     around = [loop]
     inner = loop.body
+    # statements between the loops would run once for each thread
     while isinstance(inner, For) and inner.kind is LoopKind.SERIAL:
         around.append(inner)
         inner = inner.body
     if not isinstance(inner, For) or inner.kind is not LoopKind.PARALLEL or _has(inner, BARRIER):
         return None
     variables = {outer.var for outer in around}
+    # bounds that change with the outer loops cannot stand outside of them
     if variables & {*free_vars(inner.begin), *free_vars(inner.extent)} or not _are_disjoint(inner, around):
         return None
     body = inner.body
     for outer in reversed(around):
+        # the pragma is done: a second run must not find it
         pragmas = tuple(pair for pair in outer.pragmas if pair[0] != LAUNCH_POINT)
         body = replace(outer, body=body, pragmas=pragmas)
     return replace(inner, body=body)

@@ -48,6 +48,7 @@ WIDEST_STRIDE = 4
 
 def shared_windows(function: Function) -> Function:
     """`function` with its interleaving strided loads through vectors that they share."""
+    # one look at every node, before anything is grouped
     if not any(2 <= stride <= WIDEST_STRIDE for stride in load_strides(function.body)):
         return function
     return function.with_body(StoreRuns(_share_loads).visit(function.body))
@@ -76,6 +77,7 @@ class _Strided:
 def _share_loads(run: list[Stmt]) -> list[Stmt]:
     """Consecutive stores, with the loads in them grouped."""
     stores = [store for store in run if isinstance(store, BufferStore)]
+    # a load after a store of its buffer may read what was stored; a single store loads first
     stored = {store.buffer for store in stores} if len(stores) > 1 else set[Buffer]()
     groups: dict[Key, list[_Strided]] = {}
     for store in stores:
@@ -85,6 +87,7 @@ def _share_loads(run: list[Stmt]) -> list[Stmt]:
     replacements: dict[int, Expr] = {}
     for group in groups.values():
         for cluster in _clusters(group):
+            # a lone load without a mask reads no further than it must
             if len(cluster) > 1 or cluster[0].active is not None:
                 replacements.update(_windows(cluster))
     if not replacements:
@@ -103,7 +106,7 @@ def sure_loads(value: Expr) -> Iterator[BufferLoad]:
         node = stack.pop()
         if isinstance(node, BufferLoad):
             yield node
-        elif isinstance(node, IfThenElse):
+        elif isinstance(node, IfThenElse):  # a branch that is not chosen may not be read
             stack.append(node.condition)
         elif not isinstance(node, Let):
             stack += children(node)
@@ -115,12 +118,13 @@ def _enter(groups: dict[Key, list[_Strided]], load: BufferLoad) -> None:
     if not isinstance(index, Ramp) or not isinstance(index.stride, IntImm) or not is_index(index.base):
         return
     stride, lanes = index.stride.value, load.dtype.lanes
+    # bools have no lanes of bytes to shuffle; other numbers of lanes have no cheap shuffles
     if not 2 <= stride <= WIDEST_STRIDE or lanes & (lanes - 1) or load.dtype.kind == "bool":
         return
     active = None if load.predicate is None else active_lanes(load.predicate)
-    if load.predicate is not None and not active:
+    if load.predicate is not None and not active:  # a mask that the call decides could leave any lane out
         return
-    form = linear(index.base)
+    form = linear(index.base)  # constant distances make one group, whatever the symbols are
     key = (load.buffer, stride, lanes, form.key)
     member = _Strided(load, expression(LinearForm(form.coeffs), index.base.dtype), form.const, stride, active)
     groups.setdefault(key, []).append(member)
@@ -132,7 +136,7 @@ def _clusters(group: list[_Strided]) -> list[list[_Strided]]:
     end = 0
     for member in sorted(group, key=lambda member: member.elements()[0]):
         elements = member.elements()
-        if not clusters or elements[0] > end:
+        if not clusters or elements[0] > end:  # a gap between loads is not read: it might be outside of the buffer
             clusters.append([])
             end = elements[-1]
         clusters[-1].append(member)
@@ -148,6 +152,7 @@ def _windows(cluster: list[_Strided]) -> dict[int, Expr]:
     windows: list[int] = []
     for member in cluster:
         lanes, elements = member.lanes, member.elements()
+        # windows of the member before serve this one too where they hold its elements
         if not all(any(start <= element < start + lanes for start in windows) for element in elements):
             windows = _own_windows(elements, lanes, last)
         replacements[id(member.load)] = _pick_lanes(member, windows, first, last)
@@ -160,6 +165,7 @@ def _own_windows(elements: list[int], lanes: int, last: int) -> list[int]:
     for element in elements:
         if not starts or element >= starts[-1] + lanes:
             start = element
+            # the last window is moved back rather than beyond the last element
             if start + lanes > last + 1 and starts and last + 1 - lanes > starts[-1]:
                 start = last + 1 - lanes
             starts.append(start)
@@ -174,7 +180,7 @@ def _pick_lanes(member: _Strided, windows: list[int], first: int, last: int) -> 
         element = member.at + lane * member.stride
         start = next((start for start in windows if start <= element < start + lanes), None)
         if start is None or member.active is not None and lane not in member.active:
-            places.append(0)
+            places.append(0)  # the lane is masked below: any element will do
             continue
         if start not in used:
             used.append(start)
@@ -189,7 +195,7 @@ def _window(member: _Strided, start: int, first: int, last: int) -> Expr:
     """The elements from `start` on, those from `first` to `last`."""
     lanes, dtype = member.lanes, member.base.dtype
     index = Ramp(member.base + const(start, dtype), const(1, dtype), lanes)
-    if first <= start and start + lanes <= last + 1:
+    if first <= start and start + lanes <= last + 1:  # a whole vector within what is read anyway needs no mask
         return BufferLoad(member.load.buffer, (index,))
     lane = Ramp(const(start, dtype), const(1, dtype), lanes)
     inside = And(lane >= Broadcast(const(first, dtype), lanes), lane <= Broadcast(const(last, dtype), lanes))

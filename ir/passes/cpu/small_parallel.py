@@ -47,20 +47,22 @@ class _Small(Rewriter):
         """Return whether a loop certainly does less than SMALL operations."""
         total = 0
         for work, times in executions(measure_work(loop, bounds=False), unknown=0):
-            if work.trips.value is None:
+            if work.trips.value is None:  # a loop of unknown length may be worth any number of threads
                 return False
+            # an iteration costs a comparison and a step beside its statements
             total += times if work.loop is not None else 0
             for statement in work.statements:
                 once = self._count_register_operations(statement)
                 if once is None:  # outside code
                     return False
                 total += once * times
-            if total >= SMALL:
+            if total >= SMALL:  # counting further would change nothing
                 return False
         return True
 
     def _count_register_operations(self, statement: Statement) -> int | None:
         """The operations on whole registers of one execution; None where that is not known."""
+        # an Evaluate is outside code, and an Allocate may cost anything
         if not isinstance(statement.node, (BufferStore, LetStmt, If)):
             return None
         total = self._registers(statement.node.value.dtype) if isinstance(statement.node, BufferStore) else 0
@@ -73,4 +75,5 @@ class _Small(Rewriter):
         return total
 
     def _registers(self, dtype: DType) -> int:
+        # a narrow type still takes a whole register operation
         return max(1, -(-dtype.bits * dtype.lanes // self.vector_bits))

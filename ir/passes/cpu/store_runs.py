@@ -31,6 +31,7 @@ class StoreRuns(Rewriter):
             if self._belongs(statement):
                 run.append(statement)
                 continue
+            # anything else between two stores ends the run: it may read or write memory
             rewritten += self.together(run)
             run = []
             rewritten.append(self.visit(statement))

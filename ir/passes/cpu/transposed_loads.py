@@ -57,12 +57,14 @@ class _Column:
 
 def _split_runs(run: list[Stmt]) -> list[Stmt]:
     """Consecutive stores, those together of which none reads what one before it stores."""
+    # smaller strides are shared_windows', which reads fewer elements
     if not any(stride > WIDEST_STRIDE for stride in load_strides(*run)):
         return run
     parts: list[list[Stmt]] = [[]]
     stored: set[Buffer] = set()
     for statement in run:
         store = find_store(statement)
+        # loads move before the run, so none may read what the run stores
         if stored and any(type(node) is BufferLoad and node.buffer in stored for node in distinct(statement)):
             parts.append([])
             stored = set()
@@ -74,7 +76,7 @@ def _split_runs(run: list[Stmt]) -> list[Stmt]:
 def _transpose(run: list[Stmt]) -> list[Stmt]:
     """Consecutive stores, with the columns in them loaded before, those that are needed together just before
     the first that needs them."""
-    squares = list(_squares(run)) if len(run) > 1 else []
+    squares = list(_squares(run)) if len(run) > 1 else []  # one load alone is no square
     if not squares:
         return list(run)
     owner = {id(each.load): at for at, square in enumerate(squares) for column in square for each in column}
@@ -82,7 +84,7 @@ def _transpose(run: list[Stmt]) -> list[Stmt]:
     seen: set[int] = set()
     for place, statement in enumerate(run):
         for load in _loads(statement):
-            square = owner.get(id(load))
+            square = owner.get(id(load))  # only the first user binds the vectors; later ones find them bound
             if square is not None and square not in seen:
                 seen.add(square)
                 first.setdefault(place, []).append(square)
@@ -113,6 +115,7 @@ def _loads(statement: Stmt) -> Iterator[BufferLoad]:
     """
     store = find_store(statement)
     loads = sure_loads(store.value) if store is not None else iter(())
+    # under a guard only memory of the function's own may be read early
     return loads if statement is store else filter(_is_free, loads)
 
 
@@ -139,7 +142,9 @@ def _squares(run: list[Stmt]) -> Iterator[list[list[_Column]]]:
     for columns in groups.values():
         dtype = next(iter(columns.values()))[0].load.dtype
         for at in sorted(columns):
+            # the run of neighbouring columns ends at the first that is missing
             count = next((more for more in range(dtype.lanes) if at + more not in columns), dtype.lanes)
+            # fewer columns still pay where a gather would take as many loads as lanes
             if count == dtype.lanes or count >= FEWEST and dtype.lanes * dtype.bits > CHUNK and dtype.bits >= WORD:
                 yield [columns.pop(at + more) for more in range(count)]
 
@@ -150,13 +155,14 @@ def _column(load: BufferLoad) -> tuple[Key, _Column] | None:
         return None
     stride, lanes, bits = index.stride.value, load.dtype.lanes, load.dtype.bits
     if (
-        stride <= max(WIDEST_STRIDE, lanes - 1)
+        stride <= max(WIDEST_STRIDE, lanes - 1)  # closer columns interleave, and narrow lanes cannot be masked
         or lanes & (lanes - 1)
         or lanes * bits < CHUNK
         or bits < WORD
         and not _is_free(load)
     ):
         return None
+    # what may be read freely needs no mask, also where the load has one
     active = frozenset(range(lanes)) if load.predicate is None or _is_free(load) else active_lanes(load.predicate)
     if not active:
         return None
@@ -177,13 +183,14 @@ def _columns(square: list[list[_Column]]) -> tuple[list[tuple[Var, Expr]], dict[
 
     rows: list[Expr] = []
     lanes, places = load.dtype.lanes, Ramp(const(0), const(1), load.dtype.lanes)
+    # rows are loaded as far as there are columns: beyond may be another buffer
     inside = None if len(square) == lanes else places < Broadcast(const(len(square)), lanes)
     for lane in range(lanes):
         if lane in column.active:
             start = column.base + const(column.at + lane * column.stride, dtype)
             rows.append(bind(replace(load, indices=(Ramp(start, const(1, dtype), lanes),), predicate=inside)))
         else:
-            rows.append(const(0, load.dtype))
+            rows.append(const(0, load.dtype))  # a lane that nobody reads is zero, so that the shuffles stay whole
     values = _Transposition(bind, load.dtype.bits).of(rows)
     return bound, {id(each.load): value for column, value in zip(square, values, strict=False) for each in column}
 
@@ -198,6 +205,7 @@ class _Transposition:
     def of(self, rows: list[Expr]) -> list[Expr]:
         """The columns of a square of vectors: within chunks, then of chunks."""
         lanes, chunk = len(rows), CHUNK // self.bits
+        # rounds within 128 bits are the cheap ones, so most of the work is done there
         within = [self._arrange_vectors(rows[at : at + chunk], chunk) for at in range(0, lanes, chunk)]
         columns: list[Expr | None] = [None] * lanes
         for place in range(chunk):

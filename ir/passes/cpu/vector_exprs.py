@@ -95,7 +95,7 @@ class Row:
         """Return whether it holds where the other does."""
         apart = linear(self.base).plus(linear(other.base), -1)
         return (
-            self.stride == other.stride
+            self.stride == other.stride  # other strides or sizes cross row ends at other places
             and self.size == other.size
             and (gcd(apart.content, apart.const) % self.size == 0)
         )
@@ -103,7 +103,7 @@ class Row:
 
 def fits_rows(size: int, lanes: int) -> bool:
     """Return whether so many neighbours lie within a row of such a size often enough for that to be asked."""
-    return 2 * size >= 3 * lanes
+    return 2 * size >= 3 * lanes  # shorter rows are crossed by most vectors, so a second copy would seldom run
 
 
 class LaneExprs:
@@ -132,10 +132,10 @@ class LaneExprs:
             return expr
         if isinstance(expr, Var):
             return self.vectors.get(expr, expr)
-        key = (id(expr), id(self.mask))
+        key = (id(expr), id(self.mask))  # one value for each mask: what a mask leaves out differs
         known = self._memo.get(key)
         if known is None:  # the entry keeps both objects alive, so that their ids stay theirs
-            if len(self._memo) > MOST_VALUES:
+            if len(self._memo) > MOST_VALUES:  # the loop runs lane by lane before its text explodes
                 raise NotVectorizable
             known = self._memo[key] = (self._visit(expr), expr, self.mask)
         return known[0]
@@ -148,6 +148,7 @@ class LaneExprs:
         return value
 
     def _visit(self, expr: Expr) -> Expr:
+        # vectors in the source, as of an intrinsic, are not split into lanes
         if expr.dtype.lanes > 1 or isinstance(expr, (Ramp, Broadcast, Shuffle)):
             raise NotVectorizable
         if isinstance(expr, BinaryOp):
@@ -161,10 +162,12 @@ class LaneExprs:
 
     def _binary(self, expr: BinaryOp) -> Expr:
         a, b = self.visit(expr.a), self.visit(expr.b)
+        # a value that all lanes share stays scalar, and is broadcast where a vector meets it
         if a is expr.a and b is expr.b:
             return expr
         if a.dtype.lanes == 1 and b.dtype.lanes == 1:
             return fold(type(expr), a, b)
+        # a ramp is one base and a step: addresses of neighbours without a gather
         ramp = self._ramp_arithmetic(type(expr), a, b) if a.dtype.is_integer else None
         return ramp if ramp is not None else type(expr)(broadcast(a, self.lanes), broadcast(b, self.lanes))
 
@@ -187,6 +190,7 @@ class LaneExprs:
         if isinstance(a, Ramp) and b.dtype.lanes == 1:
             return Ramp(fold(kind, a.base, b), a.stride, self.lanes)
         if isinstance(b, Ramp) and a.dtype.lanes == 1:
+            # scalar - ramp counts down
             stride = b.stride if kind is Add else fold(Sub, const(0, b.stride.dtype), b.stride)
             return Ramp(fold(kind, a, b.base), stride, self.lanes)
         return None
@@ -206,6 +210,7 @@ class LaneExprs:
             self._digits.add(divisor.value)
         base, row = linear(ramp.base), Row(ramp.base, ramp.stride.value, divisor.value)
         step = gcd(base.content, divisor.value)
+        # the base is a multiple of `step` away from a row's begin, so the ramp may cross its end
         if base.const % step + (self.lanes - 1) * ramp.stride.value >= step and not any(map(row.agrees, self.rows)):
             if (
                 self._in_index
@@ -221,6 +226,7 @@ class LaneExprs:
         value = self.visit(expr.value)
         if value is expr.value:
             return expr
+        # an index does not wrap when it is widened, data may
         if isinstance(value, Ramp) and expr.dtype == INT64 and is_index(value):
             return Ramp(cast(value.base, INT64), cast(value.stride, INT64), self.lanes)
         return cast(value, expr.dtype.with_lanes(value.dtype.lanes))
@@ -236,7 +242,7 @@ class LaneExprs:
         if all(a is b for a, b in zip(args, expr.args, strict=True)):
             return expr
         row = INTRINSICS[expr.name]
-        if not row.pure or row.arity < 0:
+        if not row.pure or row.arity < 0:  # outside code is called once for each lane
             raise NotVectorizable
         if all(arg.dtype.lanes == 1 for arg in args):
             return replace(expr, args=tuple(args))
@@ -300,17 +306,18 @@ class LaneExprs:
         return Let(var, value, body)
 
     def BufferLoad(self, expr: BufferLoad) -> Expr:
-        if expr.predicate is not None:
+        if expr.predicate is not None:  # a load that is masked already would need both masks
             raise NotVectorizable
         indices = [self.index(index) for index in expr.indices]
         if indices[0].dtype.lanes > 1:
+            # a plain ramp is one load; a gather may be several interleaved ones
             for digit in sorted(self._digits) if not isinstance(indices[0], Ramp) else ():
                 in_turn = self._interleave_lanes(expr, digit)
                 if in_turn is not None:
                     return in_turn
             return BufferLoad(expr.buffer, tuple(indices), None if self.mask is None else self.mask.vector)
         shared = expr if indices[0] is expr.indices[0] else BufferLoad(expr.buffer, tuple(indices))
-        if self.mask is None or self.mask.some_active:
+        if self.mask is None or self.mask.some_active:  # some lane wants the element, so it may be read
             return shared
         # the lanes share the element, but where none of them wants it it may not be there
         some = None if reads_memory(self.mask.scalar) else some_active(self.mask.scalar, self.lane, self.lanes)
@@ -341,6 +348,7 @@ class LaneExprs:
             lane = Var(self.lane.name, self.lane.dtype)
             at = lane * const(count, lane.dtype) + const(remainder, lane.dtype)
             index, *chosen = (LaneExprs(lane, lanes).visit(substitute_expr(each, {self.lane: at})) for each in asked)
+            # neighbours of one remainder are not side by side: a gather is no worse
             if not isinstance(index, Ramp) or not is_const(index.stride, 1):
                 return None
             load = BufferLoad(expr.buffer, (index,), broadcast(chosen[0], lanes) if chosen else None)
@@ -350,7 +358,7 @@ class LaneExprs:
             tuple(places[at % count] * lanes + at // count for at in range(self.lanes)),
         )
         if mask is not None:
-            self._blank.append((taken, mask))
+            self._blank.append((taken, mask))  # the zeros of this load serve as those of the choice around it
         return taken
 
 
@@ -358,5 +366,5 @@ def _is_zero(value: Expr) -> bool:
     if isinstance(value, Broadcast):
         value = value.value
     if isinstance(value, FloatImm):
-        return value.value.hex() == "0x0.0p+0"
+        return value.value.hex() == "0x0.0p+0"  # -0.0 is another bit pattern than what a masked load gives
     return isinstance(value, IntImm) and value.value == 0

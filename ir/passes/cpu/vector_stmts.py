@@ -46,11 +46,13 @@ class LaneStmts:
     def run(self, body: Stmt, first: Expr, active: Expr | None) -> Stmt:
         """`body` for var = first + lane, for lanes below `active` (all where None)."""
         copy = _Privatizer(self.var, fold(Add, first, self.lane), self.lane, self.lanes).visit(body)
+        # lanes from `active` on are beyond the loop's end
         vectors = self.visit(copy if active is None else If(LT(self.lane, active), copy))
         outside = {*free_vars(copy)}
         rows = [
             row for row in self.exprs.crossed if outside.issuperset(free_vars(row.base)) and not reads_memory(row.base)
         ]
+        # the copy within rows is made once, and only for few row ends
         if self.exprs.rows or not 0 < len(rows) <= MOST_ROWS or not self.stores:
             return vectors
         within = LaneStmts(self.var, self.lanes, rows).run(body, first, active)
@@ -65,8 +67,9 @@ class LaneStmts:
                 raise NotVectorizable
             return method(stmt)
         except NotVectorizable:
+            # what the failed attempt counted and bound is void
             self.exprs.mask, self._vector_bindings, self.stores = mask, bindings, stores
-            if bindings:
+            if bindings:  # a serial loop could not read single lanes of the bound vectors
                 raise
             return self._serial(stmt)
 
@@ -81,7 +84,7 @@ class LaneStmts:
     def _scalar(self, expr: Expr) -> Expr:
         """Return the value on which all lanes agree."""
         value = self.exprs.visit(expr)
-        if value.dtype.lanes > 1:
+        if value.dtype.lanes > 1:  # a bound or a size that differs between lanes has no common loop
             raise NotVectorizable
         return value
 
@@ -90,6 +93,7 @@ class LaneStmts:
 
     def BufferStore(self, stmt: BufferStore) -> Stmt:
         index = self.exprs.index(stmt.indices[0])
+        # lanes that store to one element do so in the loop's order
         if stmt.predicate is not None or index.dtype.lanes == 1:
             raise NotVectorizable
         value = self.exprs.vector(stmt.value)
@@ -100,7 +104,7 @@ class LaneStmts:
 
     def For(self, stmt: For) -> Stmt:
         begin, extent = self._scalar(stmt.begin), self._scalar(stmt.extent)
-        kind = LoopKind.SERIAL if stmt.kind is LoopKind.PARALLEL else stmt.kind
+        kind = LoopKind.SERIAL if stmt.kind is LoopKind.PARALLEL else stmt.kind  # threads do not start within a lane
         running, body = self._some_runs(stmt), self.visit(stmt.body)
         body = body if running is None else If(running, body)
         return For(stmt.var, begin, extent, kind, body, stmt.thread, stmt.pragmas, stmt.line)
@@ -117,12 +121,13 @@ class LaneStmts:
     def _some_runs(self, loop: For) -> Expr | None:
         """Of a loop that each lane leaves when a flag of its own is set: whether some lane is in it still, so that the loop is over
         when the last one has left (see ..common.left_loops). Lanes that a mask leaves out have set no flag."""
-        body = loop.body
+        body = loop.body  # the flag is tested by an If around the whole body, else something runs after it is set
         if self.exprs.mask is not None or loop.kind is not LoopKind.SERIAL:
             return None
         if not isinstance(body, If) or body.else_body is not None:
             return None
         flag = body.condition.value if isinstance(body.condition, Not) else None
+        # one flag for each lane, side by side
         if not isinstance(flag, BufferLoad) or not is_const(flag.buffer.shape[0], self.lanes):
             return None
         (index,) = flag.indices
@@ -146,6 +151,7 @@ class LaneStmts:
         if condition.dtype.lanes == 1:
             else_body = None if stmt.else_body is None else self.visit(stmt.else_body)
             return If(condition, self.visit(stmt.then_body), else_body)
+        # what reads no memory is the same whenever it is evaluated
         if next(loads(stmt.condition), None) is None:
             return self._branches(stmt, condition)
         # the branches may store what the condition has loaded: it is evaluated once
@@ -161,10 +167,11 @@ class LaneStmts:
         if stmt.else_body is None:
             return then_body
         otherwise = self.exprs.narrow(outer, negation(stmt.condition), Not(condition))
-        return seq(then_body, self._mask(otherwise, stmt.else_body))
+        return seq(then_body, self._mask(otherwise, stmt.else_body))  # both branches run, each in its lanes
 
     def _mask(self, mask: Mask, body: Stmt) -> Stmt:
         some = some_active(mask.scalar, self.lane, self.lanes)
+        # the If around it holds for some lane, so what lanes share may be read
         outer, self.exprs.mask = self.exprs.mask, mask if some is None else replace(mask, some_active=True)
         masked = self.visit(body)
         self.exprs.mask = outer
@@ -206,6 +213,6 @@ class _Privatizer(Copier):
         return new if buffer is None else replace(new, buffer=buffer, indices=(self._own(new.indices[0]),))
 
     def _own(self, index: Expr) -> Expr:
-        if index.dtype.lanes > 1:
+        if index.dtype.lanes > 1:  # an index that is a vector already belongs to another lane loop
             raise NotVectorizable
         return fold(Add, fold(Mul, index, const(self.lanes, index.dtype)), cast(self.lane, index.dtype))

@@ -54,7 +54,7 @@ def choose_lanes(body: Stmt, vector_bits: int) -> Lanes:
     """By the data types in `body`: the narrowest fills a register, if the widest then takes no more than MAX_REGISTERS.
     Where data are compared, no vector is longer than that: conditions of several registers are packed into one mask, and
     taken apart again."""
-    widths = list(_data_widths(body)) or [32]
+    widths = list(_data_widths(body)) or [32]  # a body without data has indices of 32 bits
     whole = max(1, min(MAX_LANES, MAX_REGISTERS * vector_bits // max(widths)))
     chunk = max(1, min(whole, vector_bits // min(widths)))
     return Lanes(chunk, chunk if _compares_data(body) else whole)
@@ -78,7 +78,7 @@ def _data_widths(body: Stmt) -> Iterator[int]:
     met: set[int] = set()
     while stack:
         node = stack.pop()
-        if id(node) in met:
+        if id(node) in met:  # shared subexpressions are visited once, or a chain takes exponential time
             continue
         met.add(id(node))
         if isinstance(node, BufferStore):
@@ -95,7 +95,7 @@ def _data_widths(body: Stmt) -> Iterator[int]:
 
 
 def _bits(dtype: DType) -> int:
-    return max(8, dtype.element.bits)
+    return max(8, dtype.element.bits)  # bools take a byte in memory
 
 
 def _row_sizes(var: Var, body: Stmt) -> set[int]:
@@ -116,7 +116,7 @@ class _Vectorizer(Rewriter):
         body = self.visit(node.body)  # the innermost vectorized loop first: the ones around it then run serially
         if node.kind is not LoopKind.VECTORIZED:
             return rebuild(node, [node.begin, node.extent, body])
-        if isinstance(node.extent, IntImm) and node.extent.value <= 0:
+        if isinstance(node.extent, IntImm) and node.extent.value <= 0:  # an empty loop has no vector either
             return seq()
         lanes = choose_lanes(body, self.vector_bits)
         if any(
@@ -131,7 +131,7 @@ class _Vectorizer(Rewriter):
                 pieces.symbolic(node.extent, lanes)
         except NotVectorizable:  # vectors stand in what the lanes own
             pieces.stores = 0
-        if pieces.stores == 0:
+        if pieces.stores == 0:  # nothing ran in lanes: the serial loop is shorter
             return For(node.var, node.begin, node.extent, LoopKind.SERIAL, body, "", node.pragmas, node.line)
         return seq(*pieces.found)
 
@@ -147,7 +147,7 @@ class _Pieces:
 
     def constant(self, extent: int, lanes: Lanes, masked: bool) -> None:
         """Chunks and the rest of a constant extent. `masked`: the machine masks every vector at no cost."""
-        if extent <= lanes.whole and extent & (extent - 1) == 0:
+        if extent <= lanes.whole and extent & (extent - 1) == 0:  # a power of two of lanes is one vector without a mask
             self.vector(_number(0, self.loop), extent)
             return
         few_wide = extent % lanes.whole == 0 and extent // lanes.whole <= MAX_UNROLLED_CHUNKS
@@ -155,21 +155,21 @@ class _Pieces:
         count, rest = divmod(extent, chunk)
         self.chunks(const(count, self.loop.var.dtype), chunk)
         done = extent - rest
-        if masked and rest.bit_count() > 2:
+        if masked and rest.bit_count() > 2:  # two narrower vectors cost no more than a mask
             width = 1 << rest.bit_length()
             self.vector(_number(done, self.loop), min(width, lanes.chunk), active=_number(rest, self.loop))
             return
-        for bit in reversed(range(rest.bit_length())):
+        for bit in reversed(range(rest.bit_length())):  # the rest by powers of two, the widest first
             if rest >> bit & 1:
                 self.vector(_number(done, self.loop), 1 << bit)
                 done += 1 << bit
 
     def symbolic(self, extent: Expr, lanes: Lanes) -> None:
         """Chunks and a masked rest of an extent that the call decides."""
-        if lanes.chunk == 1:
+        if lanes.chunk == 1:  # one lane is a serial loop
             return
         width = _number(lanes.chunk, self.loop)
-        count = maximum(floordiv(extent, width), _number(0, self.loop))
+        count = maximum(floordiv(extent, width), _number(0, self.loop))  # a symbolic extent may be negative
         self.chunks(count, lanes.chunk)
         done = fold(Mul, count, width)
         self.vector(done, lanes.chunk, active=fold(Sub, extent, done))
@@ -178,12 +178,13 @@ class _Pieces:
         """A loop over `count` chunks of `lanes` lanes, from the loop's beginning."""
         if isinstance(count, IntImm) and count.value <= 1:
             if count.value:
-                self.vector(_number(0, self.loop), lanes)
+                self.vector(_number(0, self.loop), lanes)  # one chunk needs no loop around it
             return
         chunk = Var(f"{self.loop.var.name}_chunk", self.loop.var.dtype)
         before, self.found = self.found, []
         self.vector(fold(Mul, chunk, _number(lanes, self.loop)), lanes)
         body = seq(*self.found)
+        # few chunks are written out, so that their loads overlap
         short = isinstance(count, IntImm) and count.value <= MAX_UNROLLED_CHUNKS
         kind = LoopKind.UNROLLED if short else LoopKind.SERIAL
         self.found = [*before, For(chunk, _number(0, self.loop), count, kind, body, line=self.loop.line)]
@@ -193,7 +194,7 @@ class _Pieces:
         first = fold(Add, self.loop.begin, start)
         if lanes == 1:
             body = self.body if active is None else If(_number(0, self.loop) < active, self.body)
-            self.found.append(fresh_copy(body, {self.loop.var: first}))
+            self.found.append(fresh_copy(body, {self.loop.var: first}))  # an If, since one lane cannot be masked
             return
         worker = LaneStmts(self.loop.var, lanes)
         self.found.append(worker.run(self.body, first, active))

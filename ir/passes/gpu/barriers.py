@@ -77,7 +77,7 @@ class _Part:
 
 def insert_barriers(function: Function, hardware: Hardware, analyzer: Analyzer) -> Function:
     """`function`, the body of a kernel, with barriers. Raises DivergentBarrier."""
-    if hardware.threads == 1:
+    if hardware.threads == 1:  # one thread waits for nobody
         return function
     lanes = max(WARP_LANES, *map(lanes_together, walk(function.body)))
     planner = _Planner(hardware, analyzer, frozenset(function.outputs), hardware.lane_tags(lanes))
@@ -96,7 +96,12 @@ class _Planner:
     """Put statements together, a barrier before each whose entry meets what is pending."""
 
     def __init__(
-        self, hardware: Hardware, analyzer: Analyzer, written: frozenset[Buffer], lane_tags: tuple[str, ...]
+        # two indices may move alike with the thread although each is no thread index by itself
+        self,
+        hardware: Hardware,
+        analyzer: Analyzer,
+        written: frozenset[Buffer],
+        lane_tags: tuple[str, ...],
     ) -> None:
         self.analyzer, self.lane_tags = analyzer, lane_tags
         self.tags = {tag: hardware.variables[tag] for tag in THREAD_TAGS if hardware.extent(tag) > 1}
@@ -135,7 +140,7 @@ class _Planner:
         if isinstance(stmt, If):
             return self._if(stmt)
         if isinstance(stmt, LetStmt):
-            if self.varies(stmt.value):
+            if self.varies(stmt.value):  # data may differ between threads, and so may what is named by them
                 self.varying[stmt.var] = None
             self.own[stmt.var] = None
             return self._extend_part(
@@ -154,7 +159,7 @@ class _Planner:
         if is_barrier(stmt):
             return _Part(stmt, {}, {}, True)
         touched = self.accesses(stmt)
-        return _Part(stmt, touched, touched)
+        return _Part(stmt, touched, touched)  # it both enters and leaves with what it touches: nothing orders its parts
 
     def _sequence(self, parts: list[_Part]) -> _Part:
         done: list[Stmt] = []
@@ -166,8 +171,10 @@ class _Planner:
                 done.append(barrier())
                 crossed, pending = True, {}
             elif not crossed:
+                # accesses before the first barrier may meet what the caller has pending
                 entry = {**entry, **part.entry}
             done.append(part.stmt)
+            # what came before the part's own last barrier is settled
             pending = part.exit if part.crossed else {**pending, **part.exit}
             crossed = crossed or part.crossed
         return _Part(seq(*done), entry, pending, crossed)
@@ -192,8 +199,9 @@ class _Planner:
             return self._divergent(stmt)
         body = self.part(stmt.body)
         if self._conflict(body.exit, body.entry) is not None:  # an iteration and the next
+            # the barrier is at the begin of an iteration, so that the last one ends without
             body = _Part(seq(barrier(), body.stmt), {}, body.exit, True)
-        ran = isinstance(stmt.extent, IntImm) and stmt.extent.value > 0
+        ran = isinstance(stmt.extent, IntImm) and stmt.extent.value > 0  # a loop without iterations passes no barrier
         return _Part(rebuild(stmt, [stmt.begin, stmt.extent, body.stmt]), body.entry, body.exit, body.crossed and ran)
 
     def _if(self, stmt: If) -> _Part:
@@ -204,9 +212,11 @@ class _Planner:
             return self._divergent(stmt)
         then = self.part(stmt.then_body)
         if stmt.else_body is None:
+            # the branch may not run, so it has passed no barrier
             return _Part(If(stmt.condition, then.stmt), then.entry, then.exit)
         other = self.part(stmt.else_body)
         both = If(stmt.condition, then.stmt, other.stmt)
+        # only where both branches pass a barrier is one passed for sure
         return _Part(both, {**then.entry, **other.entry}, {**then.exit, **other.exit}, then.crossed and other.crossed)
 
     def _divergent(self, stmt: Stmt) -> _Part:
@@ -225,6 +235,7 @@ class _Planner:
             if self.varies(stmt.begin) or self.varies(stmt.extent):
                 self.varying[stmt.var] = self.own[stmt.var]
             with self._diverge(stmt.begin, stmt.extent):
+                # twice: an iteration may conflict with the next one
                 return self._collect_divergent(stmt.body, self._collect_divergent(stmt.body, pending, whole), whole)
         if isinstance(stmt, If):
             before = dict(self.fixed)
@@ -239,6 +250,7 @@ class _Planner:
                     else {**after, **self._collect_divergent(stmt.else_body, pending, whole)}
                 )
         if isinstance(stmt, LetStmt):
+            # what is bound here differs between threads, whatever it is made of
             self.varying[stmt.var] = self.own[stmt.var] = None
             return self._collect_divergent(
                 stmt.body, self._check(self._collect_lone(stmt.value, whole), pending, whole), whole
@@ -263,7 +275,7 @@ class _Planner:
         """The accesses of what threads do each by itself, or the lanes of a warp together where all of them come by."""
         if any(
             _is_collective(inner, *_COLLECTIVES) or (self.split_warps and is_warp_call(inner)) for inner in walk(node)
-        ):
+        ):  # a shuffle needs all lanes of its warp, a barrier all threads
             raise _divergent_error(whole, "it has the threads of a warp or a block work together")
         return self.accesses(node)
 
@@ -285,7 +297,7 @@ class _Planner:
             if pointed is not None and isinstance(inner, Call):
                 pointed_at.add(id(inner.args[0]))
                 touched.update(dict.fromkeys(self._resolve_pointer(inner.args[0], pointed[1], of_tiles)))
-            elif id(inner) in pointed_at:
+            elif id(inner) in pointed_at:  # the element that a pointer is made from is not read by that
                 continue
             elif isinstance(inner, (BufferLoad, BufferStore)) and self._is_shared(inner.buffer):
                 touched[self._access(inner)] = None
@@ -302,7 +314,7 @@ class _Planner:
         fixed, outer = frozenset(self.fixed.items()), element.indices[:-2] if of_tiles else ()
         indices = (*outer, *([None] * (len(element.indices) - len(outer))))
         key = tuple(structural_key(index) for index in outer)
-        if self._is_shared(element.buffer):
+        if self._is_shared(element.buffer):  # memory of one thread needs no barrier
             yield from (
                 _Access(element.buffer, bool(way & WRITES), fixed, key, indices)
                 for way in (READS, WRITES)
@@ -322,6 +334,7 @@ class _Planner:
             for old in pending:
                 if (
                     old.buffer is new.buffer
+                    # two stores of one element are two computations of one value
                     and old.stored != new.stored
                     and not _are_disjoint(old, new)
                     and not (self._same_thread(old, new))
@@ -340,6 +353,7 @@ class _Planner:
         """Return whether the indices of two accesses are the same in no two threads that differ in `tag`. That is asked once, and only
         where one of them depends on the thread alike on both sides."""
         asked = tag, a.key, b.key
+        # the question is the same for every pair of alike accesses: its proof is the slow part
         if asked not in self.told:
             var = self.tags[tag]
             known = [(x, y) for x, y in zip(a.indices, b.indices, strict=True) if x is not None and y is not None]
@@ -361,7 +375,7 @@ class _Planner:
         for part in conjuncts(condition):
             if isinstance(part, (EQ, LT, LE)) and isinstance(part.b, IntImm):
                 value = part.b.value - isinstance(part, LT)
-                if isinstance(part, EQ) or value == 0:
+                if isinstance(part, EQ) or value == 0:  # thread indices begin at 0: below 1 is 0
                     pinned.update({tag: value for tag, var in self.tags.items() if _bare(part.a) is var})
         return pinned
 

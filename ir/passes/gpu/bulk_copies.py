@@ -83,11 +83,13 @@ class _Box:
         """Return the part for which one of so many blocks asks; None where that is no whole number of rows, which begin
         as those of boxes do.
         """
+        # a part must hold whole rows, or the engine's boxes would differ between blocks
         if self.rows is None or self.extents[self.rows[0]] % blocks:
             return None
         dim, place = self.rows
         own = self.extents[dim] // blocks
         part = replace(self, extents=(*self.extents[:dim], own, *self.extents[dim + 1 :]))
+        # boxes have to begin where the swizzle pattern of a panel begins
         if part.bytes % (PANEL_ROWS * PLACE_BYTES if self.target.scope == SCOPE else PLACE_BYTES):
             return None
         first = (
@@ -142,18 +144,20 @@ def place_bulk_copies(
     stored: what this one writes. Raises CannotCopyInBulk (TW0841)."""
     pipelines = [node for node in statements(body) if isinstance(node, Attr) and node.key == BULK_PIPELINE]
     if not pipelines:
-        return body, ()
+        return body, ()  # most kernels have no pipeline, and pay nothing
     with_roles = has_producer(body)
     own = {node: _Barriers.of(node.value, f"_{at}" if at else "") for at, node in enumerate(pipelines)}
     alike = Alike.of(body, hardware, analyzer)
     placer = _Placer(own, analyzer, tensors - stored, "consumer" if with_roles else "", alike)
     done = placer.visit(body)
+    # arrivals are counted: of one thread that announces the bytes
     made = [_build_barriers(each.full, each.waited, 1, 0) for each in own.values()]
     allocated = [buffer for each in own.values() for buffer in (each.full, each.waited)]
     if with_roles:
         check_producer(hardware, [node.subject for node in pipelines])
         placer.role = "producer"
         done, places = specialize_warps(hardware, done, placer.visit(body))
+        # a place is free when every warp of every block of the cluster has read it
         arrivals = hardware.threads // WARP_LANES * alike.blocks
         made += [_build_barriers(each.empty, each.freed, arrivals, UINT32.greatest) for each in own.values()]
         allocated += [*places, *(buffer for each in own.values() for buffer in (each.empty, each.freed))]
@@ -201,7 +205,7 @@ class _Placer(Rewriter):
         self.place: Expr | None = None
         """What an iteration has waited for."""
 
-    def For(self, node: For) -> Stmt:
+    def For(self, node: For) -> Stmt:  # loop ranges are what the proofs about boxes rest on
         self.analyzer.bind(node.var, Range(node.begin, node.extent))
         before, self.place = self.place, None
         done = self.generic(node)
@@ -228,7 +232,7 @@ class _Placer(Rewriter):
 
         stages, count = own.shape[0], loop.extent
         waits = [node for node in statements(loop.body) if called(node) == PRODUCTS_WAIT]
-        if (
+        if (  # the late release needs a spare place, and an index that comes around after all places
             len(waits) != 1
             or not isinstance(stages, IntImm)
             or stages.value < LATE_STAGES
@@ -251,11 +255,11 @@ class _Placer(Rewriter):
             body = self.visit(node.body)
             self.around.pop()
             return body
-        if node.key == CLUSTER:
+        if node.key == CLUSTER:  # clusters are read from the body beforehand: the attribute has served
             return self.visit(node.body)
         if node.key != BULK_COPY:
             return self.generic(node)
-        if self.role == "consumer":
+        if self.role == "consumer":  # the copying warps do this part
             return Seq(())
         own = self.around[-1]
         boxes = [box for nest in _nests(node.body) for box in _boxes(nest, self.analyzer, self.tensors)]
@@ -271,17 +275,18 @@ class _Placer(Rewriter):
         if not is_bulk_wait(node):
             return self.generic(node)
         assert isinstance(node.value, Call)
-        if self.role == "producer":
+        if self.role == "producer":  # the warps that copy wait for free places, not for what has come
             return Seq(())
         own, self.place = self.around[-1], node.value.args[1]
         return _wait("tw_bulk_ready" if self.role else called(node), own.full, own.waited, self.place)
 
     def _copy(self, box: _Box, at: Expr) -> Stmt:
+        # each block asks for its share only where all of them want the same box
         shared = box.part(self.alike.blocks) if self.alike.blocks > 1 and self.alike.are(box.start) else None
         box = box if shared is None else shared
         swizzle = row_bytes(box.target) if box.target.scope == SCOPE else 0
         key = box.source, box.extents, swizzle
-        if key not in self.maps:
+        if key not in self.maps:  # a map is a kernel parameter: equal boxes share one
             self.maps[key] = BoxMap(Var(f"{box.source.name}_box", HANDLE), box.source, box.extents, swizzle)
         coordinates = [cast(self.analyzer.simplify(each), INT32) for each in reversed(box.start)]
         name, blocks = ("", ()) if shared is None else ("_to_all", (const(self.alike.blocks),))
@@ -301,9 +306,10 @@ def _nests(stmt: Stmt) -> Iterator[_Nest]:
             stack += [(part, loops) for part in reversed(node.body)]
         elif isinstance(node, For):
             stack.append((node.body, (*loops, node)))
+        # a condition leaves elements out that the engine fills with zeros
         elif isinstance(node, If) and node.else_body is None:
             stack.append((node.then_body, loops))
-        elif isinstance(node, BufferStore):
+        elif isinstance(node, BufferStore):  # loops come innermost last, as the indices of the store
             yield _Nest(loops, node)
         else:
             raise _refusal("something", "it is not a copy, element by element, of a tensor", "")
@@ -325,6 +331,7 @@ def _boxes(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Itera
     target, to = nest.store.buffer, nest.store.indices
     name, extents = target.name, nest.extents
     for loop in nest.loops:
+        # threads that ask each for a part would ask for overlapping boxes
         if loop.kind.value != "for" or loop.var not in extents or not analyzer.can_prove_equal(loop.begin, 0):
             raise _refusal(
                 name,
@@ -337,6 +344,7 @@ def _boxes(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Itera
     own = [_variable(index, extents, analyzer, name) for index in to]
     spanned = [dim for dim, var in enumerate(over) if var is not None]
     reached = [dim for dim, var in enumerate(own) if var is not None]
+    # the engine knows no permutation of dimensions
     if len(spanned) != len(extents) or [id(over[dim]) for dim in spanned] != [id(own[dim]) for dim in reached]:
         raise _refusal(name, f"its dimensions are not those of {load.buffer.name} in their order", "")
     _check_source(load.buffer, analyzer, name)
@@ -365,11 +373,12 @@ def _load(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Buffer
     """Return the load that is copied: a whole tensor's elements where they are, and zeros elsewhere."""
     name, value = nest.store.buffer.name, nest.store.value
     conditions: list[Expr] = []
+    # choices of zero outside of the tensor are what the engine does by itself
     while isinstance(value, (IfThenElse, Select)):
         if not (isinstance(value.false_value, (IntImm, FloatImm)) and value.false_value.value == 0):
             raise _refusal(name, f"elements outside of the tensor are {value.false_value}, no 0", "")
         conditions += conjuncts(value.condition)
-        value = value.true_value
+        value = value.true_value  # under its conditions, the value is read
     if (
         not isinstance(value, BufferLoad)
         or value.buffer not in tensors
@@ -379,6 +388,7 @@ def _load(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Buffer
             name, "it is not a copy, element by element, of a tensor in global memory that the kernel only reads", ""
         )
     known = analyzer.copy()
+    # within the tensor every condition must hold, or the copy leaves out elements that exist
     for index, extent in zip(value.indices, value.buffer.shape, strict=True):
         known.learn(index >= 0)
         known.learn(index < extent)
@@ -393,7 +403,7 @@ def _load(nest: _Nest, analyzer: Analyzer, tensors: frozenset[Buffer]) -> Buffer
 def _variable(index: Expr, extents: dict[Var, int], analyzer: Analyzer, name: str) -> Var | None:
     """The one loop whose iterations are neighbours along a dimension; None where it is one element."""
     used = [var for var in extents if any(node is var for node in walk(index))]
-    if not used:
+    if not used:  # no loop runs along this dimension: the box is one element thick
         return None
     rest = analyzer.simplify(index - used[0])
     if len(used) > 1 or any(node is used[0] for node in walk(rest)):
@@ -410,9 +420,10 @@ def _check_source(source: Buffer, analyzer: Analyzer, name: str) -> None:
     if source.ndim > MOST_DIMENSIONS or not source.ndim:
         raise _refusal(name, f"{source.name} has {source.ndim} dimensions", "")
     strides = tensor_strides(source)
+    # the map's base is the tensor's own address
     if source.elem_offset is not None or not analyzer.can_prove_equal(strides[-1], 1):
         raise _refusal(name, f"{source.name} does not lie row by row", "")
-    for stride in strides[:-1]:
+    for stride in strides[:-1]:  # strides of a tensor map are multiples of 16 bytes
         modular = analyzer.modular(stride * source.dtype.bytes)
         if modular.coeff % UNIT_BYTES or modular.base % UNIT_BYTES:
             raise _refusal(
@@ -444,13 +455,14 @@ def _steps(target: Buffer, counts: Sequence[int], own: Sequence[Var | None], siz
         else [count for count in counts if count > 1][-1:]
     )
     whole = [extent.value for extent in target.shape[target.ndim - len(inner) :] if isinstance(extent, IntImm)]
+    # elements of a box lie in shared memory without gaps
     if not loops or loops[-1] != target.ndim - 1 or target.strides or whole != inner:
         raise _refusal(
             name, "the elements of a box do not lie one behind the other in it", f"do not align or transpose {name}"
         )
     covered = [at for at, count in enumerate(counts) if count > 1 or at == len(counts) - 1]
     if target.scope == SCOPE:
-        steps[-1] = row_bytes(target) // size
+        steps[-1] = row_bytes(target) // size  # a panel is as wide as the swizzled row
         for at in covered[:-2]:
             steps[at] = 1
     elif target.scope != "shared":
@@ -464,6 +476,7 @@ def _steps(target: Buffer, counts: Sequence[int], own: Sequence[Var | None], siz
         )
     first = next((at for at in covered if steps[at] > 1), covered[-1])
     if steps[first] > MOST_ELEMENTS and first != len(steps) - 1:
+        # the largest divisor: all boxes of a place are of one size
         steps[first] = max(part for part in range(1, MOST_ELEMENTS + 1) if steps[first] % part == 0)
     if max(steps) > MOST_ELEMENTS:
         raise _refusal(

@@ -59,11 +59,13 @@ class Alike:
             return Alike(analyzer, 1, {}, rank, frozenset())
         known = analyzer.copy()
         extent = hardware.extents.get(ALONG, const(1))
+        # a cluster that is cut off at the grid's edge would wait for blocks that do not exist
         if not known.can_prove_equal(floormod(extent, blocks), 0):
             raise _refusal(f"there are {extent} blocks along {ALONG}, no whole clusters of {blocks}")
         known.bind(rank, Range(const(0), const(blocks)))
         known.bind(number, Range(const(0), known.simplify(floordiv(extent, blocks))))
         loops = [node for node in statements(body) if isinstance(node, For)]
+        # blockIdx.x as cluster and rank: what depends on the rank differs within a cluster
         split: dict[Var, Expr] = {node.var: number * blocks + rank for node in loops if node.thread == ALONG}
         for node in loops:
             if node.var not in split:
@@ -76,6 +78,7 @@ class Alike:
     def are(self, values: Sequence[Expr]) -> bool:
         """Return whether each of these is the same in all blocks of a cluster."""
         for value in values:
+            # a bound value may hide the rank
             if any(node in self.apart for node in walk(value) if isinstance(node, Var)):
                 return False
             ranked = self.analyzer.simplify(substitute(value, self.split))
@@ -90,6 +93,7 @@ class Alike:
                 raise _refusal(
                     f"some of its loops over {ALONG} have {loop.extent} iterations, others {hardware.extents[ALONG]}"
                 )
+            # a block that asks less often would keep the others waiting for ever
             if loop.kind is not LoopKind.THREAD and _copies(loop.body) and not self.are((loop.begin, loop.extent)):
                 raise _refusal(f"the loop over {loop.var.name} is longer in one block than in another")
         for node in conditions:

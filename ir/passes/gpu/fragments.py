@@ -44,7 +44,7 @@ __all__ = ["place_fragments"]
 
 def place_fragments(body: Stmt, hardware: Hardware, analyzer: Analyzer) -> Stmt:
     """`body` of a kernel with its fragments as local memory. Raises FragmentMisused."""
-    if not any(
+    if not any(  # kernels without tensor cores are left as they are
         is_warp_call(node) or (isinstance(node, Allocate) and node.buffer.scope in FRAGMENT_SCOPES)
         for node in walk(body)
     ):
@@ -57,6 +57,7 @@ class _Placer(Rewriter):
         self.lanes, self.analyzer = hardware.extent("threadIdx.x"), analyzer
         self.tags = ("threadIdx.x",)
         """Of the threads that are the lanes of a warp, or of four."""
+        # 4 by 8 threads are the layout of a fragment's elements
         if self.lanes == LANES[0] and hardware.extent("threadIdx.y") % LANES[1] == 0:
             self.lanes, self.tags = LANES[0] * hardware.extent("threadIdx.y"), ("threadIdx.x", "threadIdx.y")
         self.placed: dict[Buffer, Buffer] = {}
@@ -66,6 +67,7 @@ class _Placer(Rewriter):
         self.analyzer.bind(node.var, Range(node.begin, node.extent))
         before = self.lane_loops
         if node.kind is LoopKind.THREAD and node.thread in self.tags:
+            # a collective call within a loop of its own lanes would run once for each of them
             self.lane_loops = {**before, node.thread: node}
         body = self.visit(node.body)
         self.lane_loops = before
@@ -111,6 +113,7 @@ class _Placer(Rewriter):
         """The registers of the tile that begins at an element."""
         tile: list[Expr] = []
         for index, size in zip(load.indices[-2:], fragment_tile(load.buffer.scope, load.buffer.dtype), strict=True):
+            # a tile that begins elsewhere lies in other lanes' registers
             if not is_const(self.analyzer.simplify(floormod(index, size)), 0):
                 raise FragmentMisused(
                     f"cannot lower: an instruction begins at {index} of {load.buffer.name}, which lies in {load.buffer.scope}",
@@ -152,7 +155,7 @@ class _Placer(Rewriter):
         group, place, register = locate_element(node.buffer, row, column)
         lanes = [self.lane_loops[tag].var for tag in self.tags if tag in self.lane_loops]
         held = (place, group) if len(self.tags) > 1 else (group * LANES[0] + place,)
-        if len(lanes) < len(self.tags) or not all(
+        if len(lanes) < len(self.tags) or not all(  # another lane's register cannot be read
             self.analyzer.can_prove_equal(cast(lane, each.dtype), each) for lane, each in zip(lanes, held, strict=True)
         ):
             raise FragmentMisused(

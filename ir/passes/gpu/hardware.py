@@ -77,6 +77,7 @@ class Hardware:
                     reason="a GPU has no such thread axis",
                     allowed=", ".join((*BLOCK_TAGS, *THREAD_TAGS, "vthread")),
                 )
+            # launch bounds and shared sizes are compiled in
             if tag in THREAD_TAGS and not isinstance(loop.extent, IntImm):
                 raise BlockExtentNotConstant(
                     f"cannot lower {name}: '{loop.var.name}', bound to {tag}, has the extent {loop.extent}",
@@ -84,18 +85,20 @@ class Hardware:
                     fix="split the loop by a constant factor, bind the inner loop to the thread and the outer to a block",
                 )
             extent = cast(loop.extent, INT32)
+            # one launch has one extent for a tag: shorter loops are guarded
             extents[tag] = extent if tag not in extents else _longer(extents[tag], extent, tag, name, analyzer)
         together = 0 if "threadIdx.x" in extents else max(map(lanes_together, walk(body)), default=0)
         if together:
             extents["threadIdx.x"] = const(together)  # nothing else says how many lanes there are
         _check_size(extents, name)
         tags = [tag for tag in (*reversed(BLOCK_TAGS), *reversed(THREAD_TAGS)) if tag in extents]
-        folded = tuple(
+        folded = tuple(  # more blocks than y or z may have are numbered along x
             tag for tag in BLOCK_TAGS[1:] if tag in extents and not analyzer.can_prove(extents[tag] <= MAX_BLOCKS)
         )
         # where a loop has no iterations, there is still one thread: it does what stands around the loop
         return Hardware(
             {tag: Var(tag, INT32) for tag in tags},
+            # an empty grid cannot be launched
             {tag: const(1) if is_const(extents[tag], 0) else extents[tag] for tag in tags},
             folded,
         )
@@ -110,7 +113,7 @@ class Hardware:
         tags: list[str] = []
         below = 1
         for tag in THREAD_TAGS:
-            if below % lanes:
+            if below % lanes:  # a tag differs within a group only while the faster ones do not fill it
                 tags.append(tag)
             below *= self.extent(tag)
         return tuple(tags)
@@ -135,7 +138,7 @@ class Hardware:
 
 
 def _longer(a: Expr, b: Expr, tag: str, name: str, analyzer: Analyzer) -> Expr:
-    if analyzer.can_prove(a >= b):
+    if analyzer.can_prove(a >= b):  # the longer of the two covers both loops
         return a
     if analyzer.can_prove(b >= a):
         return b

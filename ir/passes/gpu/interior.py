@@ -45,6 +45,7 @@ def free_interiors(function: Function, whole: Function) -> Function:
     while isinstance(body, For) and body.kind is LoopKind.THREAD:
         hardware.append(body)
         body = body.body
+    # a large body is not worth twice the code and the time to compile it
     if sum(1 for _ in walk(body)) > MAX_COPIED_NODES:
         return function
     analyzer = build_analyzer(whole)
@@ -52,7 +53,7 @@ def free_interiors(function: Function, whole: Function) -> Function:
         analyzer.bind(loop.var, Range(loop.begin, loop.extent))
     threads = {loop.var for loop in hardware if loop.thread not in BLOCK_TAGS}
     blocks = {loop.var for loop in hardware if loop.thread in BLOCK_TAGS}
-    bare, shared = _extract_shared(body)
+    bare, shared = _extract_shared(body)  # shared memory is a block's, whichever copy runs
     apart = _Interior(analyzer, threads).separate(bare, blocks, then=True)
     if apart is bare:
         return function
@@ -92,8 +93,10 @@ class _Interior:
             condition = self._holds_for_all(guard.condition, varying, about)
             if condition is not None:
                 without.add(guard)
+                # a condition that always holds needs no choice
                 if not (isinstance(condition, IntImm) and condition.value):
                     always[structural_key(condition)] = condition
+        # no block would take the copy without guards
         if any(isinstance(condition, IntImm) for condition in always.values()):
             return self._outer_loops(body) if then else body  # some guard fails in every block
         copy = remove_guards(body, without)
@@ -105,7 +108,7 @@ class _Interior:
         for condition in always.values():
             choice = condition if choice is None else logical_and(choice, condition)
         assert choice is not None
-        return If(choice, copy, fresh_copy(body, {}))
+        return If(choice, copy, fresh_copy(body, {}))  # loops of both copies stand in one function: names may not clash
 
     def _outer_loops(self, body: Stmt) -> Stmt:
         return _OuterLoops(self).visit(body)
@@ -114,14 +117,17 @@ class _Interior:
         """Return the condition under which a guard about `about` holds whatever the varying variables are; None where that is not known."""
         whole: Expr | None = None
         for part in conjuncts(condition):
+            # only comparisons of integers have bounds that are linear
             if not isinstance(part, (LT, LE, GT, GE)) or not part.a.dtype.is_integer:
                 return None
             nodes = list(walk(part))
+            # a guard on data, or on other variables, stays
             if any(isinstance(node, BufferLoad) for node in nodes) or not any(node in about for node in nodes):
                 return None
             less = isinstance(part, (LT, LE))
             low, high = symbolic_bounds(self.analyzer, part.a - part.b, varying)
             bound = high if less else low
+            # no bound is known, or it depends on what varies itself
             if bound is None or any(node in varying for node in walk(bound)):
                 return None
             zero = const(0, bound.dtype)
@@ -140,7 +146,7 @@ class _OuterLoops(Rewriter):
         if node.kind is not LoopKind.SERIAL or any(
             v in self.interior.threads for v in (*walk(node.begin), *walk(node.extent))
         ):
-            return node
+            return node  # a loop whose bounds differ between threads may not hold a barrier
         return rebuild(node, [node.begin, node.extent, self.interior.separate(node.body, {node.var}, then=False)])
 
 
@@ -157,7 +163,7 @@ def is_guard(node: Node) -> TypeGuard[If]:
         isinstance(node, If)
         and node.else_body is None
         and isinstance(node.condition, Call)
-        and node.condition.name == "likely"
+        and node.condition.name == "likely"  # `likely` is what lowering puts around its own guards
     )
 
 

@@ -38,7 +38,7 @@ def share_lane_guards(function: Function, whole: Function) -> Function:
             return None
         lane, lanes = node.var, node.extent.value
         begins = isinstance(node.begin, IntImm) and node.begin.value == 0
-        if not begins:
+        if not begins:  # another begin moves the lanes against the multiples
             return None
         plain = rewrite(node, lambda inner: _merge(inner, analyzer))
         return rewrite(plain, lambda inner: _share_comparison(inner, lane, lanes, analyzer))
@@ -56,7 +56,7 @@ def _merge(node: Node, analyzer: Analyzer) -> Expr | None:
         conditions += conjuncts(value.condition)
         value = value.true_value
     read = (each for condition in conditions for each in walk(condition) if isinstance(each, (BufferLoad, Call)))
-    if value is node.true_value or any(True for _ in read):
+    if value is node.true_value or any(True for _ in read):  # a read may be guarded by the condition before it
         return None
     return IfThenElse(conjunction(*_strictest(conditions, analyzer)), value, node.false_value)
 
@@ -67,6 +67,7 @@ def _strictest(conditions: list[Expr], analyzer: Analyzer) -> list[Expr]:
     for condition in conditions:
         form = _bound_by_zero(condition, analyzer)
         key, slack = (structural_key(condition), 0) if form is None else (form.key, form.const)
+        # of limits of one sum, that with the least slack implies the others
         if key not in kept or slack < kept[key][0]:
             kept.pop(key, None)
             kept[key] = slack, condition
@@ -97,9 +98,10 @@ def _share_comparison(node: Node, lane: Var, lanes: int, analyzer: Analyzer) -> 
     less = node.b - node.a if isinstance(node, (LT, LE)) else node.a - node.b  # must be above 0, or not below
     forms = [analyzer.linear(each) for each in (less, node.a, node.b)]
     form = forms[0]
-    if form is None or None in forms:
+    if form is None or None in forms:  # a sum that wraps may be in range again
         return None  # a sum that may wrap says nothing of how far the limit is
     step = form.coefficient(lane)
+    # lanes that are not neighbours pass the limit at several places
     if abs(step) != 1 or any(lane in free_vars(atom) for atom in form.coeffs if atom is not lane):
         return None
     first = analyzer.simplify(substitute(less, {lane: const(0, lane.dtype)}))
@@ -108,6 +110,7 @@ def _share_comparison(node: Node, lane: Var, lanes: int, analyzer: Analyzer) -> 
     if step == 1:
         strict = first + (lanes - 1 if isinstance(node, (LT, GT)) else lanes)
     modular = analyzer.modular(analyzer.simplify(strict))
+    # the limit is not a multiple of the lanes away: it may lie within a vector
     if modular.coeff % lanes or modular.base % lanes:
         return None
     return substitute(node, {lane: const(0, lane.dtype)})

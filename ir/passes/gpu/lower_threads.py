@@ -27,4 +27,5 @@ def lower_threads(function: Function) -> Function:
             return replace(node, kind=LoopKind.SERIAL, thread="")
         return None
 
+    # virtual threads of unknown number cannot be interleaved
     return function.with_body(rewrite_statements(inject_virtual_threads(function.body, known_only=True), rule))
