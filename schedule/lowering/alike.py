@@ -47,23 +47,25 @@ def alike_values(nest: Nest, reduction: Reduce, inner: Sequence[Loop]) -> Alike 
     where none is. inner: its loops from the first over terms on."""
     stage, marks = nest.computation.stage, nest.stage_bounds.marks
     if (
-        len(reduction.sources) < 2
+        len(reduction.sources) < 2  # one value has no companions to be combined without
         or stage.scope not in ("local", *FRAGMENT_SCOPES)
         or stage.store_predicate is not None
     ):
         return None
     last = max((at for at, loop in enumerate(inner) if marks.get(loop.axis, 0) & 2), default=-1)
     within = tuple(inner[last + 1 :])
-    if any(loop.thread and stage.scope == "local" for loop in within):
+    if any(loop.thread and stage.scope == "local" for loop in within):  # threads hold local values each by itself
         return None
     whole = {axis: frozenset({axis}) for axis in nest.computation.op.axis}
     roots = spread_down(stage.relations, whole, lambda a, b: a | b)
+    # a loop over several axes is not along one of them
     own = {loop: roots[loop.axis] for loop in within if loop.var is not None and len(roots.get(loop.axis, ())) == 1}
     found: dict[frozenset[int], set[IterVar]] = {}
     for axis in frozenset[IterVar]().union(*own.values()):
-        if not _reads(reduction.condition, axis):
+        if not _reads(reduction.condition, axis):  # a condition that reads the axis lets terms differ along it
             found.setdefault(_find_unchanged(reduction, axis), set()).add(axis)
     values = max(found, key=len, default=frozenset[int]())
+    # all values alike: nothing depends on the axis, which no tuple would have
     if not values or len(values) == len(reduction.sources):
         return None
     axes, inside = frozenset(found[values]), {loop.axis for loop in within}
@@ -92,7 +94,7 @@ def _find_unchanged(reduction: Reduce, axis: IterVar) -> frozenset[int]:
     while True:
         others = {var for at in range(len(begins)) if at not in same for var in (combiner.lhs[at], combiner.rhs[at])}
         kept = {at for at in same if others.isdisjoint(post_order(combiner.result[at]))}
-        if kept == same:
+        if kept == same:  # a value combined with one that differs differs too: until nothing changes
             return frozenset(same)
         same = kept
 

@@ -37,13 +37,14 @@ def infer_bounds(dataflow: Dataflow, analyzer: Analyzer) -> Bounds:
     """The bounds of everything that is computed. `analyzer` learns the range of every loop variable."""
     bounds = Bounds(dataflow, analyzer, {})
     shared: SharedLoops = {}
-    for computation in reversed(dataflow.computations):
+    for computation in reversed(dataflow.computations):  # consumers first: they tell what is needed of their producers
         parent = computation.parent
         enclosing: tuple[Loop, ...] = ()
         if parent is not None:
             outer = bounds.of[parent]
             enclosing = outer.enclosing + outer.loops[: computation.place + 1]
         home = computation.home
+        # what lies in a scan's memory has the scan's scope
         scope = bounds.of[home].scope if home is not None else computation.stage.scope or default_scope(enclosing)
         running = _while_running(bounds, computation, enclosing)
         region, circular = _region(bounds, computation, enclosing, scope, running)
@@ -74,7 +75,10 @@ def _while_running(bounds: Bounds, computation: Computation, enclosing: tuple[Lo
             if around.intersection(relation.children):
                 around.update(relation.parents)
                 extents += [
-                    ranges[axis].extent for axis in relation.parents if isinstance(relation, Fuse) and axis in ranges
+                    # an axis of a fused loop has elements, since the loop runs
+                    ranges[axis].extent
+                    for axis in relation.parents
+                    if isinstance(relation, Fuse) and axis in ranges
                 ]
                 extents += (
                     [size for size in (relation.factor, relation.nparts) if size is not None]
@@ -82,6 +86,7 @@ def _while_running(bounds: Bounds, computation: Computation, enclosing: tuple[Lo
                     else []
                 )
         parent = parent.parent
+    # constants need no learning
     symbolic = [extent for extent in extents if not isinstance(extent, IntImm) and not reads_memory(extent)]
     within = bounds.analyzer.copy() if symbolic else bounds.analyzer
     for extent in symbolic:
@@ -111,12 +116,13 @@ def _region(
     axes = dict.fromkeys(axis for dimensions in computation.op.dimensions for axis in dimensions)
     declared = {axis: axis.dom for axis in axes if axis.dom is not None}
     consumers = bounds.dataflow.consumers.get(computation.op, [])
-    at_root = computation.is_output or computation.stage.is_tensorized
+    at_root = computation.is_output or computation.stage.is_tensorized  # a root output is wanted whole
     if not consumers or computation.whole or (not enclosing and at_root):
         return declared, set()  # an intrinsic does all of its work or none: what is padded for it is computed whole
     unknown: set[IterVar] = set()
     wrapped: set[IterVar] = set()
     spans: dict[IterVar, list[Span]] = {axis: [] for axis in axes}
+    # a circular dimension must serve every consumer
     turns = not computation.is_output and _may_turn(computation, enclosing) and all(map(_has_elements, consumers))
     for consumer in consumers:
         for axis, span, wraps in _find_read_spans(bounds, computation, consumer, enclosing, scope, turns):
@@ -132,7 +138,7 @@ def _region(
         if not unknown.isdisjoint(together):
             unknown.update(together)
     circular: set[IterVar] = set()
-    whole: Container[IterVar] = (
+    whole: Container[IterVar] = (  # an intrinsic does all of its work, however little is read
         computation.op.whole_axes if computation.op.calls_intrinsic else _find_filled_axes(computation.stage)
     )
     if computation.linked:
@@ -140,13 +146,16 @@ def _region(
     for axis, spans_read in spans.items():
         if spans_read and axis not in unknown and axis not in whole:
             within = _round_to_box(union(spans_read, running), declared[axis], axis, enclosing, running)
+            # a span that leaves the domain by positions stays circular only with a constant length
             leaves = axis in wrapped and not _is_in_domain(within, declared[axis], bounds.analyzer)
             if leaves and not isinstance(within.extent, IntImm):
                 continue
             region[axis] = within
             circular.update([axis] if leaves else ())
     for axis, scan in computation.held.items():
+        # of the scan's time one step is computed
         region[axis] = Range(cast(bounds.of[scan].values[scan.op.axis[0]], axis.dtype), const(1, axis.dtype))
+    # parts of an output that together are not all of it would leave elements uncomputed
     if computation.is_output and (computation.held or not fill_together(region, declared, enclosing, bounds.analyzer)):
         return declared, set()
     return region, circular
@@ -179,7 +188,7 @@ def _is_in_domain(within: Range, domain: Range, analyzer: Analyzer) -> bool:
     """Return whether a range is a part of a domain."""
     return (
         within is domain
-        or analyzer.can_prove(within.begin >= domain.begin)
+        or analyzer.can_prove(within.begin >= domain.begin)  # identical ranges need no proof
         and analyzer.can_prove(within.begin + within.extent <= domain.begin + domain.extent)
     )
 
@@ -192,6 +201,7 @@ def _find_filled_axes(stage: Stage) -> set[IterVar]:
         return set()
     counted = {relation.rebased: relation.parent for relation in stage.relations if isinstance(relation, Rebase)}
     mine = [axis for leaf in stage.leaf_iter_vars[place:] if (axis := counted.get(leaf, leaf)) in stage.op.axis]
+    # an intrinsic's axes are the last ones, innermost last
     pairs = zip(reversed(mine), reversed(intrinsic.op.axis), strict=False)
     return {
         axis
@@ -209,7 +219,7 @@ def _round_to_box(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loo
     low = cast(span.low, axis.dtype)
     extent = analyzer.simplify(cast(span.high, axis.dtype) - low + 1)
     if (
-        not isinstance(extent, IntImm)
+        not isinstance(extent, IntImm)  # a constant extent lets loops be unrolled and memory be in registers
         and span.width is not None
         and not _is_plain(extent)
         and not (enclosing and _triangular(domain, low, extent, span.width))
@@ -217,11 +227,13 @@ def _round_to_box(span: Span, domain: Range, axis: IterVar, enclosing: tuple[Loo
         if span.width > axis.dtype.greatest:  # of an index by a 64-bit symbol, into a dimension that counts in 32
             return domain
         extent = const(span.width, axis.dtype)
-    if isinstance(extent, IntImm) and extent.value < 0:
+    if isinstance(extent, IntImm) and extent.value < 0:  # nothing is read: there is no negative number of iterations
         extent = const(0, axis.dtype)
     low = analyzer.simplify(low)
+    # reads stay inside the domain, so a region of its size is the domain
     if _never_less(extent, domain.extent, analyzer) or (not enclosing and not (_is_plain(low) and _is_plain(extent))):
         return domain  # reads stay within the domain, so it always holds the region
+    # memory of unknown size cannot be allocated at the loop
     if not isinstance(extent, IntImm) and _greatest(extent, enclosing, analyzer) is None:
         return domain
     return Range(low, extent)
@@ -233,6 +245,7 @@ def _triangular(domain: Range, low: Expr, extent: Expr, width: int) -> bool:
     if (
         not is_const(domain.begin, 0)
         or not is_const(low, 0)
+        # a maximum in the extent is another limit than the domain's end
         or any(isinstance(node, Max) for node in post_order(extent))
     ):
         return False
@@ -265,7 +278,7 @@ def _find_read_spans(
     whether that is a span of positions, as it may be where the dimension `turns`."""
     reader = bounds.of[consumer]
     around = len(enclosing)
-    relaxed = [
+    relaxed = [  # loops inside of the attach point run whole, and so do threads that share the memory
         loop
         for at, loop in enumerate(reader.enclosing + reader.loops)
         if loop.var is not None and (at >= around or _is_shared(loop, scope))
@@ -280,7 +293,7 @@ def _find_read_spans(
     guarded: _Taken | None = None
     for axis, indices in reads.items():
         span, positions = _part_read(reader, boxes, axis, indices, bounds.analyzer, turns)
-        if not computation.stage.is_tensorized and any(
+        if not computation.stage.is_tensorized and any(  # quotients and remainders gain by the guards of splits
             isinstance(node, (FloorDiv, FloorMod)) for node in post_order(*indices)
         ):
             guarded = guarded or _take_spans(reader, relaxed, bounds.analyzer, True)
@@ -290,7 +303,7 @@ def _find_read_spans(
             reader.positions.update(((axis, index), at) for index, at in zip(indices, positions, strict=True))
         result.append(
             (axis, None if span is None else relax_span(span, relaxed, bounds.analyzer), positions is not None)
-        )
+        )  # the loops' ranges are put in last, so that equal terms cancel first
     return result
 
 
@@ -318,9 +331,11 @@ def _part_read(
     dimension `turns` and they have such."""
     every, spans, known = taken
     nodes = list(post_order(*indices))
+    # one unknown axis makes every index with it unknown
     if any(node in spans and spans[node] is None for node in nodes if isinstance(node, IterVar)):
         return None, None
     extent = axis.dom.extent if axis.dom is not None else None
+    # clamps and remainders have sharper bounds where axes are known to be inside
     if extent is not None and any(isinstance(node, _BROUGHT_IN) or node in reader.circular for node in nodes):
         within = SpanEvaluator(known, _while_reading(reader, spans, extent, analyzer))
         positions = within.positions(indices, extent, _remainders(reader)) if turns else None
@@ -330,6 +345,7 @@ def _part_read(
     evaluate = SpanEvaluator(known, analyzer)
     parts = [evaluate(fuse_indices(reader, index, every, analyzer)) for index in indices]
     spans_read = [part for part in parts if part is not None]
+    # a single unknown part makes the union unknown
     return union(spans_read, analyzer) if len(spans_read) == len(parts) else None, None
 
 
@@ -362,6 +378,7 @@ def _while_reading(
     extents = [extent]
     for axis in reader.computation.op.axis:
         span, domain = spans.get(axis), reader.domains[axis]
+        # a circular axis stands for positions, which are not in the domain
         if span is not None and axis not in reader.circular and not reads_memory(domain.extent):
             extents.append(domain.extent)
             if not (isinstance(span.low, IntImm) and isinstance(domain.extent, IntImm)):
@@ -378,6 +395,7 @@ def _is_shared(loop: Loop, scope: str) -> bool:
         return False
     if scope == "warp" and loop.thread == "threadIdx.x":
         return True
+    # shared memory is seen by all threads of a block, global memory by all blocks
     return _SCOPE_RANK.get(scope, 3) <= thread_rank(loop.thread)
 
 
@@ -397,6 +415,7 @@ def _stage_bounds(
     roots = {**dict.fromkeys(op.axis, 1), **dict.fromkeys(op.reduce_axis, 2)}
     marks = spread_down(stage.relations, roots, lambda a, b: a | b)
     domains = {axis: axis.dom for axis in op.axis if axis.dom is not None} | computation.domains | computation.free
+    # a domain that speaks of other axes is known once these have values
     dependent = [axis for axis in (*op.axis, *op.reduce_axis) if _find_roots(domains[axis], op)]
     ranges = {axis: region.get(axis, domains[axis]) for axis in (*op.axis, *computation.free) if axis not in dependent}
     ranges.update((axis, axis.dom) for axis in stage.leaf_iter_vars if axis.kind == "thread" and axis.dom is not None)
@@ -404,12 +423,16 @@ def _stage_bounds(
     bounds.circular = {axis: IterVar(axis.name, axis.dtype) for axis in circular}
     bounds.ranges.update((axis, domains[axis]) for axis in op.reduce_axis if axis not in dependent)
     bound = {
-        axis: True for place, axis in enumerate(stage.leaf_iter_vars) if computation.attr(place).bind_thread is not None
+        # a bound thread has the extent that was asked for
+        axis: True
+        for place, axis in enumerate(stage.leaf_iter_vars)
+        if computation.attr(place).bind_thread is not None
     }
     keeps_factor = spread_up(stage.relations, bound, lambda a, b: a or b)
     _derive(bounds, keeps_factor, shared, analyzer)
     for axis in dependent:  # its loops lie within those of the axes it depends on: reorder and fuse see to that
         bounds.ranges[axis] = domains[axis] = _range_in_loops(domains[axis], bounds.values)
+        # ranges of dependent axes need the values of the others: derive twice
         _derive(bounds, keeps_factor, shared, analyzer)
     return bounds
 
@@ -434,14 +457,16 @@ def _loop(computation: Computation, place: int, extent: Expr, shared: SharedLoop
     leader = computation.leader if is_shared and computation.leader is not None else computation
     extent = extent if isinstance(extent, IntImm) else analyzer.simplify(extent)
     twin = shared.get((leader, place)) if is_shared else None
-    if twin is not None:
+    if twin is not None:  # loops of one variable must run equally often
         check_extent(computation, axis, extent, twin, analyzer)
         return Loop(axis, stage, extent, attr, twin.var, cast(twin.value, axis.dtype))
     named = leader.stage.leaf_iter_vars[place]
+    # a loop of one iteration is no loop, unless a thread or a pragma is bound to it
     if is_const(extent, 1) and attr.bind_thread is None and not (attr.pragmas or attr.notes):
         loop = Loop(axis, stage, extent, attr, None, const(0, axis.dtype))
     else:
         var = Var(named.name, named.dtype)
+        # data may say any extent, but none below 0
         within = (0, None) if reads_memory(extent) else Range(const(0, named.dtype), cast(extent, named.dtype))
         analyzer.bind(var, within)
         loop = Loop(axis, stage, extent, attr, var, cast(var, axis.dtype))
@@ -483,7 +508,7 @@ def _greatest(extent: Expr, enclosing: Sequence[Loop], analyzer: Analyzer) -> Ex
 
 def _storage_extent(within: Range, domain: Range, enclosing: Sequence[Loop], analyzer: Analyzer) -> Expr:
     """Return the number of elements of a dimension that the storage of a region holds."""
-    if isinstance(within.extent, IntImm):
+    if isinstance(within.extent, IntImm):  # no bound needed: the size is constant
         return within.extent
     greatest = _greatest(within.extent, enclosing, analyzer)
     assert greatest is not None, "regions without a bound are widened to the domain"

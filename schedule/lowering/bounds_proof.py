@@ -70,7 +70,7 @@ class Judgement:
         readers: dict[Operation, list[Operation]] = {}
         for stage in reversed(stages):
             op, declared = stage.op, stage.origin_op
-            if (
+            if (  # what was made of a partial operation reads where it reads
                 declared in self.partial
                 or declared not in self.declared
                 and not partial.isdisjoint(readers.get(op, ()))
@@ -95,13 +95,14 @@ def _judge(outputs: tuple[Operation, ...]) -> Judgement:
     doubtful = [op for op in order if _doubts(op)]
     checks = size_checks(order)
     lookups = [op for op in order if _looks_up(op)]
-    if not doubtful and not lookups:
+    if not doubtful and not lookups:  # most programs prove themselves, and need no boxes
         return Judgement(tuple(checks.values()))
     boxes = _boxes(order, outputs)
     states = frozenset[Producer](state for op in order for state in op.own_placeholders)
     for op in doubtful:
         analyzer = _analyzer(op)
         for access, dimension in _find_unproved(op, analyzer, boxes[op]):
+            # the scan knows which steps there are
             if dimension == 0 and isinstance(access.node, ProducerLoad) and access.node.producer in states:
                 continue  # which steps may be read is the scan's to judge
             check = Trial(op, access, dimension, analyzer).check()
@@ -113,6 +114,7 @@ def _judge(outputs: tuple[Operation, ...]) -> Judgement:
             check = Trial(op, access, dimension, analyzer).check()
             if check is not None:
                 checks.setdefault(str(check), check)
+    # an operation with a box is needed in part, so a schedule may compute more of it
     return Judgement(tuple(checks.values()), frozenset(op for op in doubtful if boxes[op]), frozenset(order), states)
 
 
@@ -122,7 +124,7 @@ def guard_reads(op: Operation, values: Sequence[Any], states: Container[Producer
     doubts = {
         id(node): [at for at in dimensions if at or node.producer not in states] for node, dimensions in _doubts(op)
     }
-    if not any(doubts.values()):
+    if not any(doubts.values()):  # nothing in doubt: the values stay the same objects
         return tuple(values)
     found: dict[int, Any] = {}
     for original in post_order(*values):
@@ -130,6 +132,7 @@ def guard_reads(op: Operation, values: Sequence[Any], states: Container[Producer
         if doubts.get(id(original)):
             places = [(node.indices[at], node.producer.shape[at]) for at in doubts[id(original)]]
             inside = conjunction(*(part for index, extent in places for part in (index >= 0, index < extent)))
+            # beyond the needed part any value will do
             found[id(original)] = if_then_else(likely(inside), node, const(0, node.dtype))
     return tuple(found[id(value)] for value in values)
 
@@ -149,6 +152,7 @@ def order_evaluation(op: Operation, values: tuple[Any, ...]) -> tuple[Any, ...]:
         below = children(original)
         node = rebuild(original, [found[id(child)] for child in below])
         reads[id(original)] = id(original) in late or any(reads[id(child)] for child in below)
+        # what the first operand guards must not be read when it is false
         if isinstance(original, (And, Or)) and reads[id(original.b)]:
             node = IfThenElse(node.a, node.b, FALSE) if isinstance(original, And) else IfThenElse(node.a, TRUE, node.b)
         found[id(original)] = node
@@ -164,7 +168,7 @@ _known_doubts: WeakKeyDictionary[Operation, tuple[Doubt, ...]] = WeakKeyDictiona
 def _doubts(op: Operation) -> tuple[Doubt, ...]:
     """The reads (of a script also the writes) that are not proved to stay inside over all of an operation's domain, and in which
     dimensions."""
-    doubts = _known_doubts.get(op)
+    doubts = _known_doubts.get(op)  # proofs are the slow part of lowering: an operation is judged once
     if doubts is None:
         found: dict[Any, list[int]] = {}
         for access, dimension in _find_unproved(op, _analyzer(op), {}):
@@ -181,6 +185,7 @@ def _read_late(op: Operation) -> dict[int, Expr]:
     late = _known_late.get(op)
     if late is None:
         late = {}
+        # without `and` and `or` nothing is guarded that way
         if any(isinstance(node, (And, Or)) for part in op.parts for node in post_order(part)):
             unproved = {id(node) for node, _ in _doubts(op)}
             for access, _ in _find_unproved(op, _analyzer(op), {}, (IfThenElse, Select)):
@@ -208,7 +213,7 @@ def _find_unproved(
 ) -> Iterable[tuple[Access, int]]:
     """The accesses whose place no data decides and which are not proved to stay inside, with the dimension. `analyzer` knows what
     stands around them. choices: what guards a read."""
-    if not (op.takes_definitions or op.is_judged):
+    if not (op.takes_definitions or op.is_judged):  # outside code answers for what it touches
         return
     statement = op.statement()
     pointed = (
@@ -224,10 +229,11 @@ def _find_unproved(
         for dimension, (index, extent) in enumerate(zip(access.indices, access.shape, strict=True)):
             if (
                 _is_full(index, extent, box)
-                or depends_on_data(index, access.data)
+                or depends_on_data(index, access.data)  # data are judged when the kernel runs, or by bounds_check
                 or is_proved(analyzer, index, extent)
             ):
                 continue
+            # each branch of a choice is an index with a condition of its own
             for chosen, condition in [way for end in _ends_of_lanes(index) for way in _ways(end)]:
                 with analyzer.constraint(condition):
                     if not is_proved(analyzer, chosen, extent):
@@ -247,7 +253,7 @@ def _find_unconditional(op: Operation, analyzer: Analyzer, box: Box) -> Iterable
     """The accesses at places that are data, though no data decides that there is one, to a dimension that may have no elements:
     wherever they are meant to go, it is outside. As accesses to the first element, with the dimension."""
     for access in walk_accesses(op.statement(), analyzer, box):
-        if any(
+        if any(  # data decide whether the access happens: then nothing certain is wrong
             around.depends_on_data
             or around.condition is not None
             and (around.condition is TRUE or depends_on_data(around.condition, access.data))
@@ -259,7 +265,7 @@ def _find_unconditional(op: Operation, analyzer: Analyzer, box: Box) -> Iterable
                 depends_on_data(index, access.data)
                 and not depends_on_data(extent, access.data)  # memory of the program's own, counted out by itself
                 and not analyzer.can_prove(extent > 0)
-            ):
+            ):  # an extent that may be 0 leaves no element to look up
                 yield access.at(dimension, const(0, index.dtype), TRUE), dimension
 
 
@@ -294,7 +300,7 @@ _MOST_WAYS = 8
 def _ways(index: Expr, under: Expr = TRUE, most: int = _MOST_WAYS) -> list[tuple[Expr, Expr]]:
     """Return the alternatives of an index, without its choices, each with its condition: (i - 1) % n, where i - 1 < 0 or n <= i - 1."""
     choice = next((node for node in post_order(index) if isinstance(node, (IfThenElse, Select))), None)
-    if choice is None or most == 1:
+    if choice is None or most == 1:  # splitting choices further would double the cases
         return [(index, under)]
     condition = convert_to_logic(choice.condition)
     ways: list[tuple[Expr, Expr]] = []
@@ -320,8 +326,8 @@ def _boxes(order: Sequence[Operation], outputs: Sequence[Operation]) -> dict[Ope
     needs: dict[Operation, _Need] = {op: _Need() for op in order}
     boxes: dict[Operation, Box] = {}
     for op in outputs:
-        needs[op].whole.update(axis for axis in op.axis)
-    for op in reversed(order):
+        needs[op].whole.update(axis for axis in op.axis)  # an output is wanted whole
+    for op in reversed(order):  # readers before what they read
         analyzer = _analyzer(op)
         box = boxes[op] = _box(op, needs[op], analyzer)
         if not op.takes_definitions:
@@ -342,10 +348,12 @@ def _ends(access: Access, index: Expr, analyzer: Analyzer) -> tuple[Expr, Expr] 
     loops = {around.var for around in access.around if around.var is not None}
     known = analyzer.interval(index)
     low, high = symbolic_bounds(analyzer, index, loops)
+    # the interval may be sharper than the symbolic bound, or the other way
     if known.lo is not None and not (isinstance(low, IntImm) and low.value > known.lo):
         low = const(known.lo, index.dtype) if low is None or isinstance(low, IntImm) else low
     if known.hi is not None and not (isinstance(high, IntImm) and high.value < known.hi):
         high = const(known.hi, index.dtype) if high is None or isinstance(high, IntImm) else high
+    # a bound that speaks of loops inside is no bound outside
     if low is None or high is None or not loops.isdisjoint((*free_vars(low), *free_vars(high))):
         return None
     return low, high
@@ -384,11 +392,11 @@ def _box(op: Operation, need: _Need, analyzer: Analyzer) -> Box:
     box: Box = {}
     for axis in op.axis if op.values else ():
         dom = axis.dom
-        if dom is None or axis in need.whole or axis not in need.ends:
+        if dom is None or axis in need.whole or axis not in need.ends:  # needed whole: no box is needed
             continue
         low, high = (cast(end, axis.dtype) for end in need.ends[axis])
         begins, ends = analyzer.can_prove(low <= dom.begin), analyzer.can_prove(high >= dom.begin + dom.extent - 1)
-        if begins and ends:
+        if begins and ends:  # the box is the domain: nothing is left out
             continue
         low = dom.begin if begins else low if analyzer.can_prove(low >= dom.begin) else maximum(low, dom.begin)
         last = dom.begin + dom.extent - 1

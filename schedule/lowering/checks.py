@@ -25,13 +25,15 @@ def check_loops(bounds: Bounds) -> None:
         if computation.leader is not None:
             check_shared_loops(stage_bounds, bounds.of[computation.leader])
         for loop in stage_bounds.loops:
-            if loop.var is None:
+            if loop.var is None:  # a loop without a variable has one iteration, which nothing can be wrong with
                 continue
             if loop.attr.kind == "vectorized" and not isinstance(loop.extent, IntImm):
                 raise _vector_extent(loop)
             if loop.attr.kind == "parallel":
                 _check_not_nested(stage_bounds, loop)
+            # virtual threads are unrolled, and have no launch extent
             if loop.thread and not loop.thread.startswith(("vthread", "cthread")):
+                # loops after each other at root are kernels of their own, with extents of their own
                 nest = _outermost_loop(loop) if computation is outermost else None
                 _check_thread(loop, threads.setdefault((outermost, nest), {}), bounds.analyzer)
 
@@ -51,6 +53,7 @@ def _check_early_reads(bounds: Bounds, stage_bounds: StageBounds) -> None:
     computation = stage_bounds.computation
     for tensor in computation.early_reads:
         producer = bounds.dataflow.by_op.get(tensor.op)
+        # its producer would be computed inside of what needs it before
         if producer is not None and producer.parent is computation and producer.place >= stage_bounds.first_reduce_loop:
             loop, name = stage_bounds.loops[producer.place], computation.name
             raise InitReadsUnrealised(
@@ -119,6 +122,6 @@ def _check_thread(loop: Loop, seen: dict[str, Loop], analyzer: Analyzer) -> None
 
 
 def _equal(a: Expr, b: Expr, analyzer: Analyzer) -> bool:
-    if isinstance(a, IntImm) and isinstance(b, IntImm):
+    if isinstance(a, IntImm) and isinstance(b, IntImm):  # two constants need no proof
         return a.value == b.value
     return analyzer.can_prove_equal(a, b)

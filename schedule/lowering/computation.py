@@ -79,6 +79,7 @@ class Computation:
         own = self.stage.attr(self.stage.leaf_iter_vars[place])
         if self.leader is None or place >= self.shared:
             return own
+        # shared loops are built once, by the leader
         return replace(self.leader.stage.attr(self.leader.stage.leaf_iter_vars[place]), notes=own.notes)
 
     def path(self) -> list[Computation]:

@@ -41,6 +41,7 @@ def analyse(schedule: Schedule, kept: Sequence[Operation] = (), judgement: Judge
         op = stage.op
         if stage.is_output:
             _check_output(stage)
+        # what nobody wants is not computed
         if op not in definitions or stage.attach_type == "inlined" or op not in wanted and op not in consumers:
             continue
         computation = definitions[op]
@@ -100,8 +101,8 @@ def _substitute_inlined(schedule: Schedule, judgement: Judgement) -> dict[Operat
         )  # 7 - (7 - i) is i: what is shared stays shared
         value = expanded.get(key)
         if value is None:
-            op = key[0].op
-            if len(expanded) >= _MOST_EXPANDED:
+            op = key[0].op  # equal indices after simplification share one definition
+            if len(expanded) >= _MOST_EXPANDED:  # each element is code of its own: the kernel would not end
                 raise _inlined_too_often(tensor.op for tensor, _ in expanded)
             value = expanded[key] = rewrite(substitute_axes(inlined[key[0]], op.axis, node.indices), rule)
         return value
@@ -123,6 +124,7 @@ def _substitute_inlined(schedule: Schedule, judgement: Judgement) -> dict[Operat
         kind = find_kind(op)
         values, domains = kind.definition(op)
         values = judged(op, values)
+        # most operations read no inlined tensor
         if values and inlined and not inlined.keys().isdisjoint(op.input_tensors):
             values = tuple(rewrite(value, rule) for value in values)
             domains = {
@@ -172,10 +174,12 @@ def _attach(dataflow: Dataflow) -> None:
             computation.parent, computation.place = _attach_point(dataflow, computation)
         elif stage.attach_type == "with":
             follow(computation, *_attach_point(dataflow, computation))
+    # consumers first: a scan puts the stages of its step where their readers are
     for computation in reversed(dataflow.computations):
         find_kind(computation.op).place(dataflow, computation)
     for computation in dataflow.computations:
         if computation.leader is not None:
+            # followers lie where their leader lies
             computation.parent, computation.place = computation.leader.parent, computation.leader.place
     check_states(dataflow)
     for computation in dataflow.computations:
@@ -217,7 +221,7 @@ def _attach_point(dataflow: Dataflow, computation: Computation) -> tuple[Computa
 def _check_no_cycle(computation: Computation) -> None:
     seen: list[Computation] = []
     current: Computation | None = computation
-    while current is not None:
+    while current is not None:  # a chain of attach points that returns is endless
         if current in seen:
             names = " at ".join(attached.name for attached in [*seen[seen.index(current) :], current])
             raise AttachCycle(
@@ -239,6 +243,7 @@ def _check_consumer(computation: Computation, consumer: Computation) -> None:
     if parent is consumer:
         return
     for at, outer in enumerate(path):
+        # deeper in the path means further out: the place of the step before decides
         if outer is parent and path[at - 1].place >= place or outer.leader is parent and outer.shared > place:
             return
     axis = parent.stage.leaf_iter_vars[max(min(place, len(parent.stage.leaf_iter_vars) - 1), 0)]

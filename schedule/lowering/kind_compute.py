@@ -32,6 +32,7 @@ def _collect_reads(computation: Computation) -> None:
             if isinstance(node, ProducerLoad):
                 computation.reads.setdefault(find_tensor(node), []).append(node.indices)
     for load in collect_loads(*computation.op.scalar_arguments):
+        # an index of a gather is read whatever the element is
         computation.reads.setdefault(find_tensor(load), []).append(load.indices)
     early: list[Expr] = list(reduction.init) if reduction is not None else []
     for domain in computation.domains.values():
@@ -45,7 +46,7 @@ def _collect_reads(computation: Computation) -> None:
                 computation.early_reads.setdefault(find_tensor(node))
 
 
-def _nest(nest: Nest) -> Stmt:
+def _nest(nest: Nest) -> Stmt:  # an intrinsic takes the place of the loops that it computes
     tensorized = tensorized_place(nest.stage_bounds)
     if tensorized >= 0:
         return tensorized_nest(nest, tensorized)

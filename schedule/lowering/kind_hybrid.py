@@ -47,6 +47,7 @@ def _nest(nest: Nest) -> Stmt:
     op, stage = nest.computation.op, nest.computation.stage
     assert isinstance(op, HybridOp)
     body = cast(Stmt, nest.computation.values[0])
+    # threads need the zeros before any of them adds
     on_threads = any(loop.thread for loop in nest.stage_bounds.loops) or has_threads(body)
     if not op.begins_undefined:
         body = insert_zeros(body, op.buffers, on_threads)
@@ -84,6 +85,7 @@ class _HybridNest(Rewriter):
             for root in derived_roots(self.nest.computation.stage, loop.axis)
         }
         for loop in post_order(body):
+            # memory declared inside of a thread loop is one for each thread
             if isinstance(loop, For) and (loop.var in bound or loop.thread.startswith("threadIdx")):
                 yield from (
                     node.buffer
@@ -109,6 +111,7 @@ class _HybridNest(Rewriter):
     def _own(self, buffer: Buffer, buffers: dict[Buffer, Buffer]) -> Buffer:
         if buffer not in buffers:
             shape = tuple(substitute(extent, self.values) for extent in buffer.shape)
+            # extents may speak of the script's axes, which are loops now
             buffers[buffer] = replace(buffer, shape=shape, scope="local" if buffer in self.private else buffer.scope)
         return buffers[buffer]
 
@@ -122,10 +125,12 @@ class _HybridNest(Rewriter):
     def If(self, node: If) -> Stmt:
         rebuilt = self.generic(node)
         if isinstance(rebuilt, If) and isinstance(rebuilt.condition, IntImm):
+            # a decided branch needs no test in the kernel
             return rebuilt.then_body if rebuilt.condition.value else rebuilt.else_body or seq()
         return rebuilt
 
     def For(self, node: For) -> Stmt:
+        # a loop that the schedule knows nothing of stays as it is
         if not isinstance(node.var, IterVar) or node.var not in self.axes:
             self.nest.analyzer.bind(node.var, Range(node.begin, node.extent))
             return self.generic(node)
@@ -135,7 +140,7 @@ class _HybridNest(Rewriter):
             assert isinstance(inner, For)
             inner = inner.body
         loops = [loop for loop in self.stage_bounds.loops if self.nest_of.get(loop.axis) is chain]
-        others = frozenset(
+        others = frozenset(  # guards of other nests do not stand around this one
             axis for axis in self.nest.computation.stage.all_iter_vars if self.nest_of.get(axis) is not chain
         )
         body = self.nest.guard(self.visit(inner), self.stage_bounds.offsets, others)

@@ -32,7 +32,7 @@ def _collect_reads(computation: Computation) -> None:
     for init, update, dims in zip(op.init, op.update, op.dims, strict=True):
         first = zero_based(init.shape[0])
         steps = IterVar(f"{init.name}.steps", first.begin.dtype, first)
-        computation.free[steps] = first
+        computation.free[steps] = first  # the initial steps are another dimension than time
         computation.reads.setdefault(init, []).append((steps, *dims[1:]))
         computation.reads.setdefault(update, []).append((op.scan_axis, *dims[1:]))
 

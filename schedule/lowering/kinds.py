@@ -17,6 +17,7 @@ __all__ = ["KINDS", "find_kind"]
 
 
 def _rows() -> dict[str, OperationKind]:
+    # a kind is added by a file alone
     names = [module.name for module in iter_modules([os.path.dirname(__file__)]) if module.name.startswith("kind_")]
     rows: list[OperationKind] = [import_module(f".{name}", __package__).KIND for name in names]
     return {row.name: row for row in rows}

@@ -33,7 +33,7 @@ def fill_together(
         if loop.var is not None:
             ranges[loop.var] = Range(const(0, loop.var.dtype), cast(loop.extent, loop.var.dtype))
     begins = detect([analyzer.simplify(region[axis].begin) for axis in moving], ranges)
-    return len(begins) == len(moving) and all(
+    return len(begins) == len(moving) and all(  # each region must begin at a multiple of its own length
         _fills(begin, region[axis], declared[axis], analyzer) for axis, begin in zip(moving, begins, strict=True)
     )
 
@@ -42,6 +42,7 @@ def _fills(begin: IterSum, within: Range, domain: Range, analyzer: Analyzer) -> 
     """Return whether ranges of one length that begin there reach from the first element of a dimension to its last."""
     end = begin.base + within.extent
     for step in begin.args:
+        # steps longer than the region would leave elements out
         if not analyzer.can_prove(step.scale > 0) or not analyzer.can_prove(step.scale <= within.extent):
             return False
         end = end + step.scale * (step.extent - 1)

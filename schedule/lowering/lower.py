@@ -105,7 +105,7 @@ class _Lowering:
         """Tensors that lie in the storage of others."""
 
     def run(self) -> Lowered:
-        self._bind_symbols()
+        self._bind_symbols()  # symbols first: bounds rely on extents that are not negative
         given = self.arguments.buffers
         judgement = judge((*self.schedule.outputs, *self.computed))
         dataflow = analyse(self.schedule, [tensor.op for tensor in given], judgement)
@@ -113,7 +113,7 @@ class _Lowering:
         _check_arguments(self.schedule, dataflow, given)
         bounds = infer_bounds(dataflow, self.analyzer)
         self.bounds = bounds.of
-        check_loops(bounds)
+        check_loops(bounds)  # before nests are built: what is wrong there would be hard to name
         check_races(bounds)
         for computation in dataflow.computations:
             find_kind(computation.op).check(bounds, computation)
@@ -122,7 +122,7 @@ class _Lowering:
         for tensor, buffer in given.items():
             self.storage.place(tensor, buffer)
         self.storage.given.update(given.values())
-        for computation in dataflow.computations:
+        for computation in dataflow.computations:  # states of a scan share its memory, so they are placed first
             self._share(bounds.of[computation])
         for computation in dataflow.computations:
             self._place(bounds.of[computation])
@@ -130,10 +130,11 @@ class _Lowering:
             self._build(bounds, computation)
         declared = producers_first((*self.schedule.outputs, *self.computed))
         checks = (*judgement.checks, *extent_checks(declared, self.passed, self.analyzer), *part_checks(bounds))
+        # checks stand before everything that they protect
         body = name_large_values(seq(*checks, self._attach_pending(None, -1, None)))
         outputs = tuple(buffer for tensor, buffer in given.items() if tensor.op in dataflow.by_op)
         function = Function(self.name, tuple(self.arguments.params), body, outputs, self._facts(), constants)
-        _check_symbols(function)
+        _check_symbols(function)  # a symbol without a value would be an unbound variable in the kernel
         function, aligned = align_parameters(function, self.storage.alignments)
         tensors = {aligned.get(buffer, buffer): tensor for tensor, buffer in self.storage.buffers.items()}
         return Lowered(function, self.storage.loops, tensors, bounds)
@@ -158,6 +159,7 @@ class _Lowering:
             pair for stage in self.schedule.stages for attr in stage.iter_var_attrs.values() for pair in attr.pragmas
         ]
         for kind in IMPORTS:
+            # a text that two stages import is imported once
             texts = dict.fromkeys(value.value for key, value in pragmas if key == kind and isinstance(value, StringImm))
             if texts:
                 facts[kind] = tuple(texts)
@@ -182,7 +184,7 @@ class _Lowering:
         """Give the outputs of a stage storage."""
         op = bounds.computation.op
         for tensor, dimensions in zip(op.outputs, op.dimensions, strict=True):
-            if tensor not in self.storage.buffers:
+            if tensor not in self.storage.buffers:  # a tensor that shares memory has a place by now
                 shape = bounds.storage_shape(tensor)
                 strides = self._strides(bounds.computation.stage, dimensions, shape)
                 buffer = Buffer(tensor.name, shape, tensor.dtype, strides, scope=bounds.scope)
@@ -190,6 +192,7 @@ class _Lowering:
 
     def _build(self, bounds: Bounds, computation: Computation) -> None:
         places = {loop: at for at, loop in enumerate(bounds.of[computation].loops)}
+        # followers' statements are inside of the leader's loops
         joined = [self.parts.pop(follower) for follower in computation.followers]
 
         def wrap(loop: Loop | int, body: Stmt) -> Stmt:
@@ -205,7 +208,7 @@ class _Lowering:
             )
             body = seq(*first, body) if first else body
             for extension in self.extensions:
-                body = extension.within(nest, loop, body)
+                body = extension.within(nest, loop, body)  # extensions run from the inside out, in one order
             return body
 
         def around(loop: Loop, statement: Stmt) -> Stmt:
@@ -219,6 +222,7 @@ class _Lowering:
             statement = parts.around(statement)
         if computation.leader is not None:
             self.parts[computation] = Parts(bounds.of[computation], statement)
+        # a stage that an extension places itself is not pending
         elif not any(extension.takes(bounds, computation, statement) for extension in self.extensions):
             self.pending.setdefault((computation.parent, computation.place), []).append((computation, statement))
 
@@ -229,12 +233,14 @@ class _Lowering:
     def _store_by_first(self, bounds: StageBounds, statement: Stmt) -> Stmt:
         """`statement`, where it stores states of a recurrence in threads, done by the first of those that the stage has no loops
         for: all would store the same. Other memory of a step is made in the threads, by each for itself."""
+        # memory of the stage alone is stored by whoever computes it
         if self.shared.isdisjoint(bounds.computation.op.outputs):
             return statement
         stays = [loop for loop in bounds.enclosing if loop.thread and loop.stage.op.is_stepwise]
         shares = {loop.thread for loop in (*bounds.enclosing, *bounds.loops) if loop not in stays}
         for loop in reversed(stays):
             first = loop.value.equal(0)
+            # a thread loop that the stage has itself already divides the work
             if loop.thread not in shares and not self.analyzer.can_prove(first):
                 statement = If(first, statement)
         return statement
@@ -244,6 +250,7 @@ class _Lowering:
         for leader, statement in reversed(sort_by_dependence(self.pending.pop((parent, place), []), self.bounds)):
             body = seq(statement, body)
             for computation in (leader, *leader.followers):
+                # an extension may need memory around more than the consumer
                 if any(extension.allocates(computation) for extension in self.extensions):
                     continue
                 own = [
@@ -275,7 +282,7 @@ def _arguments(schedule: Schedule, args: Sequence[object]) -> _Arguments:
             buffer = Buffer(arg.name, tensor.shape, arg.dtype)
             arguments.buffers.setdefault(tensor, buffer)
             arguments.params.append(buffer)
-        elif isinstance(arg, Var) and not isinstance(arg, IterVar):
+        elif isinstance(arg, Var) and not isinstance(arg, IterVar):  # an iter var is an axis, whose value nobody passes
             arguments.params.append(arg)
         else:
             raise NotAnArgument(
@@ -344,6 +351,7 @@ def _check_symbols(function: Function) -> None:
     known: set[Expr] = set(function.scalars)
     for buffer in function.buffers:
         for extent in buffer.shape:
+            # an extent that is an expression gives its symbols by solving it
             known.update([extent] if isinstance(extent, Var) else free_vars(extent))
     for var in free_vars(function):
         if var not in known:

@@ -40,10 +40,11 @@ def is_needed(nest: Nest, loop: Loop) -> Expr | None:
     """Return the condition on a loop's iterations of which some element lies on the near side of the diagonal; None where a loop
     outside of it has asked for the same, or it cannot be told."""
     bounds = nest.stage_bounds
+    # threads and lanes always run all of their iterations
     if nest.computation.stage.mirrored is None or loop.var is None or loop.attr.kind not in _COUNTED:
         return None
     greatest = _find_distance(bounds, bounds.offsets, bounds.loops[bounds.loops.index(loop) + 1 :], greatest=True)
-    if greatest is None or loop.var not in free_vars(greatest):
+    if greatest is None or loop.var not in free_vars(greatest):  # the loop outside has left out the same iterations
         return None
     condition = nest.analyzer.simplify(greatest >= 0)
     return None if is_const(condition, 1) else condition
@@ -80,7 +81,9 @@ def mirrored_nest(nest: Nest) -> Stmt:
     first = counted[-1] + 1 if counted else 0
     outer, inner = loops[:first], loops[first:]
     least = _find_distance(bounds, bounds.offsets, inner)
+    # something computed inside of the tile would be computed for both sides
     in_tile = any(other.parent is nest.computation and other.place >= first for other in nest.bounds.of)
+    # the tile is too irregular to be told apart as a whole
     if least is None or in_tile or all(loop.var is None for loop in inner):
         return nest.loops(loops, stored(bounds.offsets, (None,) if _is_asked(nest) else (0,), (1,)), attach=True)
     across = [replace(loop, attr=replace(loop.attr, kind="serial")) for loop in inner]  # there are few such tiles
@@ -109,7 +112,7 @@ def _find_distance(
     for part, times in list(terms(apart)):
         if isinstance(part, Var) and part in extents:
             extent = extents[part]
-            if not isinstance(extent, IntImm):
+            if not isinstance(extent, IntImm):  # the distance changes by an unknown number of steps
                 return None
             last = times * (extent.value - 1)
             apart = apart.plus(linear(part), -times).shift(max(last, 0) if greatest else min(last, 0))

@@ -36,6 +36,7 @@ def narrow_results(function: Function) -> Function:
     narrow = {
         buffer: replace(buffer, dtype=DType(next(iter(found))))
         for buffer, found in kinds.items()
+        # two readers that convert differently need what both convert from
         if len(found) == 1 and found <= {*NARROW_RESULTS}
     }
     return function.with_body(rewrite(function.body, lambda node: _narrow(node, narrow))) if narrow else function
@@ -44,11 +45,12 @@ def narrow_results(function: Function) -> Function:
 def _note(node: Node, kinds: dict[Buffer, set[str]]) -> None:
     """Note to what the elements of each buffer are converted, "" for an access that leaves them as they are."""
     if isinstance(node, BufferStore) and node.buffer in kinds:
-        kinds[node.buffer].add("")
+        kinds[node.buffer].add("")  # what threads store themselves is not converted on the way
     for child in children(node):
         pointed = pointed_buffer(child)
         if isinstance(child, BufferLoad) and child.buffer in kinds and pointed_buffer(node) is None:
             kinds[child.buffer].add(str(node.dtype) if isinstance(node, Cast) else "")
+        # outside code gets the address, and may read the elements as they are
         elif pointed is not None and pointed[0] in kinds and not _is_stored(node, child):
             kinds[pointed[0]].add("")
 

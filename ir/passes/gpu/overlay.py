@@ -42,6 +42,7 @@ def separate(function: Function) -> Function:
         large = {buffer for buffer in spans if _bytes(buffer) >= _LARGE}
         for first, second in permutations(large, 2):
             end, begin = spans[first][1], spans[second][0]
+            # one barrier serves all pairs that it lies between
             if end < begin and not any(is_barrier(stmt) or id(stmt) in before for stmt in line[end + 1 : begin + 1]):
                 before.add(id(line[begin]))
     if not before:
@@ -66,6 +67,7 @@ def allocate_shared(function: Function, least: int = _GRANULE) -> tuple[Mapping[
     large = [
         buffer for buffer in buffers if _bytes(buffer) >= _LARGE
     ]  # what is small may be no data: barriers in memory, say
+    # on every way through the block the two must be apart
     apart = {pair for pair in permutations(large, 2) if all(_are_disjoint(*line, *pair) for line in lines)}
     places: dict[Buffer, int] = {}
     for buffer in buffers:
@@ -76,6 +78,7 @@ def allocate_shared(function: Function, least: int = _GRANULE) -> tuple[Mapping[
         for begin, end in taken:
             if place + _round_up(buffer) <= begin:
                 break
+            # each buffer begins where its own alignment lets it
             place = max(place, end + -end % max(buffer.alignment, least))
         places[buffer] = place
     return places, max((place + _round_up(buffer) for buffer, place in places.items()), default=0)
@@ -121,6 +124,7 @@ def _lines(stmt: Stmt, known: set[Var]) -> list[list[Stmt]]:
         lines: list[list[Stmt]] = [[]]
         for part in stmt.body:
             more = _lines(part, known)
+            # too many ways: the branching part counts as one statement, which is safe
             more = more if len(more) * len(lines) <= _LINES else [[part]]
             lines = [[*line, *rest] for line in lines for rest in more]
         return lines
@@ -128,6 +132,7 @@ def _lines(stmt: Stmt, known: set[Var]) -> list[list[Stmt]]:
         return _lines(stmt.body, known)
     if isinstance(stmt, Attr) and not _collect_accessed(stmt.value):
         return _lines(stmt.body, known)
+    # threads that take different branches are on both lines at once
     if isinstance(stmt, If) and _is_uniform(stmt.condition, known):
         return [
             *_lines(stmt.then_body, known),
@@ -155,7 +160,7 @@ def _spans(line: Sequence[Stmt]) -> dict[Buffer, tuple[int, int]]:
 
 def _are_disjoint(line: Sequence[Stmt], spans: Mapping[Buffer, tuple[int, int]], a: Buffer, b: Buffer) -> bool:
     """Return whether a barrier stands between the last use of the one and the first of the other. spans: of the line."""
-    if a not in spans or b not in spans:
+    if a not in spans or b not in spans:  # a buffer that a line does not touch conflicts with nobody on it
         return True
     (begin, end), (start, stop) = spans[a], spans[b]
     between = line[end + 1 : start] if end < start else line[stop + 1 : begin]

@@ -36,11 +36,13 @@ def _pair(loop: For, analyzer: Analyzer) -> Stmt | None:
     """The loop over pairs; None for one that is no such loop."""
     name = _PAIRED.get(called(loop.body))
     even = isinstance(loop.extent, IntImm) and loop.extent.value % 2 == 0
+    # an odd tile would be left over, and a loop at run time has no constant step
     if name is None or not even or loop.kind is not LoopKind.UNROLLED or not is_const(loop.begin, 0):
         return None
     assert isinstance(loop.body, Evaluate) and isinstance(loop.body.value, Call) and isinstance(loop.extent, IntImm)
     _, to, tile, stride, aligned = loop.body.value.args
     steps = _step(to, loop.var, analyzer), _step(tile, loop.var, analyzer)
+    # a row of a pair begins at 16 bytes, where ldmatrix reads
     if not is_const(aligned, 1) or steps[0] != _REGISTERS or steps[1] is None or steps[1] % _ALIGNED:
         return None
     both: list[Expr] = [substitute(each, {loop.var: loop.var * 2}) for each in (to, tile)]
@@ -53,6 +55,7 @@ def _step(pointer: Expr, var: Var, analyzer: Analyzer) -> int | None:
     are of another size."""
     assert isinstance(pointer, Call) and isinstance(pointer.args[0], BufferLoad)
     load, offset = pointer.args[0], pointer.args[1]
+    # other widths have other register layouts, and indices are flat by now
     if load.buffer.dtype.bytes != _BYTES or len(load.indices) != 1:
         return None
     place = load.indices[0] + offset

@@ -40,17 +40,18 @@ def _touches(node: Node, buffer: Buffer) -> TypeGuard[BufferLoad | BufferStore]:
 
 def _fills(loop: For, buffer: Buffer, dim: int) -> bool:
     """Return whether each iteration does nothing but touch `buffer` where its index of `dim` is the loop's variable."""
-    if loop.kind is LoopKind.THREAD:
+    if loop.kind is LoopKind.THREAD:  # a thread loop is the division itself
         return False
     stored = False
     for node in walk(loop.body):
+        # any other statement may see what is not filled
         if isinstance(node, Stmt) and not isinstance(node, (BufferStore, For, If, Seq, LetStmt)):
             return False
         if (
             isinstance(node, BufferStore)
             and node.buffer is not buffer
             or isinstance(node, Call)
-            and not is_pure(node.name)
+            and not is_pure(node.name)  # an effect elsewhere may not be left out with the iteration
         ):
             return False
         if _touches(node, buffer):
@@ -80,6 +81,7 @@ class OwnPart:
         self.hardware = frozenset(hardware.variables.values())
         inner, buffer = list(walk(node.body)), node.buffer
         pointed = (pointed_buffer(each) for each in inner)
+        # an address or strides say where an element lies: it must stay there
         self.hidden = bool(buffer.strides) or any(each is not None and each[0] is buffer for each in pointed)
         """Whether somebody reads the memory by other means than its indices."""
         touched = [each for each in inner if _touches(each, buffer)]
@@ -101,6 +103,7 @@ class OwnPart:
             return self.node
         own = {
             dim
+            # all accesses at one place of the thread: a dimension of one element
             for dim, index in enumerate(places[0])
             if self._is_one(index) and len({structural_key(indices[dim]) for indices in places}) == 1
         }
@@ -132,6 +135,7 @@ class OwnPart:
                 loop for loop in statements(node.body) if isinstance(loop, For) and _fills(loop, node.buffer, dim)
             ]
             within = {id(each) for loop in filling for each in walk(loop)}
+            # accesses outside of the filling loops tell which iteration is wanted
             accesses = [each for each in walk(node.body) if _touches(each, node.buffer) and id(each) not in within]
             places = {structural_key(each.indices[dim]) for each in accesses}
             if not filling or len(places) != 1 or not self._is_one(accesses[0].indices[dim]):
@@ -149,6 +153,7 @@ class OwnPart:
         value = cast(place, loop.var.dtype)
         body = substitute(loop.body, {loop.var: value})
         inside = logical_and(GE(value, loop.begin), LT(value, loop.begin + loop.extent))
+        # without the proof another thread's iteration count may be shorter
         return body if self.analyzer.can_prove(inside) else If(inside, body)
 
     def _is_one(self, index: Expr) -> bool:
@@ -166,13 +171,14 @@ class OwnPart:
     def _division(self, indices: list[Expr]) -> _Division | None:
         """Return the division of the indices of one dimension, if they all are divided, and alike."""
         common: set[_Division] | None = None
-        for index in indices:
+        for index in indices:  # indices of data or of lanes do not tell the thread
             if not is_index(index) or index.dtype.lanes != 1:
                 return None
             found = self._divisions(*self._parts(index), index)
             common = found if common is None else common & found
             if not common:
                 return None
+        # a place within a period needs no division at run time
         return min(common, key=lambda division: (not division.within, division.period)) if common else None
 
     def _parts(self, index: Expr) -> tuple[LinearForm, LinearForm]:
@@ -194,9 +200,11 @@ class OwnPart:
         key = structural_key(place)
         found = set[_Division]()
         period = gcd(*thread.coeffs.values())
+        # the rest stays below the stride of threads
         if period > 1 and self.analyzer.interval(left).within(0, period - 1):
             found.add(_Division(key, period, within=True))
         least, greatest = self.analyzer.interval(place)
+        # the thread's place stays below the step of the rest
         if least == 0 and greatest is not None and self.analyzer.modular(left).remainder(greatest + 1) == 0:
             found.add(_Division(key, greatest + 1, within=False))
         return found

@@ -29,7 +29,7 @@ def begin_products_first(function: Function) -> Function:
 def _reorder(sequence: Seq) -> Seq | None:
     parts = list(sequence.body)
     ends = [at for at, part in enumerate(parts) if called(part) == PRODUCTS_WAIT]
-    if len(ends) != 1:
+    if len(ends) != 1:  # several waits in one sequence: which products are meant is not told
         return None
     end = begin = ends[0]
     while begin and called(parts[begin - 1]).startswith(WARPGROUP_CALLS):
@@ -37,7 +37,7 @@ def _reorder(sequence: Seq) -> Seq | None:
     first = begin
     while first and (is_commit(parts[first - 1]) or _is_copy(parts[first - 1])):
         first -= 1
-    if first == begin:
+    if first == begin:  # no copy stands before the products
         return None
     return Seq((*parts[:first], *parts[begin:end], *parts[first:begin], *parts[end:]))
 
@@ -46,5 +46,6 @@ def _is_copy(part: Stmt) -> bool:
     """Return whether a statement begins asynchronous copies, under conditions or not, and does nothing else that others see."""
     calls = [called(node) for node in statements(part) if isinstance(node, Evaluate)]
     if calls:
+        # a copy by the engine is an expectation and its boxes, nothing else
         return all(name == BULK_EXPECT or name.startswith(BULK_BOX) for name in calls)
     return any(isinstance(node, Attr) and node.key == ASYNCHRONOUS for node in statements(part))

@@ -51,9 +51,11 @@ def pair_inits(statements: Sequence[Stmt]) -> list[tuple[Stmt, ...]]:
     groups: list[tuple[Stmt, ...]] = []
     for statement in statements:
         nest = _nest(statement)
+        # an init pairs with its update only while nothing else was put between
         if nest is not None and _updates(nest) and all(len(group) == 1 for group in groups[-len(nest.stores) :]):
             before = [group[0] for group in groups]
             first = _take_init(before, nest)
+            # an init across many threads is a kernel of its own
             if first is not None and (nest.across or not any(is_hardware(node) for node in walk(first))):
                 inits = groups[len(before) :]
                 del groups[len(before) :]
@@ -79,6 +81,7 @@ class _Nest:
     def across(self) -> tuple[For, ...]:
         """The thread loops whose threads meet in one element."""
         threads = (loop for loop in self.loops if is_hardware(loop) and loop.thread in THREAD_TAGS)
+        # threads whose index the element depends on do not meet in it
         return tuple(loop for loop in threads if not is_const(loop.extent, 1) and not self.uses(loop))
 
     @property
@@ -101,7 +104,7 @@ def _nest(stmt: Stmt) -> _Nest | None:
         elif isinstance(stmt, If) and stmt.else_body is None:
             stmt = stmt.then_body
         elif isinstance(stmt, Seq) and stmt.body:
-            stmt = stmt.body[-1]
+            stmt = stmt.body[-1]  # what is computed at a loop of the stage stands before its stores
         else:
             return None
 
@@ -116,6 +119,7 @@ def _group(stmt: Stmt) -> tuple[BufferStore, ...] | None:
 
 def _updates(nest: _Nest) -> bool:
     """Return whether it reads the elements that it stores: a step of a recurrence reads others."""
+    # a recurrence reads elements that it stored earlier, and no partial results
     places = {(store.buffer, *map(structural_key, store.indices)) for store in nest.stores}
     return any(
         isinstance(node, BufferLoad) and (node.buffer, *map(structural_key, node.indices)) in places
@@ -141,6 +145,7 @@ class _Joiner(Rewriter):
             first = _take_init(done, nest)
             init = None if first is None else _nest(first)
             if first is None or init is None:
+                # an init inside of the nest starts each partial result already
                 if not _has_inner_init(statement, nest):
                     raise _not_recognised(nest)
                 done.append(self.visit(statement))
@@ -151,6 +156,7 @@ class _Joiner(Rewriter):
 
     def For(self, node: For) -> Stmt:
         if self.never or is_const(node.extent, 0):
+            # in a loop without iterations indices are folded, so elements look shared
             outside, self.never = self.never, True
             done = self.generic(node)
             self.never = outside
@@ -158,7 +164,7 @@ class _Joiner(Rewriter):
         if is_hardware(node) and node not in self.accepted and not isinstance(node.body, Seq):
             nest = _nest(node)
             if nest is not None and node in nest.across and _updates(nest) and not _allocates(node.body, nest):
-                raise _not_recognised(nest)
+                raise _not_recognised(nest)  # memory allocated within belongs to the thread
         return self.generic(node)
 
 
@@ -210,7 +216,7 @@ class _Join:
         self.tags = [tag for tag in THREAD_TAGS if any(loop.thread == tag for loop in update.across)]
         serial = [loop for loop in nest.data if not is_hardware(loop)]
         own = [loop for loop in init.data if not is_hardware(loop)]
-        if len(serial) != len(own):
+        if len(serial) != len(own):  # init and update must run over the same elements
             raise _not_recognised(update)
         for loop in serial:
             if not isinstance(loop.extent, IntImm):
@@ -242,6 +248,7 @@ class _Join:
             *(BufferStore(p, value, tuple(fresh)) for p, value in zip(self.partials, self.identities, strict=True))
         )
         for var, loop in reversed(list(zip(fresh, self.serial, strict=True))):
+            # partial results have to be registers, so their indices must be constants
             body = For(var, const(0, var.dtype), loop.extent, LoopKind.UNROLLED, body)
         return body
 
@@ -279,6 +286,7 @@ class _Join:
                 body = rebuilt(stmt.body)
                 if stmt is innermost:
                     body = with_staging(seq(joined, body))
+                # parallel or unrolled loops of init are serial here: joining is done inside
                 kind = stmt.kind if stmt.kind is LoopKind.THREAD else LoopKind.SERIAL
                 return For(stmt.var, stmt.begin, stmt.extent, kind, body, stmt.thread)
             if isinstance(stmt, If):
@@ -356,18 +364,20 @@ class _Threads:
         self.combine, self.partials, self.place, self.identities = combine, partials, place, identities
         present = [tag for tag in THREAD_TAGS if hardware.extent(tag) > 1]
         reduced = [tag for tag in present if tag in tags]
+        # lanes are numbered by the fastest tags: only those are neighbours
         self.contiguous = present[: len(reduced)] == reduced
         self.index, self.size = _linear(hardware, reduced)
         self.group, self.groups = _linear(hardware, [tag for tag in present if tag not in reduced])
         self.in_warps = hardware.threads % WARP == 0
         self.staging: list[Buffer] = []
 
-    def join(self) -> Stmt:
+    def join(self) -> Stmt:  # one thread has the result already
         if self.size == 1:
             return seq()
+        # a power of two within a warp needs no shared memory
         if self.contiguous and self.size <= WARP and self.size & (self.size - 1) == 0:
             return seq(*self._shuffle_lanes(self.size, self.size // 2))
-        if self.contiguous and self.size % WARP == 0:
+        if self.contiguous and self.size % WARP == 0:  # whole warps join first, and exchange one value each
             return self._join_warps(self.size // WARP)
         return self._join_in_shared()
 
@@ -388,6 +398,7 @@ class _Threads:
         ]
 
     def _combine(self, values: Sequence[Expr]) -> Stmt:
+        # the combiner may read all values of a tuple
         """Named first: every value is read before any partial changes."""
         named = [
             Var(f"{partial.name}.other", value.dtype) for partial, value in zip(self.partials, values, strict=True)
@@ -403,11 +414,13 @@ class _Threads:
         while distance:
             steps.append(self._combine([self._shuffle(SHUFFLE_DOWN, own, distance, width) for own in self._own()]))
             distance //= 2
+        # only the first lane has all: the others have partial sums of fewer
         steps += self._store([self._shuffle(SHUFFLE, own, 0, width) for own in self._own()])
         return steps
 
     def _shuffle(self, name: str, value: Expr, lane: int, width: int) -> Expr:
         """Conditions that part threads have no reductions across threads under them, which the barriers' pass sees to."""
+        # a warp-wide shuffle may be used where no lane has left
         called = OF_WARPS[name] if self.in_warps and width < WARP else name
         return Call("call_extern", (StringImm(called), value, const(lane, INT32), const(width, INT32)), value.dtype)
 
@@ -417,9 +430,10 @@ class _Threads:
             return seq(*steps)
         self._stage(self.groups, warps)
         lane, warp = floormod(self.index, WARP), floordiv(self.index, WARP)
-        steps.append(If(lane.equal(0), self._keep((self.group, warp))))
+        steps.append(If(lane.equal(0), self._keep((self.group, warp))))  # one lane writes for its warp
         steps += self._store(
             [
+                # lanes beyond the number of warps hold the identity
                 if_then_else(lane < warps, BufferLoad(s, (self.group, lane)), identity)
                 for s, identity in zip(self.staging, self.identities, strict=True)
             ]
@@ -431,6 +445,7 @@ class _Threads:
 
     def _join_in_shared(self) -> Stmt:
         """Neighbours stand side by side, whether they share a result or not: so no two threads of a warp meet in a bank."""
+        # the fastest index runs along neighbours, so banks differ
         self._stage(*((self.groups, self.size) if self.contiguous else (self.size, self.groups)))
 
         def place(index: Expr) -> tuple[Expr, Expr]:
@@ -442,6 +457,7 @@ class _Threads:
             distance *= 2
         while distance:
             further = self.index + distance
+            # the last one of an odd number waits a round
             active = logical_and(self.index < distance, further < self.size)
             joined = self._combine([BufferLoad(s, place(further)) for s in self.staging])
             steps += [If(active, joined), If(active, self._keep(place(self.index)))]  # a barrier may stand between

@@ -63,8 +63,10 @@ def _needless(memory: Allocate, analyzer: Analyzer) -> Iterator[If]:
     places = tuple(Var(f"e{at}", index.dtype) for at, index in enumerate(buffer.shape))
     found = list(_stores(memory.body, buffer, places, (), ()))
     whole = sum(isinstance(node, BufferStore) and node.buffer is buffer for node in statements(memory.body))
+    # a store that is not below plain loops and guards is not understood
     if not found or len(found) < whole or not all(_is_harmless(each.store, analyzer) for each in found):
         return
+    # a guard that one store does not have protects an element that another writes
     shared = set(found[0].guards).intersection(*(each.guards for each in found[1:]))
     for each in found:
         yield from (guard for key, guard in each.guards.items() if key in shared)
@@ -87,6 +89,7 @@ def _stores(
         yield from _stores(body.body, buffer, places, (*loops, body.var), guards)
     elif is_guard(body):
         yield from _stores(body.then_body, buffer, places, loops, (*guards, body))
+    # a masked store decides by itself
     elif isinstance(body, BufferStore) and body.buffer is buffer and body.predicate is None:
         yield _Store(body, dict(_find_guards(body, places, loops, guards)))
 
@@ -103,7 +106,9 @@ def _find_guards(
         index: place for index, place in zip(store.indices, places, strict=True) if isinstance(index, Var)
     }
     for guard in guards:
+        # a guard about a loop that is no index speaks of something else than the element
         concerned = {node for node in walk(guard.condition) if isinstance(node, Var)} & set(loops)
+        # data may differ by the time the element is read
         reads = any(isinstance(node, BufferLoad) for node in walk(guard.condition))
         if (
             concerned <= own.keys()
@@ -121,11 +126,12 @@ def _is_harmless(store: BufferStore, analyzer: Analyzer) -> bool:
     within = all(
         _is_in_bounds(store.buffer, store.indices, analyzer)
         if node is store
+        # global memory is not ours to read beyond what the guard allows
         else node.buffer.scope in ("local", "shared") and _is_in_bounds(node.buffer, node.indices, analyzer)
         for node in (store, *nodes)
         if isinstance(node, (BufferLoad, BufferStore))
     )
-    return within and all(
+    return within and all(  # a division or a conversion to an integer may trap
         isinstance(node, _HARMLESS)
         or isinstance(node, Call)
         and node.name == "fma"

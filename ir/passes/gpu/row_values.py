@@ -32,7 +32,7 @@ def move_row_values(function: Function) -> Function:
 class _Mover(Rewriter):
     def For(self, node: For) -> Stmt:
         loop: For = rebuild(node, [node.begin, node.extent, self.visit(node.body)])  # inner loops pass theirs on
-        repeats = (
+        repeats = (  # one iteration computes the value once anyway
             loop.kind in (LoopKind.SERIAL, LoopKind.UNROLLED)
             and isinstance(loop.extent, IntImm)
             and loop.extent.value > 1
@@ -54,7 +54,7 @@ class _Loop:
         for node in walk(loop.body):
             pointed = pointed_buffer(node)
             if isinstance(node, (BufferStore, Allocate)):
-                self.stored.add(node.buffer)
+                self.stored.add(node.buffer)  # what is stored in the loop changes from iteration to iteration
             elif isinstance(node, For):
                 self.inside.add(node.var)
             elif pointed is not None and pointed[1] & WRITES:
@@ -71,6 +71,7 @@ class _Loop:
     def _statement(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, LetStmt):
             if self._is_fixed(stmt.value):
+                # a fixed let moves as it is, and may be used by what moves after it
                 self.moved.append((stmt.var, stmt.value))
                 return self._statement(stmt.body)
             self.inside.add(stmt.var)
@@ -85,11 +86,12 @@ class _Loop:
 
     def _expr(self, value: Expr) -> Expr:
         """A value with the largest parts that the loop does not change, and that cost something, as variables."""
+        # a branch may not run, and a load costs less than a register for long
         if isinstance(value, (IfThenElse, Let, BufferLoad)):
             return value
         if not self._is_fixed(value):
             return rebuild(value, [self._expr(each) for each in children(value)])
-        if not any(map(_is_expensive, walk(value))):
+        if not any(map(_is_expensive, walk(value))):  # plain arithmetic is cheaper than the register that would hold it
             return value
         key = structural_key(value)
         if key not in self.names:
@@ -101,6 +103,7 @@ class _Loop:
         for node in walk(value):
             if isinstance(node, Var) and node in self.inside or isinstance(node, Let):
                 return False
+            # other threads may store to memory that is not the thread's own
             if isinstance(node, BufferLoad) and (node.buffer.scope != "local" or node.buffer in self.stored):
                 return False
             if isinstance(node, Call) and not (is_pure(node.name) and INTRINSICS[node.name].arity >= 0):

@@ -39,6 +39,7 @@ def row_bytes(buffer: Buffer) -> int:
     """Of a row of a panel of swizzled memory."""
     columns = buffer.shape[-1] if buffer.shape else None
     whole = integer_value(columns, 0) * buffer.dtype.bytes
+    # narrow rows are panels of their own: they have fewer parts to exchange
     return whole if whole in NARROW else PANEL_BYTES
 
 
@@ -66,7 +67,7 @@ class _Placer(Rewriter):
         own = row_bytes(buffer) // buffer.dtype.bytes
         if (
             not (isinstance(rows, IntImm) and isinstance(columns, IntImm))
-            or rows.value % ROWS
+            or rows.value % ROWS  # the pattern repeats after 8 rows
             or columns.value % own
             or (buffer.strides or buffer.ndim < 2)
         ):
@@ -78,6 +79,7 @@ class _Placer(Rewriter):
             )
         panels = const(columns.value // own)
         shape = (*outer, panels, rows, const(own))
+        # the hardware takes the pattern from address bits, so panels are aligned to its period
         self.placed[buffer] = replace(buffer, shape=shape, scope="shared", alignment=ROWS * PANEL_BYTES)
         return Allocate(self.placed[buffer], self.visit(node.body))
 
@@ -92,6 +94,7 @@ class _Placer(Rewriter):
         part, whole = PART_BYTES // buffer.dtype.bytes, row_bytes(buffer)
         number, place = floordiv(column, part), floormod(column, part)
         simple = self.analyzer.simplify
+        # rows narrower than 128 bytes share one turn of the pattern
         turn = floormod(floordiv(row, PANEL_BYTES // whole), whole // PART_BYTES)
         return *outer, row, bitwise("bitwise_xor", simple(number), simple(turn)) * part + simple(place)
 
@@ -111,6 +114,7 @@ class _Placer(Rewriter):
         assert isinstance(done, Call)
         rows = [row_bytes(side) for side in sides]
         for side, row, turned in zip(sides, rows, node.args[1:], strict=False):
+            # a transposed operand is read along columns, which narrow panels do not have
             if row < PANEL_BYTES and not is_const(turned, 0):
                 raise FragmentMisused(
                     f"cannot lower: {side.name}, with rows of {row} bytes, is multiplied by columns",
@@ -157,6 +161,7 @@ def fence_stores(function: Function) -> Function:
         for arg in node.args
         if (target := pointed_buffer(arg)) and target[0].scope == "shared"
     }
+    # only the threads' own stores need the fence: the copy engine writes by the same way
     if not any(isinstance(node, BufferStore) and node.buffer in read for node in statements(function.body)):
         return function
 

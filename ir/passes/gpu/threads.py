@@ -76,6 +76,7 @@ class _Mapper(Copier):
         if node.kind is not LoopKind.THREAD:
             self.analyzer.bind(node.var, Range(node.begin, node.extent))
             begin, extent = self.visit(node.begin), self.visit(node.extent)
+            # an iteration of the loop is under way: both limits hold
             with self._where(LT(node.var, extent + begin), GE(node.var, begin)):
                 return super().For(node)
         index = self.hardware.variables[node.thread]
@@ -87,7 +88,7 @@ class _Mapper(Copier):
             body = self.visit(node.body)
         self.path.pop()
         whole = cast(self.hardware.extents[node.thread], extent.dtype)
-        if self.analyzer.can_prove(extent >= whole):
+        if self.analyzer.can_prove(extent >= whole):  # all threads of the tag have an iteration
             return body
         return If(likely(value < extent), body)
 
@@ -115,7 +116,7 @@ class _Mapper(Copier):
         self.uses[node.buffer] = []
         if scope in ("local", "shared"):
             done = super().Allocate(node)
-            own = (
+            own = (  # only local memory is divided among threads
                 OwnPart(done, self.hardware, self.analyzer) if scope == "local" and isinstance(done, Allocate) else None
             )
             self._check_own(node.buffer, frozenset(own.divided) if own is not None else frozenset())
@@ -123,6 +124,7 @@ class _Mapper(Copier):
         body = self.visit(node.body)
         self._check_own(node.buffer)
         buffer = self.buffers.get(node.buffer, node.buffer)
+        # a warp's memory has a place for each warp, global memory one for each block
         tags = BLOCK_TAGS if scope == "global" else tuple(tag for tag in THREAD_TAGS if tag != "threadIdx.x")
         tags = tuple(tag for tag in reversed(tags) if tag in self.hardware.extents)
         places = tuple(self.hardware.variables[tag] for tag in tags)
@@ -143,7 +145,7 @@ class _Mapper(Copier):
             if self.hardware.extent(tag) > 1
         }
         for inner in walk(node.body) if node.key == ONE_THREAD else ():
-            pointed = pointed_buffer(inner)
+            pointed = pointed_buffer(inner)  # the first thread must come by where it writes for all
             if pointed is not None and pointed[1] & WRITES:
                 self._check_first_thread(pointed[0], first)
         whole, self.alone = self.alone, True
@@ -161,12 +163,13 @@ class _Mapper(Copier):
     def BufferStore(self, node: BufferStore) -> Stmt:
         self._note(node, stored=True)
         done = super().BufferStore(node)
+        # local memory is the thread's own: each stores
         return done if node.buffer.scope == "local" else self._run_once(done, node)
 
     def Evaluate(self, node: Evaluate) -> Stmt:
         """A call that writes memory which others see. All lanes of a warp make one that is theirs together."""
         done: Stmt = self.generic(node)
-        for inner in walk(node) if not self.alone else ():
+        for inner in walk(node) if not self.alone else ():  # under ALONE a condition tells the one thread already
             pointed = pointed_buffer(inner)
             if pointed is not None and pointed[1] & WRITES and pointed[0].scope != "local":
                 assert isinstance(inner, Call) and isinstance(inner.args[0], BufferLoad)
@@ -185,6 +188,7 @@ class _Mapper(Copier):
             tag for tag, var in self.hardware.variables.items() if var in inner
         }
         if buffer.scope == "warp":  # each warp has a place of its own
+            # threadIdx.x runs along the lanes of a warp, which share the place
             around.update(tag for tag in THREAD_TAGS if tag != "threadIdx.x")
         if together:
             around.update(self.hardware.lane_tags(together))
@@ -192,7 +196,7 @@ class _Mapper(Copier):
         missing = [tag for tag in unbound if tag in THREAD_TAGS and self.hardware.extent(tag) > 1]
         if buffer in self.params:
             blocks = [tag for tag in unbound if tag in BLOCK_TAGS]
-            if blocks and buffer in self.loaded:
+            if blocks and buffer in self.loaded:  # another block's result may not be there yet
                 raise CrossBlock(
                     f"cannot lower: {buffer.name} is computed outside of the loop that is bound to {blocks[0]}, "
                     "and read within it",
@@ -212,6 +216,7 @@ class _Mapper(Copier):
     def _check_first_thread(self, buffer: Buffer, first: dict[Var, Expr]) -> None:
         """Check that the first thread runs the current statement where any of them does."""
         for condition in self.around:
+            # a condition without the first thread's variables holds for it as for any
             if not any(node in first for node in walk(condition) if isinstance(node, Var)):
                 continue
             with self.analyzer.constraint(condition):
@@ -231,6 +236,7 @@ class _Mapper(Copier):
             return
         keys: dict[str, tuple[tuple[int, Key], ...]] = {}
         for loop in self.path[self.depth[node.buffer] :]:
+            # shared memory is one for all threads of the block
             if node.buffer.scope != "local" and loop.thread not in BLOCK_TAGS:
                 continue
             used = [
@@ -247,6 +253,7 @@ class _Mapper(Copier):
         elements in every access, but in the dimensions that are `divided` among the threads."""
         uses = self.uses[buffer]
         for tag in sorted({tag for stored, keys in uses if stored for tag in keys}):
+            # every access names the same elements of the thread
             if len({tuple(key for key in keys.get(tag, ()) if key[0] not in divided) for _, keys in uses}) == 1:
                 continue
             if buffer.scope != "local":

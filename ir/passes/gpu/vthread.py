@@ -39,6 +39,7 @@ class _Injector(Rewriter):
     def For(self, node: For) -> Stmt:
         if node.kind is not LoopKind.THREAD or not is_virtual(node.thread):
             return self.generic(node)
+        # an interleaved body is unrolled, which needs a number
         if self.known_only and not isinstance(node.extent, IntImm):
             return self.generic(node)
         if is_const(node.extent, 0):
@@ -54,6 +55,7 @@ class _Threads:
         self.loop = loop
         self.touched: set[Var | Buffer] = {loop.var}
         self.expanded: dict[Buffer, Buffer] = {}
+        # only what is allocated inside can be expanded
         own = {node.buffer for node in statements(body) if isinstance(node, Allocate)}
         while self._taint(body, own):
             pass
@@ -67,10 +69,11 @@ class _Threads:
             if isinstance(node, LetStmt) and (under or self.depends(node.value)):
                 self.touched.add(node.var)
             elif isinstance(node, For) and (under or self.depends(node.begin) or self.depends(node.extent)):
-                under = True
+                under = True  # under a loop that depends on the axis everything does
                 self.touched.add(node.var)
             elif isinstance(node, (If, While)):
                 under = under or self.depends(node.condition)
+            # storing what depends on the axis makes the buffer depend on it
             elif isinstance(node, BufferStore) and node.buffer in own and (under or self.depends(node)):
                 self.touched.add(node.buffer)
             elif isinstance(node, Evaluate) and (under or self.depends(node)):
@@ -89,6 +92,7 @@ class _Threads:
         return False
 
     def _has_outside_update(self, node: BufferStore, inside: set[Buffer]) -> bool:
+        # an update of memory outside is done by each virtual thread, alike or not
         return node.buffer not in inside and any(load.buffer is node.buffer for load in loads(node.value))
 
     def spread(self, stmt: Stmt, inside: frozenset[Buffer] = frozenset()) -> Stmt:
@@ -113,7 +117,7 @@ class _Threads:
         buffer = stmt.buffer
         if buffer in self.touched:
             strides = buffer.strides
-            if strides:
+            if strides:  # the new dimension is the slowest
                 strides = (strides[0] * buffer.shape[0], *strides)
             self.expanded[buffer] = replace(buffer, shape=(self.loop.extent, *buffer.shape), strides=strides)
         body = self.spread(stmt.body, inside | {buffer})

@@ -60,8 +60,10 @@ def has_producer(body: Stmt) -> bool:
 def check_producer(hardware: Hardware, subjects: Sequence[object]) -> None:
     """Check that all pipelines of a kernel are filled alike, by four warps beside whole groups of four. Raises CannotCopyInBulk."""
     reason = ""
+    # one program for the producer: pipelines with and without do not mix
     if any(subject != ROLES for subject in subjects):
         reason = "another pipeline of the kernel has no warps of its own"
+    # setmaxnreg and products count whole groups of four warps
     elif hardware.threads % WARPGROUP_LANES or _extra(hardware) is None:
         reason = f"a block of {hardware.threads} threads is not of whole groups of four warps"
     elif hardware.threads + WARPGROUP_LANES > MAX_THREADS:
@@ -81,6 +83,7 @@ def _extra(hardware: Hardware) -> tuple[str, int] | None:
     below = 1
     for tag in THREAD_TAGS:
         beyond = hardware.threads // below // hardware.extent(tag)
+        # added along the last axis, so that the numbers of the others stay
         if beyond == 1 and WARPGROUP_LANES % below == 0 and tag in hardware.extents:
             return tag, WARPGROUP_LANES // below
         below *= hardware.extent(tag)
@@ -113,8 +116,9 @@ def specialize_warps(hardware: Hardware, consumer: Stmt, producer: Stmt) -> tupl
     share = (held - WARPGROUP_LANES * PRODUCER_REGISTERS) // threads // 8 * 8
     computed: list[Stmt] = []
     asked: list[Stmt] = []
-    if threads > WARPGROUP_LANES and share > at_entry:
+    if threads > WARPGROUP_LANES and share > at_entry:  # one group alone has as many registers as it can use
         computed.append(_evaluate(MORE_REGISTERS, min(share, MOST_REGISTERS)))
+        # what the asking warps give up the computing ones get
         asked.append(_evaluate("tw_fewer_registers", PRODUCER_REGISTERS))
     return If(
         _asks(COMPUTES, threads),
@@ -155,8 +159,9 @@ def _only_copies(stmt: Stmt, places: Sequence[Buffer]) -> Stmt | None:
         other = None if stmt.else_body is None else _only_copies(stmt.else_body, places)
         return If(stmt.condition, then or Seq(()), other) if then is not None or other is not None else None
     body = _only_copies(stmt.body, places) if isinstance(stmt, (For, LetStmt, Allocate, Attr)) else None
-    if body is None or isinstance(stmt, Allocate):
+    if body is None or isinstance(stmt, Allocate):  # memory is allocated outside of both programs
         return body
+    # one thread asks, and its index is as good as any other's
     if isinstance(stmt, For) and stmt.kind is LoopKind.THREAD and stmt.thread in THREAD_TAGS:
         return fresh_copy(body, {stmt.var: stmt.begin})
     return rebuild(stmt, [*_values(stmt), body])
