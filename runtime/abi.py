@@ -74,7 +74,7 @@ class Trouble(IntEnum):
 
 def pack_status(check: Check, param: int, detail: int = 0) -> int:
     """Bits 24 to 30: the check; 12 to 23: the parameter's position; 0 to 11: the detail; the sign bit is set."""
-    return (check << 24 | param << 12 | detail) - (1 << 31)
+    return (check << 24 | param << 12 | detail) - (1 << 31)  # the sign bit tells a fault from a message's number
 
 
 def unpack_status(status: int) -> tuple[Check, int, int]:
@@ -247,10 +247,11 @@ WRITEABLE = 0x0400
 def numpy_layout_holds() -> bool:
     """Return whether arrays lie in memory as ArrayFields says: probed on live arrays, so that an interpreter or a numpy that
     differs costs speed (every call then takes the Python path), never correctness."""
+    # the layout below is CPython's on 64-bit little-endian machines
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little":
         return False
     probe = np.zeros((3, 5, 7), np.int16)[:, 1:4, ::2]
-    probe.flags.writeable = False
+    probe.flags.writeable = False  # each probe differs in one field from the other
     swapped = np.zeros(2, np.dtype(np.float64).newbyteorder())
     fields, other = ArrayFields.from_address(id(probe)), ArrayFields.from_address(id(swapped))
     if fields.ob_type != id(np.ndarray) or other.ob_type != id(np.ndarray) or fields.nd != 3 or other.nd != 1:

@@ -77,7 +77,7 @@ class Array(NDArray[Any]):
         and dtype is made. Raises WrongShape (TW0506), NotATensor (TW0503) for what is neither, UnknownDevice (TW0525);
         DriverMissing (TW0830), GpuMissing (TW0831) or PycudaMissing (TW0832) where there is no such GPU to use.
         """
-        if isinstance(target, Device):
+        if isinstance(target, Device):  # a device asks for a new array there
             return array(self, target)
         if not is_array(target):
             raise NotATensor(
@@ -88,7 +88,7 @@ class Array(NDArray[Any]):
         return Array.copyfrom(cast("Array", target), self)
 
     def __dlpack__(self, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if dtype_name(self.dtype) != "bfloat16":
+        if dtype_name(self.dtype) != "bfloat16":  # numpy exports all other dtypes itself
             return super().__dlpack__(**options)
         # numpy exports no bfloat16: export the bits, and name their type in the capsule.
         capsule = self.view(np.uint16).__dlpack__(**options)
@@ -116,7 +116,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 def _find_dtype(dtype: Any) -> np.dtype[Any]:
     """Return what users write as a dtype: our names (TVM's "float" too), numpy's dtypes and types."""
-    if isinstance(dtype, str):
+    if isinstance(dtype, str):  # a subclass of str may compare in its own way
         name = str.__str__(dtype)
         return numpy_dtype({"float": "float32", "int": "int32", "uint": "uint32"}.get(name, name))
     try:
@@ -135,7 +135,7 @@ def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
     try:
         memory = np.empty(size + ALIGNMENT, np.uint8)
-        begin = -memory.__array_interface__["data"][0] % ALIGNMENT
+        begin = -memory.__array_interface__["data"][0] % ALIGNMENT  # malloc aligns to 16 bytes only
         return Array(shape, dtype, memory, begin)
     except (MemoryError, ValueError) as refused:
         raise KernelOutOfMemory(
@@ -183,7 +183,7 @@ def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Device | N
 
 def _extents(shape: Any) -> tuple[int, ...]:
     given = cast("Sequence[Any]", shape if isinstance(shape, (tuple, list, np.ndarray)) else (shape,))
-    try:
+    try:  # numpy's integers are extents too, floats are not
         extents = tuple(operator.index(extent) for extent in given)
     except (TypeError, ValueError, OverflowError):
         extents = (-1,)
@@ -235,6 +235,7 @@ def readable_array(x: object) -> NDArray[Any]:
     """A numpy array of `x`, on its memory where it has some that numpy can hold.
 
     Raises WrongShape (TW0506) for lists of unequal lengths, UnreadableTensor (TW0519) for what cannot be read."""
+    # numpy would copy what has no buffer protocol, element by element
     if not is_array(x) and hasattr(type(x), "__dlpack__"):
         view = quick_view(x, False)
         return from_dlpack(x) if view is None else view
@@ -253,7 +254,7 @@ def readable_array(x: object) -> NDArray[Any]:
         raise _unreadable(x, error) from error
     try:
         require_array(values)
-    except RefusedMemory as error:
+    except RefusedMemory as error:  # object arrays and others have no elements of ours
         raise _unreadable(x, error) from error
     return values
 
@@ -269,7 +270,7 @@ def _unreadable(x: object, error: Exception) -> UnreadableTensor:
 
 def _natural_dtype(x: Any, source: NDArray[Any]) -> np.dtype[Any]:
     """numpy would take float64 and int64 for Python's numbers; ours are float32 and int32, as literals are in te."""
-    if hasattr(x, "dtype"):
+    if hasattr(x, "dtype"):  # an array keeps its dtype, a literal takes te's
         return source.dtype
     if source.dtype == np.float64:
         return np.dtype(np.float32)
@@ -285,7 +286,7 @@ def from_dlpack(x: Any) -> Array:
     """
     try:
         tensor = find_tensor(x)
-        if not is_ordinary(tensor):
+        if not is_ordinary(tensor):  # a view can only be of host memory in a dtype of ours
             raise RefusedMemory(f"it holds {tensor.dtype} on {tensor.device or 'the host'}")
         return make_array(tensor).view(Array)
     except NoMemory as error:

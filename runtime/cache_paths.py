@@ -42,12 +42,13 @@ def default_database() -> Path:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file of the user's alone, which others see whole or not at all. Raises OSError."""
+    # a name of its own: two processes may write the same file
     unfinished = path.parent / f"{os.urandom(12).hex()}.part"
     try:
         with create_private(unfinished) as file:
             file.write(content)
         unfinished.replace(path)
-    except BaseException:
+    except BaseException:  # whatever interrupts, no part stays behind
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
         raise

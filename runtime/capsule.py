@@ -29,7 +29,7 @@ def _delete(address: int) -> None:
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 def _drop_capsule(capsule: int) -> None:
     """A consumer renames the capsule that it takes, and calls the deleter itself."""
-    if _is_valid(capsule, _UNUSED):
+    if _is_valid(capsule, _UNUSED):  # a consumed capsule has another name, and its consumer deletes
         _held.pop(_pointer(capsule, _UNUSED), None)
 
 
@@ -58,5 +58,5 @@ def make_capsule(data: int, shape: tuple[int, ...], dtype: str, device: tuple[in
         ctypes.cast(_delete, ctypes.c_void_p),
     )
     address = ctypes.addressof(managed)
-    _held[address] = managed, extents, strides, owner
+    _held[address] = managed, extents, strides, owner  # C holds addresses alone: Python must keep the objects
     return _new(address, _UNUSED, ctypes.cast(_drop_capsule, ctypes.c_void_p))

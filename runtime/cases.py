@@ -55,11 +55,12 @@ class _Choice:
             kernel = self.known.get(key)
         except TypeError:  # what cannot be hashed is looked for each time
             kernel, key = None, None
+        # the case of an earlier call of this form is tried first
         if kernel is not None and self._accepts(kernel, args, named):
             return
         for case in self.cases:
-            if case is not kernel and self._accepts(case, args, named):
-                if len(self.known) < _MOST and key is not None:
+            if case is not kernel and self._accepts(case, args, named):  # no need to try the known one again
+                if len(self.known) < _MOST and key is not None:  # a caller with ever new shapes must not fill memory
                     self.known[key] = case
                 return
         shapes = "; ".join(str(case.signature) for case in self.cases)
@@ -75,6 +76,6 @@ class _Choice:
     def _accepts(self, case: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
         try:
             case(*args, **named)
-        except _OF_ANOTHER_CASE:
+        except _OF_ANOTHER_CASE:  # a refusal of the arguments, and no failure of the kernel
             return False
         return True

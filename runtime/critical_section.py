@@ -34,7 +34,7 @@ class _Job(Generic[T]):
         self.result: T | None = None
         self.error: BaseException | None = None
         self.done = _thread.allocate_lock()
-        self.done.acquire()
+        self.done.acquire()  # locked until the work ends: waiting is acquiring
 
     def run(self) -> None:
         _running.add(self)
@@ -47,7 +47,7 @@ class _Job(Generic[T]):
             self.error = error
         finally:
             waiting_callers.pop(thread)
-            self.work = self.caller = None
+            self.work = self.caller = None  # the frame would keep its variables alive
             _running.discard(self)
             self.done.release()
 
@@ -58,7 +58,7 @@ class _Job(Generic[T]):
 
     def outcome(self) -> T:
         """Return what the work returned. Raises what it raised."""
-        error, self.error = self.error, None
+        error, self.error = self.error, None  # an exception holds its frames, which hold this job
         if error is None:
             return cast("T", self.result)
         try:
@@ -125,7 +125,7 @@ class ProcessLock:
 
     def __call__(self) -> threading.RLock:
         """This process's lock."""
-        if self._held[0] != os.getpid():
+        if self._held[0] != os.getpid():  # a child has one thread, which does not hold the parent's lock
             self._held = os.getpid(), threading.RLock()
         return self._held[1]
 
@@ -147,9 +147,10 @@ def _reset_child() -> None:
 
 def _let_end() -> None:
     """Wait, when Python ends, for sections that still run."""
-    for job in list(_running):
+    for job in list(_running):  # the interpreter may not end under running native code
         job.wait()
 
 
 atexit.register(_let_end)
+# a child without the thread that holds the turn would wait for ever
 register_fork_hooks(before=lambda: _turn.acquire(), in_parent=lambda: _turn.release(), in_child=_reset_child)

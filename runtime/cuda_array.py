@@ -34,17 +34,18 @@ class DeviceArray:
         """The end of its last use on another stream than the default one."""
         with context(device.index) as driver:
             place, size = ctypes.byref(self._memory), ctypes.c_size_t(max(self.nbytes, 1))
+            # the driver allocates no empty memory
             driver.call(f"no memory on {device} for an array of {self.nbytes} bytes", "cuMemAlloc_v2", place, size)
         self._driver = driver
 
     def __del__(self) -> None:
-        if getattr(self, "_driver", None) is not None and not sys.is_finalizing():
+        if getattr(self, "_driver", None) is not None and not sys.is_finalizing():  # at exit the driver may be gone
             with self._driver.current(self.device.index):
                 self._driver.result("cuMemFree_v2", self._memory)
 
     def follow(self, stream: int) -> None:
         """Let what is begun on a stream from now on wait for the uses of this array on others. The context is current."""
-        if is_capturing(self._driver, stream):
+        if is_capturing(self._driver, stream):  # a captured graph cannot wait for events from outside of it
             return  # a graph runs later, and waits for nothing that was begun before it
         if self._used is not None:
             self._used.hold(stream)
@@ -61,6 +62,7 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
+        # numpy has no letter for bfloat16
         kind = self.dtype.str if self.dtype.kind != "V" else f"<V{self.dtype.itemsize}"
         return {
             "version": 3,
@@ -91,18 +93,18 @@ class DeviceArray:
         None or 1 for the default one. max_version: capsules are of the
         form that every version reads.
         """
-        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():  # the protocol asks for BufferError
             raise BufferError(f"the array lies on {self.device}; numpy() copies it to the host")
         if copy:
             return self._copy().__dlpack__(stream=stream)
-        if stream != -1:
+        if stream != -1:  # -1: the consumer synchronises by itself
             with context(self.device.index):
                 self.follow(0 if stream in (None, 1) else stream)
         return make_capsule(self._memory.value, self.shape, self.dtype.name, self.__dlpack_device__(), self)
 
     def _copy(self) -> DeviceArray:
         copy = device_empty(self.shape, self.dtype, self.device)
-        if self.nbytes:
+        if self.nbytes:  # an empty copy would be a driver error
             with context(self.device.index) as driver:
                 self.follow(0)
                 size = ctypes.c_size_t(self.nbytes)
@@ -129,7 +131,7 @@ class DeviceArray:
                 self.follow(0)
                 host, size = ctypes.c_void_p(values.ctypes.data), ctypes.c_size_t(self.nbytes)
                 driver.call("a copy to the GPU failed", "cuMemcpyHtoD_v2", self._memory, host, size)
-                self.note(None)
+                self.note(None)  # the copy was on the default stream
         return self
 
     def __repr__(self) -> str:

@@ -61,6 +61,7 @@ def find_binding(index: int = 0) -> Binding:
     """The package that is there. Raises DriverMissing (TW0830), GpuMissing (TW0831), PycudaMissing (TW0832)."""
     driver = find_driver(index)
     reasons: list[str] = []
+    # pycuda first: it is there only if somebody built it
     for name, kind in (("pycuda.driver", _Pycuda), ("cuda.bindings.driver", _Nvidia)):
         try:
             return _bound(kind, importlib.import_module(name), driver)
@@ -121,7 +122,7 @@ class _Pycuda:
 
     def load(self, index: int, code: bytes, formats: dict[str, str]) -> dict[str, Any]:
         context = self.current(index)
-        held = _Held(context)
+        held = _Held(context)  # made first, so that an error gives back what was loaded
         context.push()
         try:
             held.code = self.module.module_from_buffer(code)
@@ -136,7 +137,7 @@ class _Pycuda:
 
     def launch(self, index: int, steps: Sequence[Step], stream: int) -> None:
         own = self._stream(index, stream) if stream else None
-        if own is not None:
+        if own is not None:  # the package launches on its own streams only: order them around the caller's
             order_streams(self.driver, stream, int(own.handle))
         for step in steps:
             call = step.function.held.functions[step.name].prepared_async_call
@@ -152,7 +153,7 @@ class _Pycuda:
         held = self._streams.get((index, stream))
         if held is None:
             context = self.current(index)
-            context.push()
+            context.push()  # a stream belongs to the context that is current when it is made
             try:
                 held = self._streams[index, stream] = self.module.Stream(_NON_BLOCKING)
             finally:
@@ -170,7 +171,7 @@ class _Held:
         self.context, self.code, self.functions = context, None, dict[str, Any]()
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():
+        if not sys.is_finalizing():  # functions and code are given back with their context current
             self.context.push()
             self.functions.clear()
             self.code = None
@@ -201,6 +202,7 @@ class _Nvidia:
         self.module, self.driver = module, driver
 
     def load(self, index: int, code: bytes, formats: dict[str, str]) -> dict[str, Any]:
+        # PTX is text that has to end with a zero byte
         image = code if code.startswith(b"\x7fELF") else code.rstrip(b"\0") + b"\0"
         result, module = self.module.cuModuleLoadData(image)
         if int(result):
@@ -219,6 +221,7 @@ class _Nvidia:
             packed = step.function.packer.pack(*step.values)
             size = ctypes.c_size_t(len(packed))
             held = ctypes.create_string_buffer(packed, max(len(packed), 1))
+            # one packed block holds all parameters
             extra = (ctypes.c_void_p * 5)(_POINTER, ctypes.addressof(held), _SIZE, ctypes.addressof(size), None)
             (result,) = self.module.cuLaunchKernel(
                 step.function.function, *step.grid, *step.block, step.shared, stream, 0, ctypes.addressof(extra)

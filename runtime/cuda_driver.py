@@ -78,14 +78,14 @@ class Driver:
 
     def primary(self, index: int) -> ctypes.c_void_p:
         """The primary context of a GPU, retained once. Raises GpuMissing (TW0831)."""
-        with self._lock:
+        with self._lock:  # two threads may ask for the first context at once
             held = self._retained.get(index)
             if held is None:
                 held = ctypes.c_void_p()
                 result = self.result("cuDevicePrimaryCtxRetain", ctypes.byref(held), self.device(index))
                 if result:
                     raise _unusable(index, result)
-                if not self._retained:
+                if not self._retained:  # released once, when the process ends
                     atexit.register(self._release)
                 self._retained[index] = held
             return held
@@ -103,7 +103,7 @@ class Driver:
             raise _unusable(index, result)
         try:
             yield
-        finally:
+        finally:  # popped whatever happened inside
             self.result("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 
     def synchronize(self, index: int) -> None:
@@ -147,7 +147,7 @@ def find_driver(index: int = 0) -> Driver:
             called=user_source(),
             fix=f"install NVIDIA's driver; {EMULATE}",
         ) from None
-    if status or count <= index:
+    if status or count <= index:  # an index beyond what the driver finds is the commoner mistake
         reason = f"the driver's cuInit returned {status}" if status else f"the driver finds {count} GPUs"
         raise GpuMissing(
             f"cannot run on a GPU: there is no cuda({index})",

@@ -85,6 +85,7 @@ class DeviceArguments:
         named: Mapping[str, Any],
     ) -> None:
         named = dict(named)
+        # a parameter may itself be called stream
         is_parameter = any(param.name == "stream" for param in signature.params)
         asked = None if is_parameter else named.pop("stream", None)
         given = arguments_in_order(signature, args, named)
@@ -97,6 +98,7 @@ class DeviceArguments:
         status = check(ctypes.addressof(self.records), ctypes.addressof(self.symbols))
         if status:
             raise diagnose.decode_status(signature, status, self.values)
+        # all tensors lie on one GPU, which is known after the check only
         self.index = _find_device(signature, self.values)
 
     @contextmanager
@@ -109,6 +111,7 @@ class DeviceArguments:
             array.follow(self.stream)
         yield
         if self._arrays:
+            # in a graph, or on the default stream, order needs no event
             is_plain = self.stream == 0 or is_capturing(driver, self.stream)
             used = None if is_plain else Event(driver, self.stream)
             for array in self._arrays:
@@ -155,7 +158,7 @@ class _DeviceEntry:
         known |= {
             p.name: int(v) for p, v in zip(params, given.values, strict=True) if not isinstance(v, (Found, float))
         }
-        if self.program.checks is not None:
+        if self.program.checks is not None:  # extents beyond what the kernels can do are said before the launch
             self.program.checks(known)
         return known
 
@@ -168,12 +171,13 @@ class _DeviceEntry:
         items += [held.found().data for held in self._constants(given.index)]
         items += [known[symbol.name] for symbol in self.signature.symbols]
         self._align(driver, items, known, memory, given.stream)
+        # vectors of 16 bytes need addresses of that alignment: another variant has none
         unaligned = any(items[place] % _VECTOR_BYTES for launch in program.launches for place in launch.aligned_items)
         loaded = self._functions(driver, binding, given.index, unaligned)
         steps: list[Step] = []
         for launch in program.launches:
             grid = launch.blocks(known)
-            if 0 not in grid:
+            if 0 not in grid:  # a grid of zero blocks is not launched with a resident count
                 grid = (loaded.resident.get(launch.name, grid[0]), *grid[1:])
                 values = tuple(_parameter(arg, items, known, unaligned, driver) for arg in launch.args)
                 function = loaded.functions[launch.name]
@@ -186,6 +190,7 @@ class _DeviceEntry:
         """Inputs that lie where the copy engine takes none are copied once."""
         inputs = {i for i, p in enumerate(self.signature.params) if isinstance(p, BufferParam) and not p.is_output}
         for box in (box for launch in self.program.launches for box in launch.maps):
+            # the copy engine takes only aligned addresses
             if box.argument in inputs and items[box.argument] % _VECTOR_BYTES:
                 size = box.span(known)
                 place = memory.take(size, "a copy of an argument that is not aligned", "align it to 16 bytes")
@@ -197,19 +202,19 @@ class _DeviceEntry:
     def _constants(self, index: int) -> list[DeviceArray]:
         """Copied there before the first call."""
         uploaded = self._uploaded.get(index)
-        if uploaded is None:
+        if uploaded is None:  # constants are uploaded once for each GPU
             flat = [held.reshape(-1).view(np.uint8) for held in self.program.constants]
             uploaded = self._uploaded[index] = [device_array(held, cuda(index)) for held in flat]
         return uploaded
 
     def _functions(self, driver: Driver, binding: Binding, index: int, unaligned: bool) -> _Loaded:
         loaded = self._loaded.get((index, unaligned))
-        if loaded is None:
+        if loaded is None:  # loading compiles or links: once for each GPU and alignment
             code, launches = _select_code(driver, index, self.program, unaligned), self.program.launches
             formats = {launch.name: _formats(self.signature, self.program, launch) for launch in launches}
             functions = binding.load(index, code, formats)
             for launch in launches:
-                if launch.dynamic_shared_bytes:
+                if launch.dynamic_shared_bytes:  # more than 48 KB of shared memory has to be asked for
                     functions[launch.name].allow_shared(launch.dynamic_shared_bytes)
             held = {each.name: blocks_at_once(driver, index, code, each) for each in launches if each.parts}
             loaded = self._loaded[index, unaligned] = _Loaded(functions, held)
@@ -231,6 +236,7 @@ def _parameter(
     if isinstance(arg, int):
         return items[arg]
     address = items[arg.argument]
+    # plain loads take any address
     return arg.plain(address, known) if unaligned else arg.encode(address, known, driver)
 
 
@@ -245,7 +251,7 @@ def _argument(signature: Signature, i: int, value: Any, stream: int) -> Found | 
         raise diagnose.not_a_tensor(signature, i, value, str(error)) from None
     except RefusedMemory as error:
         raise diagnose.unreadable(signature, i, value, str(error)) from error
-    if not tensor.device.startswith("cuda("):
+    if not tensor.device.startswith("cuda("):  # host memory gives a launch error far from its cause
         raise WrongDevice(
             f"{diagnose.argument(signature, i)} is on {tensor.device or 'the host'}; this kernel runs on a GPU",
             reason=f"expected {signature.params[i]} in device memory",
@@ -258,7 +264,7 @@ def _argument(signature: Signature, i: int, value: Any, stream: int) -> Found | 
 
 def _describe_as_host(value: Found | int | float) -> Found | int | float:
     """The generated check asks for memory of its own device, which for it is the host."""
-    if not isinstance(value, Found):
+    if not isinstance(value, Found):  # numbers have no device
         return value
     return Found(value.data, value.dtype, value.shape, value.strides, value.read_only, value.owner)
 
@@ -325,6 +331,7 @@ def _workspace(memory: StreamMemory, workspace: Workspace, known: Mapping[str, i
 def _select_code(driver: Driver, index: int, program: DeviceProgram, unaligned: bool) -> bytes:
     """Machine code where it is of this GPU's generation, else the portable code. Raises WrongArchitecture (TW0833)."""
     major, minor = driver.capability(index)
+    # an "a" architecture runs on its own generation alone
     wanted, only = int(program.arch.removeprefix("sm_").rstrip("a")), program.arch.endswith("a")
     if major * 10 + minor < wanted or (only and major * 10 + minor != wanted):
         raise WrongArchitecture(
@@ -334,6 +341,7 @@ def _select_code(driver: Driver, index: int, program: DeviceProgram, unaligned: 
             fix=f'target="cuda -arch=sm_{major}{minor}"',
         )
     binary = program.binary(unaligned)
+    # machine code of one generation runs on its minor versions
     return binary.cubin if major == wanted // 10 else binary.ptx.encode()
 
 
@@ -354,6 +362,7 @@ class DeviceKernel(Kernel):
             driver = find_driver(given.index)
             while len(results) < repeat:
                 milliseconds = _measure(driver, launch, number, given.stream)
+                # the first measurement is too short to be trusted: more calls
                 if not results and milliseconds < min_repeat_ms:
                     number = max(
                         number + 1, min(number * 10, int(number * min_repeat_ms * 1.2 / max(milliseconds, 1e-6)) + 1)
@@ -368,7 +377,7 @@ def _measure(driver: Driver, run: Callable[[], object], number: int, stream: int
     for _ in range(number):
         run()
     end = Event(driver, stream, timed=True)
-    end.wait()
+    end.wait()  # the host must wait before it reads the clock of the events
     return end.milliseconds_since(begin)
 
 

@@ -52,6 +52,7 @@ class KernelLaunch:
     def blocks(self, values: Mapping[str, int]) -> tuple[int, int, int]:
         """The grid for the values of scalars and shape symbols. Raises LaunchFailed (TW0834) where no GPU has so many blocks."""
         x, y, z = grid = tuple(max(evaluate_extent(extent, values), 0) for extent in self.grid)
+        # an empty grid needs no limit: nothing is launched
         if x and y and z and any(extent > most for extent, most in zip(grid, _MOST_BLOCKS, strict=True)):
             raise LaunchFailed(
                 f"{self.name} cannot be launched on {x} x {y} x {z} blocks",
@@ -73,7 +74,7 @@ class Workspace:
     def bytes(self, values: Mapping[str, int]) -> int:
         """Its size for the values of scalars and shape symbols. Raises KernelOutOfMemory (TW0517) where no memory holds it."""
         size = max(evaluate_extent(self.elements, values), 0) * ITEM_BYTES[self.dtype]
-        if size >= _MOST_BYTES:
+        if size >= _MOST_BYTES:  # no allocation could succeed, and the product might overflow in C
             raise KernelOutOfMemory(
                 f"could not get memory for the intermediate {self.name}",
                 reason=f"it has {size} bytes",

@@ -47,7 +47,7 @@ class _LoadedEntry:
 
     def _failure(self, status: int, given: DeviceArguments) -> BaseException:
         check, kind, result = unpack_status(status) if status < -1 else (None, 0, 0)
-        if check is None:
+        if check is None:  # not a check: the kernel itself reports
             return diagnose.kernel_failure(self.signature, status, self.messages)
         if check is not Check.CUDA:
             return diagnose.decode_status(self.signature, status, given.values)

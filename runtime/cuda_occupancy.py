@@ -33,12 +33,22 @@ def blocks_at_once(driver: Driver, index: int, code: bytes, launch: KernelLaunch
     library, kernel, count = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
     nothing, none = ctypes.c_void_p(), ctypes.c_uint()
     driver.call(
-        doing, "cuLibraryLoadData", ctypes.byref(library), code + b"\0", nothing, nothing, none, nothing, nothing, none
+        # PTX has to end with a zero byte
+        doing,
+        "cuLibraryLoadData",
+        ctypes.byref(library),
+        code + b"\0",
+        nothing,
+        nothing,
+        none,
+        nothing,
+        nothing,
+        none,
     )
     try:
         driver.call(doing, "cuLibraryGetKernel", ctypes.byref(kernel), library, launch.name.encode())
         shared, threads, together = launch.dynamic_shared_bytes, prod(launch.block), launch.cluster[0]
-        if shared:
+        if shared:  # occupancy depends on the shared memory that the launch will ask for
             driver.call(doing, "cuKernelSetAttribute", _DYNAMIC_SHARED, shared, kernel, driver.device(index))
         if together == 1:
             name, last, times = "cuOccupancyMaxActiveBlocksPerMultiprocessor", threads, driver.processors(index)
@@ -48,4 +58,4 @@ def blocks_at_once(driver: Driver, index: int, code: bytes, launch: KernelLaunch
             driver.call(doing, "cuOccupancyMaxActiveClusters", ctypes.byref(count), kernel, ctypes.byref(config))
     finally:
         driver.result("cuLibraryUnload", library)
-    return min(launch.parts, max(count.value * times, together))
+    return min(launch.parts, max(count.value * times, together))  # at least one cluster, and no block without a part

@@ -43,6 +43,7 @@ def find_stream(given: Any, values: Iterable[Any]) -> int:
 
 def producer_streams(values: Iterable[Any]) -> set[int]:
     """The streams on which tensors are made, as they say by `__cuda_array_interface__`; those of DLPack see to it themselves."""
+    # DLPack passes the stream in its own protocol
     others = (value for value in values if not hasattr(value, "__dlpack__"))
     described: list[Any] = [getattr(value, "__cuda_array_interface__", None) for value in others]
     streams = (each.get("stream") for each in described if hasattr(each, "get"))
@@ -51,7 +52,7 @@ def producer_streams(values: Iterable[Any]) -> set[int]:
 
 def _plain(stream: int) -> int:
     """The default stream has two numbers."""
-    return 0 if stream == _LEGACY else stream
+    return 0 if stream == _LEGACY else stream  # 0 and CU_STREAM_LEGACY are both the default stream
 
 
 def _stream_number(stream: Any) -> int:
@@ -77,7 +78,7 @@ def _stream_number(stream: Any) -> int:
 
 def _current_stream(values: Iterable[Any]) -> int:
     """Of the library whose tensors are passed; 0 where there is none of torch's or cupy's."""
-    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")  # a library that is not loaded has no tensors here
     for value in values:
         if torch is not None and isinstance(value, torch.Tensor) and value.is_cuda:
             return int(torch.cuda.current_stream(value.device).cuda_stream)
@@ -103,7 +104,7 @@ class Event:
 
     def hold(self, stream: int) -> None:
         """Let what is begun on a stream from now on wait for it on the GPU. Raises LaunchFailed (TW0834)."""
-        if stream != self.stream:
+        if stream != self.stream:  # a stream is in order by itself
             doing = "a stream cannot wait for another"
             self._driver.call(doing, "cuStreamWaitEvent", ctypes.c_void_p(stream), self._event, 0)
 
@@ -126,7 +127,7 @@ class Event:
 
 def order_streams(driver: Driver, first: int, second: int) -> None:
     """Let what is begun on the second stream from now on wait for all that was begun on the first."""
-    if first != second:
+    if first != second:  # no event is needed within one stream
         Event(driver, first).hold(second)
 
 
@@ -150,7 +151,7 @@ class StreamMemory:
         """The address of so many bytes. purpose: what they are for. Raises LaunchFailed (TW0834)."""
         place, count = ctypes.c_uint64(), ctypes.c_size_t(max(size, 1))
         kind, result = "Async", self._driver.result("cuMemAllocAsync", ctypes.byref(place), count, self._handle)
-        if result == _NOT_SUPPORTED:
+        if result == _NOT_SUPPORTED:  # drivers of virtual GPUs have no stream-ordered memory
             kind, result = "", self._driver.result("cuMemAlloc_v2", ctypes.byref(place), count)
         if result:
             reason = f"{size} bytes: {reason_text(result)}"
@@ -168,7 +169,7 @@ class StreamMemory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for name, place in reversed(self._taken):
+        for name, place in reversed(self._taken):  # given back in the reverse order
             if name:
                 self._driver.result("cuMemFreeAsync", place, self._handle)
             else:

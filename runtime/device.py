@@ -35,6 +35,7 @@ class Device:
     index: int = 0
 
     def __post_init__(self) -> None:
+        # True is an int, and no index
         if not is_a(self.kind, str) or self.kind not in DLPACK_KINDS or type(self.index) is not int or self.index < 0:
             raise UnknownDevice(
                 f"there is no device {self.kind!r} with index {self.index!r}",

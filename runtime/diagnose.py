@@ -103,12 +103,13 @@ JAX_ADVICE = "under jax.jit or jax.grad call f.as_jax() of a kernel f that tw.bu
 def is_traced_by_jax(value: object) -> bool:
     """Return whether it stands for an array while jax traces a function: it has no elements."""
     kind = type(value)
+    # a tracer is a subclass of jax's own, known by its name
     return kind.__module__.partition(".")[0] in ("jax", "jaxlib") and kind.__name__.endswith("Tracer")
 
 
 def handout_advice(value: object) -> str:
     """Return what to pass in the place of a tensor that does not hand out its memory."""
-    if getattr(value, "requires_grad", False) is True:
+    if getattr(value, "requires_grad", False) is True:  # torch refuses to export what records a gradient
         return 'pass x.detach(); for a gradient make an operator of the kernel: f.as_torch_op("mine::name")'
     if is_negative_view(value):
         return "pass x.resolve_neg()"
@@ -209,7 +210,7 @@ class _Report:
         for name, binding in self.signature.bindings.items():
             values = self.values[binding.param] if self.values else None
             if isinstance(values, Found) and binding.dim < len(values.shape):
-                known[name] = binding.solve(values.shape[binding.dim])
+                known[name] = binding.solve(values.shape[binding.dim])  # a symbol may be a multiple of the dimension
         return known
 
 
@@ -220,6 +221,7 @@ def _wrong_dtype(r: _Report) -> CallError:
         if r.buffer.is_output
         else (f'pass x.astype("{r.param.dtype}"), or declare the placeholder with that dtype')
     )
+    # complex numbers arrive as their own dtype
     if r.found is not None and str(r.found.dtype) == {"float32": "complex64", "float64": "complex128"}.get(
         str(r.param.dtype)
     ):
@@ -312,6 +314,7 @@ def _wrong_stride(r: _Report) -> CallError:
 
 def _alignment_error(r: _Report) -> CallError:
     got = f"lies at address {r.found.data:#x}" if r.found else "lies at an address"
+    # more than the element's alignment was promised to an instruction
     if isinstance(r.param, BufferParam) and r.param.alignment > ITEM_BYTES[r.param.dtype]:
         if r.signature.on_stream:
             return r.error(
@@ -361,6 +364,7 @@ def scalar_range(param: BufferParam | ScalarParam) -> tuple[int, int]:
     """The least and greatest integer that an integer scalar parameter takes."""
     assert isinstance(param, ScalarParam)
     bits = ITEM_BYTES[param.dtype] * 8
+    # a size symbol may be bounded further than its type
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if param.dtype.startswith("int") else (0, (1 << bits) - 1)
     return (
         low if param.least is None else max(low, param.least),

@@ -65,6 +65,7 @@ class Storage:
     def place(self, tensor: Tensor, buffer: Buffer, origin: tuple[Expr, ...] = ()) -> None:
         """Place `tensor` in `buffer`, element `origin` first."""
         self.buffers[tensor] = buffer
+        # most storage begins at the first element, and needs no subtraction
         if not all(is_const(begin, 0) for begin in origin):
             self.origins[tensor] = origin
 
@@ -101,6 +102,7 @@ class Nest:
         bounds = self.stage_bounds
         self.renamed = {loop: Var(loop.var.name, loop.var.dtype) for loop in loops if loop.var is not None}
         for loop, var in self.renamed.items():
+            # proofs about the second nest need the ranges of its variables
             self.analyzer.bind(var, Range(const(0, var.dtype), cast(loop.extent, var.dtype)))
         common = bounds.loops[: bounds.first_reduce_loop]
         leaves = {loop.axis: self.renamed.get(loop, loop.value) for loop in (*common, *loops)}
@@ -116,7 +118,7 @@ class Nest:
             var = self.renamed.get(loop, loop.var)
             if var is not None:
                 self.storage.loops[var] = loop
-                if skips(loop.attr.pragmas):
+                if skips(loop.attr.pragmas):  # the pragma skip leaves the loop without a body
                     body = seq()
                 extent = loop.extent
                 if not isinstance(extent, IntImm):
@@ -135,12 +137,13 @@ class Nest:
                 )
                 if attach and not skips(loop.attr.pragmas):
                     body = self.around(loop, body)
-            if reads_memory(loop.extent):
+            if reads_memory(loop.extent):  # the extent may be read only where the iteration is computed
                 body = self.guarded_extent(body, loops[at:])
         return body
 
     def guard(self, body: Stmt, offsets: dict[IterVar, Expr], skipped: frozenset[IterVar] = frozenset()) -> Stmt:
         """`body` under the guards of an iteration, the outermost condition first."""
+        # reversed: each condition is put around those inside
         for condition in reversed(guards(self.stage_bounds, offsets, self.analyzer, skipped)):
             body = If(likely(self.value(condition, {})), body)
         for condition in reversed(side_guards(self.stage_bounds, offsets, self.analyzer, skipped)):
@@ -154,7 +157,7 @@ class Nest:
         iteration that is not to be computed must not read its extent either."""
         hidden = {loop.var for loop in inside}
         for condition in reversed(guards(self.stage_bounds, self.stage_bounds.offsets, self.analyzer)):
-            if hidden.isdisjoint(free_vars(condition)):
+            if hidden.isdisjoint(free_vars(condition)):  # a condition about an inner loop is not known outside of it
                 body = If(likely(self.value(condition, {})), body)
         return body
 
@@ -169,7 +172,7 @@ class Nest:
                 return inner if inner is not None else self.thread(node)
             return None
 
-        if isinstance(value, IntImm):
+        if isinstance(value, IntImm):  # constants are the commonest values
             return value
         value = lazy_select(rewrite(self.read_by_positions(value), at_loops), self.analyzer)
         return self.analyzer.simplify(
@@ -178,6 +181,7 @@ class Nest:
 
     def read_by_positions(self, value: Expr) -> Expr:
         """`value` with what is read of circular dimensions read by positions, of which the storage holds a range."""
+        # only circular dimensions are read by positions
         if not any(stage_bounds.circular for stage_bounds in self.bounds.of.values()):
             return value
 
@@ -209,7 +213,7 @@ class Nest:
         tensor = node.producer
         assert isinstance(tensor, Tensor)
         buffer, origin = self.storage.buffers[tensor], self.storage.origins.get(tensor)
-        if origin is None:
+        if origin is None:  # the storage begins where the tensor does
             return BufferLoad(buffer, node.indices)
         return BufferLoad(buffer, tuple(index - begin for index, begin in zip(node.indices, origin, strict=True)))
 
@@ -219,6 +223,7 @@ class Nest:
             return None
         own, around = self.stage_bounds.loops, self.stage_bounds.enclosing
         loops = [loop for loop in (*own, *reversed(around)) if loop.thread == axis.thread_tag]
+        # the very axis before another one of its tag
         for loop in sorted(loops, key=lambda loop: loop.attr.bind_thread is not axis):
             return self.renamed.get(loop, loop.value)
         if self.borrowed is not None and self._borrows(axis.thread_tag, self.borrowed):
@@ -242,6 +247,7 @@ class Nest:
         result: list[Expr] = []
         for at, axis in enumerate(dimensions):
             place, within = offsets[axis], self.stage_bounds.ranges[axis]
+            # an index from the storage's own begin needs no subtraction
             if origin is None or within.begin is not origin[at]:
                 place = (
                     add_offset(place, within, axis) if origin is None else add_offset(place, within, axis) - origin[at]
@@ -256,6 +262,7 @@ class Nest:
             if axis in offsets:
                 within = self.stage_bounds.ranges[axis]
                 value = self.stage_bounds.value(axis, offsets[axis])
+                # a begin that is read from memory has to be in terms of buffers too
                 values[axis] = self.value(value, {}) if reads_memory(within.begin) else value
                 if axis in self.stage_bounds.circular:
                     values[self.stage_bounds.circular[axis]] = add_offset(offsets[axis], within, axis)
@@ -273,6 +280,7 @@ class Nest:
         if predicate is None:
             return body
         self.borrowed = borrowed = dict[str, tuple[Var, Expr]]()
+        # threads that only the predicate speaks of are collected meanwhile
         condition = self.value(predicate, self.axis_values(offsets))
         self.borrowed = None
         body = body if is_const(condition, 1) else If(condition, body)
@@ -287,7 +295,7 @@ class Nest:
         if tag in borrowed:
             return True
         for other in self.bounds.of.values():
-            if own.isdisjoint(other.enclosing):
+            if own.isdisjoint(other.enclosing):  # only a stage within this one's loops runs for each of its iterations
                 continue
             for loop in other.loops:
                 if loop.thread == tag and loop.var is not None and isinstance(loop.extent, IntImm):

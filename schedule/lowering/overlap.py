@@ -20,6 +20,7 @@ __all__ = ["moved_accesses", "check_shared"]
 def check_shared(computation: Computation) -> None:
     """Refuse (StorageNotShared, TW0350) a stage whose storage no iterations share."""
     stage, is_argument = computation.stage, computation.is_output
+    # the stage lies in a loop whose iterations follow each other, and nobody else sees it
     if computation.parent is not None and not computation.in_step and not is_argument:
         return
     raise StorageNotShared(

@@ -24,11 +24,13 @@ __all__ = ["check_races"]
 def check_races(bounds: Bounds) -> None:
     """Raise RacingReduction (TW0344)."""
     for computation, stage in bounds.of.items():
+        # stores of one value are the same from every thread
         if not computation.is_output or (computation.op.values and not computation.op.reduce_axis):
             continue
         own = {loop.thread for loop in stage.loops}
         for at, loop in enumerate(stage.enclosing):
             at_once = loop.attr.kind == "parallel" or (
+                # a thread loop of its own divides the work among the threads
                 loop.thread not in own and loop.thread.startswith(("blockIdx", "threadIdx"))
             )
             if at_once and loop.var is not None and _meet(stage, at, loop.var, bounds):
@@ -46,7 +48,7 @@ def _meet(stage: StageBounds, at: int, loop: Var, bounds: Bounds) -> bool:
     own: dict[Var, Range | None] = {}
     shared: dict[Var, Range] = {}
     for place, each in enumerate(stage.enclosing):
-        if place >= at:
+        if place >= at:  # the loop itself and what is inside vary between two iterations, what is outside does not
             own.update(taken(each))
         else:
             shared.update((var, within) for var, within in taken(each).items() if within is not None)
@@ -56,7 +58,7 @@ def _meet(stage: StageBounds, at: int, loop: Var, bounds: Bounds) -> bool:
         own[inner := Var(axis.name, axis.dtype)] = Range(const(0, axis.dtype), cast(within.extent, axis.dtype))
         indices.append(within.begin + inner)
     every = {var: within for var, within in own.items() if within is not None}
-    if _are_disjoint(stage, loop, every, bounds):
+    if _are_disjoint(stage, loop, every, bounds):  # digits of fused loops are beyond the distance test, and common
         return False
     return (
         Iterations(loop, own, shared=shared, analyzer=bounds.analyzer).between(tuple(indices), tuple(indices)).carried

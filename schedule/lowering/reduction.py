@@ -36,6 +36,7 @@ def reduction_nest(nest: Nest, reduction: Reduce) -> Stmt:
     first = bounds.first_reduce_loop
     common, inner = bounds.loops[:first], bounds.loops[first:]
     data = _data_loops(bounds, inner)
+    # a thread's partial result is joined by a pass, so its loop is told apart
     across = [loop for loop in inner if loop.thread and bounds.marks[loop.axis] & 2]
     alike = alike_values(nest, reduction, inner) if not across else None
     if alike is not None:
@@ -63,7 +64,7 @@ def _data_loops(bounds: StageBounds, inner: Sequence[Loop]) -> list[Loop]:
     loops: list[Loop] = []
     for loop in inner:
         mark = bounds.marks.get(loop.axis, 0)
-        if mark == 1:
+        if mark == 1:  # 2 marks reduce axes, 3 what mixes both
             loops.append(loop)
         elif mark == 3:
             loops += [plain_loop(stage, axis, bounds.ranges[axis].extent) for axis in fused]
@@ -84,11 +85,12 @@ def _init(nest: Nest, reduction: Reduce, data: list[Loop], temporaries: Sequence
     offsets = nest.rename(data)
     axes = nest.axis_values(offsets)
     values = [nest.value(value, axes) for value in reduction.init or reduction.combiner.identity]
-    if temporaries is nest.buffers:
+    if temporaries is nest.buffers:  # a temporary has its own places, and no predicate
         body = nest.predicate(nest.stores(values, offsets), offsets)
     else:
         place = _place(data, offsets)
         body = seq(*(BufferStore(buffer, value, place) for buffer, value in zip(temporaries, values, strict=True)))
+    # guards of reduce axes say nothing of init
     only_reduce = frozenset(axis for axis, mark in nest.stage_bounds.marks.items() if mark == 2)
     init = nest.loops(data, nest.guard(body, offsets, only_reduce), attach=False)
     nest.renamed = {}
@@ -121,6 +123,7 @@ def _update_alike(nest: Nest, reduction: Reduce, outer: Sequence[Loop], alike: A
     """The elements combined with the next sources: those that change along the innermost loops, and then, once, those that do not,
     which all of the others have read."""
     bounds = nest.stage_bounds
+    # values that are alike are kept at the first element
     first: dict[Var, Expr] = {loop.var: const(0, loop.var.dtype) for loop in alike.across if loop.var is not None}
     offsets = {axis: substitute(value, first) for axis, value in bounds.offsets.items()}
     places = [
@@ -141,6 +144,7 @@ def _update_alike(nest: Nest, reduction: Reduce, outer: Sequence[Loop], alike: A
     }
     once = nest.loops(alike.beside, once, attach=False)
     nest.renamed = {}
+    # the others must have read the alike values before these change
     return nest.loops(outer, seq(own, once), attach=True)
 
 
@@ -192,7 +196,7 @@ def _combine(
     for var, value in reversed(bindings):
         if len(stored) == len(buffers) or var in free_vars(body):  # another value's source may read what is not here
             body = LetStmt(var, value, body)
-    if all(map(is_, buffers, nest.buffers)):
+    if all(map(is_, buffers, nest.buffers)):  # temporaries are stored whatever the predicate says
         body = nest.predicate(body, bounds.offsets)
     condition = nest.value(reduction.condition, axes)
     return body if is_const(condition, 1) else If(condition, body)
@@ -200,7 +204,7 @@ def _combine(
 
 def _name_sources(source: Expr, name: str, bindings: list[tuple[Var, Expr]], fused: bool) -> Expr:
     """A source by a name for its value; of a product that is fused each factor gets one, and the product stays."""
-    if fused and isinstance(source, Mul):
+    if fused and isinstance(source, Mul):  # the factors of a fused product are rounded once, with the sum
         return Mul(_bound(f"{name}.left", source.a, bindings), _bound(f"{name}.right", source.b, bindings))
     return _bound(f"{name}.source", source, bindings)
 
@@ -226,6 +230,6 @@ def _reduce_in_temporary(
     final = nest.loops([*data, *across], nest.guard(stored, offsets, only_reduce), attach=False)
     nest.renamed = {}
     body = seq(init, update, final)
-    for buffer in temporaries:
+    for buffer in temporaries:  # innermost allocation first: none depends on another
         body = Allocate(buffer, body)
     return body

@@ -31,6 +31,7 @@ def check_states(dataflow: Dataflow) -> None:
     for computation in dataflow.computations:
         for state in computation.reads:
             if state in scans and not _is_in_step(computation, scans[state]):
+                # a state has another value in each step
                 raise _misplaced_error(computation, scans[state], f"reads the state {state.name}")
 
 
@@ -44,7 +45,7 @@ def place_body(dataflow: Dataflow, scan: Computation) -> None:
     innermost = len(scan.stage.leaf_iter_vars)
     threads = sum(axis.kind == "thread" for axis in scan.stage.leaf_iter_vars)
     body = _body(dataflow, op)
-    if not threads:
+    if not threads:  # threads around the time loop run all of the scan
         for computation in _alike(dataflow, op, body):
             del body[computation]
     scan.linked = _separable(list(body), scan, op)
@@ -52,7 +53,7 @@ def place_body(dataflow: Dataflow, scan: Computation) -> None:
     updates = {tensor.op for tensor in op.update}
     inits = dict.fromkeys(tensor.op for tensor in op.init)
     for computation, stepwise in body.items():
-        if stepwise and computation.is_output:
+        if stepwise and computation.is_output:  # an output would hold only the last step
             raise _part(computation, scan, "is computed step by step")
         if computation.stage.attach_type == "root" and not computation.is_output:
             computation.parent, computation.place = scan, innermost
@@ -65,7 +66,7 @@ def place_body(dataflow: Dataflow, scan: Computation) -> None:
         _share(init, scan)
         if init.stage.attach_type == "root":
             init.parent, init.place = scan, threads - 1
-        elif _find_scan_loop(init, scan) >= threads:
+        elif _find_scan_loop(init, scan) >= threads:  # an initial state must be there before the first step
             raise _part(
                 init,
                 scan,
@@ -93,7 +94,7 @@ def _find_attached(computation: Computation, scan: Computation) -> Computation |
 
 def _share(computation: Computation, scan: Computation) -> None:
     """Its results lie in the memory of the scan."""
-    if computation.stage.scope:
+    if computation.stage.scope:  # its memory is the scan's, so its scope cannot differ
         raise _part(
             computation,
             scan,
@@ -118,7 +119,7 @@ def _body(dataflow: Dataflow, op: ScanOp) -> dict[Computation, bool]:
     while stack:
         computation = stack.pop()
         if computation in reached:
-            continue
+            continue  # a stage that several updates read is met once
         reached.add(computation)
         stack += [
             dataflow.by_op[tensor.op]
@@ -165,6 +166,7 @@ def _alike(dataflow: Dataflow, op: ScanOp, body: dict[Computation, bool]) -> lis
                 for indices in reader.reads.get(tensor, ())
             ]
             for axis, *indices in zip(dims, *reads, strict=True):
+                # the index changes with time, so the stage does
                 if any(not over_time.isdisjoint(free_vars(index)) for index in indices):
                     over_time.add(axis)
                     changes = True
@@ -185,7 +187,7 @@ def _hold_time(dataflow: Dataflow, body: list[Computation], scan: Computation, o
                     for axis, index in zip(dims, indices, strict=True):
                         reads.setdefault(axis, []).append(index)
         for axis, indices in reads.items():
-            if all(index in now for index in indices):
+            if all(index in now for index in indices):  # every reader reads its own time, so one step is enough
                 now.add(axis)
                 computation.held[axis] = scan
 
@@ -207,6 +209,7 @@ def _separable(body: list[Computation], scan: Computation, op: ScanOp) -> tuple[
     owns: dict[Computation, dict[IterVar, IterVar]] = {}
     for computation in reversed(body):
         own = owns[computation] = {}
+        # dimension 0 is time, which is not separable
         for tensor, dims in zip(computation.op.outputs, computation.op.dimensions, strict=True):
             for at, axis in enumerate(dims):
                 dimension = known.get((tensor, at))
@@ -216,6 +219,7 @@ def _separable(body: list[Computation], scan: Computation, op: ScanOp) -> tuple[
             for at in range(tensor.ndim) if tensor in states or tensor in produced else ():
                 for indices in reads:
                     index = indices[at]
+                    # an index that is no axis mixes the elements of a dimension
                     tag = own.get(index) if isinstance(index, IterVar) and index not in computation.free else None
                     if tensor in states:
                         if at:
@@ -240,9 +244,9 @@ class _Groups:
 
     def join(self, a: IterVar | None, b: IterVar | None) -> None:
         """Join b to a: reads of b become reads of a."""
-        if a is None or b is None:
+        if a is None or b is None:  # mixing is contagious: what is joined with None is mixed
             self.mixed.update(axis for axis in (a, b) if axis is not None)
-        elif self.group[a] is not self.group[b]:
+        elif self.group[a] is not self.group[b]:  # both sides of one group already: nothing to merge
             merged = self.group[a] + self.group[b]
             self.group.update((axis, merged) for axis in merged)
 
@@ -265,11 +269,13 @@ def check_steps(bounds: Bounds, scan: Computation) -> None:
     decides whether it does: of one step it may; of what a layout mixes with time it says nothing."""
     states = scan.op.own_placeholders
     for computation in bounds.dataflow.computations:
+        # stages outside of the scan read its result, and no states
         if not any(state in computation.reads for state in states):
             continue
         stage_bounds = bounds.of[computation]
         values = computation.values
         if values:
+            # what a layout guards cannot be judged by its element
             certain = {load for value in values for load in unguarded_loads(value, layouts=True)}
             loads = [
                 (find_tensor(node), node.indices, node in certain)
@@ -294,9 +300,10 @@ def _check_step(
     begin = {loop.var: const(0, loop.var.dtype) for loop in tile if loop.var is not None}
     now = analyzer.simplify(substitute(scan.values[op.axis[0]], begin)) if begin else scan.values[op.axis[0]]
     span = find_span(stage_bounds, index, analyzer)
+    # data, or a scan without steps: the assertion at run time decides
     if (span is None and reads_memory(index)) or is_const(scan.ranges[op.axis[0]].extent, 0):
         return
-    if not sure and (span is None or span.is_point):
+    if not sure and (span is None or span.is_point):  # a guarded read of one step is left to its guard
         return
     if span is None or not (analyzer.can_prove(span.low >= 0) and analyzer.can_prove(span.high < now)):
         name = stage_bounds.computation.name
@@ -320,7 +327,7 @@ def _check_step(
 def _is_in_step(computation: Computation, scan: Computation) -> bool:
     """Return whether it is computed in a step of the scan, or in a tile of steps that follow each other."""
     place, leaves = _find_scan_loop(computation, scan), scan.stage.leaf_iter_vars
-    return place >= len(leaves) - 1 or (
+    return place >= len(leaves) - 1 or (  # the innermost loop is a single step
         place >= 0 and leaves[place].kind == "ordered" and time_loops_in_order(scan.stage, scan.op.axis[0])
     )
 
@@ -357,16 +364,16 @@ def unguarded_loads(value: Expr, layouts: bool = False) -> Iterator[ProducerLoad
     seen: set[int] = set()
     while stack:
         node = stack.pop()
-        if id(node) in seen:
+        if id(node) in seen:  # shared parts are visited once
             continue
         seen.add(id(node))
         if isinstance(node, (IfThenElse, Select)):
             stack.append(node.condition)
             if layouts and all(isinstance(part, Call) and part.name == "likely" for part in _conjuncts(node.condition)):
                 stack.append(node.true_value)
-        elif isinstance(node, Reduce) and not is_const(node.condition, 1):
+        elif isinstance(node, Reduce) and not is_const(node.condition, 1):  # a conditional reduction may read nothing
             stack.extend((node.condition, *node.init))
-        elif not isinstance(node, LogicalOp):
+        elif not isinstance(node, LogicalOp):  # the second operand of and/or may not be evaluated
             if isinstance(node, ProducerLoad):
                 yield node
             stack.extend(children(node))

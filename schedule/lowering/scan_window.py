@@ -36,7 +36,7 @@ __all__ = ["allocated_states"]
 def allocated_states(bounds: StageBounds, buffers: Sequence[Buffer], body: Stmt, analyzer: Analyzer) -> Stmt:
     """The body that reads and writes the states of a scan, with their memory around it. buffers: those that are no arguments."""
     for buffer in reversed(buffers):
-        steps = _window(bounds, buffer, body, analyzer)
+        steps = _window(bounds, buffer, body, analyzer)  # None: all steps are kept
         if steps is not None:
             body = _allocate_ring(buffer, steps, body, analyzer)
         else:
@@ -60,14 +60,17 @@ def _window(bounds: StageBounds, buffer: Buffer, body: Stmt, analyzer: Analyzer)
     loops = [node for node in walk(body) if isinstance(node, For) and node.var in variables]
     time = bounds.computation.op.axis[0]
     in_order = time_loops_in_order(bounds.computation.stage, time)
+    # threads share steps at different times, and a pointer says nothing of its reads
     if not loops or not in_order or buffer.strides or any(_forbids(node, buffer) for node in walk(body)):
         return None
     steps, now, last = loops[-1], bounds.values[time], buffer.shape[0] - 1
+    # outside the loop over steps, accesses are to the first or the last ones
     inside, others = accesses_of(steps.body), accesses_of(rewrite(body, lambda node: seq() if node is steps else None))
     needs: list[int | None] = []
     for span in _spans(inside, inside.loaded.get(buffer, ()), analyzer):
         needs.append(_difference(now, span and span.low, analyzer))
     for span in _spans(inside, inside.stored.get(buffer, ()), analyzer):
+        # a step must be stored by its own iteration
         is_own = _difference(now, span and span.low, analyzer) == 0 == _difference(span and span.high, now, analyzer)
         needs.append(0 if is_own else None)
     for span in _spans(others, others.loaded.get(buffer, ()), analyzer):
@@ -76,7 +79,7 @@ def _window(bounds: StageBounds, buffer: Buffer, body: Stmt, analyzer: Analyzer)
         needs.append(_difference(span and span.high, const(0, last.dtype), analyzer))
     known = [need for need in needs if need is not None]
     kept = max(known, default=0) + 1
-    whole = integer_value(buffer.shape[0])
+    whole = integer_value(buffer.shape[0])  # a ring as long as the state saves nothing
     return kept if len(known) == len(needs) and (whole is None or kept < whole) else None
 
 
@@ -86,6 +89,7 @@ def _spans(accesses: Accesses, indices: Iterable[Sequence[Expr]], analyzer: Anal
     for step, *_ in indices:
         span: Span | None = Span.point(step)
         for var, values in reversed(accesses.bound.items()):
+            # ranges of inner loops are put in from the inside out
             if span is not None and any(node is var for end in (span.low, span.high) for node in walk(end)):
                 evaluate = SpanEvaluator(
                     {var: None if values is None else Span.of(values.begin, values.extent)}, analyzer

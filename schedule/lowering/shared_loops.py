@@ -55,7 +55,7 @@ def follow(computation: Computation, leader: Computation, place: int) -> None:
     leader.shared = max(leader.shared, computation.shared)
     leader.followers.append(computation)
     count = len(computation.stage.leaf_iter_vars)
-    if count < computation.shared:
+    if count < computation.shared:  # a follower cannot share more loops than it has
         axis = leader.stage.leaf_iter_vars[place]
         raise _refusal(
             computation,
@@ -86,7 +86,7 @@ def check_extent(computation: Computation, axis: IterVar, extent: Expr, twin: Lo
         if isinstance(extent, IntImm) and isinstance(twin.extent, IntImm)
         else not known and not reads_memory(extent) and analyzer.can_prove_equal(extent, twin.extent)
     ):
-        return
+        return  # data may give both loops other extents
     name, other = computation.name, twin.stage.name
     follower = computation if computation.leader is not None else computation.followers[0]
     raise _refusal(
@@ -104,6 +104,7 @@ def check_shared_loops(bounds: StageBounds, leader: StageBounds) -> None:
     stage = computation.stage
     for member in (computation, leader.computation):
         turns = member.stage.overlap is not None and member.stage.overlap.turns
+        # steps of a scan and turns of a buffer have an order of their own
         if member.in_step or member.home is not None or turns:
             how = f"has a {member.stage.overlap} buffer" if turns else "is computed in the steps of a scan"
             raise _refusal(
@@ -111,6 +112,7 @@ def check_shared_loops(bounds: StageBounds, leader: StageBounds) -> None:
             )
     for place, (own, theirs) in enumerate(zip(bounds.loops[: computation.shared], leader.loops, strict=False)):
         noted, attr = stage.attr(own.axis), theirs.attr
+        # notes such as prefetches are each stage's own
         if replace(noted, notes=()).annotates_loop and not noted.has_kind(attr):
             kind = noted.kind if noted.bind_thread is None else f"bound to {noted.bind_thread.thread_tag}"
             kind = f"has the pragma {noted.pragmas[0][0]}" if noted.pragmas else f"is {kind}"
@@ -124,6 +126,7 @@ def check_shared_loops(bounds: StageBounds, leader: StageBounds) -> None:
         reduced = next(
             (each for each, loop in ((bounds, own), (leader, theirs)) if each.marks.get(loop.axis, 0) & 2), None
         )
+        # iterations at once would race on the sum
         if reduced is not None and (theirs.thread or attr.kind in ("parallel", "vectorized")):
             raise _refusal(
                 computation,
@@ -151,7 +154,7 @@ class Parts:
         """The body of the leader's loop at a place with what the follower does there."""
         if place >= self.shared:
             return body
-        self.taken += 1
+        self.taken += 1  # each shared loop of the leader asks once
         return seq(body, self.inside) if place == self.shared - 1 else self.contexts[place + 1](body)
 
     def around(self, statement: Stmt) -> Stmt:
@@ -163,11 +166,11 @@ class Parts:
 def _open_loop(computation: Computation, statement: Stmt, var: Var | None) -> tuple[_Around, Stmt]:
     """Return the statements around the loop over a variable in a statement, and the loop's body; where there is no such loop, since it runs
     once, nothing and all of it."""
-    if var is None:
+    if var is None:  # the loop ran once and vanished
         return lambda inner: inner, statement
     found = next(_enumerate_entries(statement, var), None)
     if found is None:
-        raise _refusal(
+        raise _refusal(  # a guard or a prologue stands between the loops
             computation,
             f"the loops of {computation.name} are not one nest any more where they are to be shared",
             "share a loop further out",
@@ -202,7 +205,7 @@ def children_first(
     """Computations, given producers first, so that what is computed at a loop stands before the stage whose loop that is, even
     where a follower of that stage alone reads it. Raises LoopsNotShared (TW0342) where there is no such order."""
     followers = [computation for computation in computations if computation.leader is not None]
-    if not followers:
+    if not followers:  # without followers producers first is the order
         return list(computations)
     place = {computation: at for at, computation in enumerate(computations)}
     after = [
@@ -222,7 +225,7 @@ def sort_for_building(computations: Sequence[Computation]) -> Iterator[Computati
     }
     for computation in computations:
         leader = computation if computation in waiting else computation.leader
-        if computation is not leader:
+        if computation is not leader:  # a leader waits for its followers, whose parts it takes up
             yield computation
         if leader is not None:
             waiting[leader].remove(computation)
@@ -239,13 +242,13 @@ def sort_by_dependence(
     Raises LoopsNotShared (TW0342) where two of these nests would have to stand before each other.
     """
     leaders = [leader for leader, _ in built if leader.followers]
-    if not leaders:
+    if not leaders:  # without shared nests statements are already in order
         return built
     nest_of = {member: at for at, (leader, _) in enumerate(built) for member in (leader, *leader.followers)}
     after: list[set[int]] = [set() for _ in built]
     for producer, reader, computation in _reads_among(nest_of, bounds):
         first, then = nest_of[producer], nest_of[reader]
-        if first == then:
+        if first == then:  # one nest cannot stand before itself
             raise _refusal(
                 producer if reader.leader is None else reader,
                 f"{computation.name} reads {producer.name}, which has to be computed before",
@@ -288,11 +291,11 @@ def _sort_numbers(after: Sequence[set[int]], stuck: Callable[[list[int]], LoopsN
     ready = [at for at, count in enumerate(missing) if not count]
     order: list[int] = []
     while ready:
-        order.append(heappop(ready))
+        order.append(heappop(ready))  # the smallest ready number first: the order stays close to the given one
         for at in after[order[-1]]:
             missing[at] -= 1
             if not missing[at]:
                 heappush(ready, at)
-    if len(order) < len(after):
+    if len(order) < len(after):  # a cycle leaves somebody waiting
         raise stuck([at for at, count in enumerate(missing) if count])
     return order

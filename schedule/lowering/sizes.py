@@ -33,6 +33,7 @@ def part_checks(bounds: Bounds) -> list[Stmt]:
                 continue
             size = relation.factor if relation.factor is not None else relation.nparts
             extent = stage.ranges[relation.parent].extent
+            # an extent that a loop decides is asserted within it
             within = any(node in loops for node in post_order(extent) if isinstance(node, Var))
             what = f"{relation.parent.name} of {computation.name} is split by {size}"
             if not (size is None or isinstance(size, IntImm) or bounds.analyzer.can_prove(size >= 1)):
@@ -40,6 +41,7 @@ def part_checks(bounds: Bounds) -> list[Stmt]:
                     size >= 1 if within else disjunction(size >= 1, extent <= 0), f"{what}, which is less than 1"
                 )
                 checks.setdefault(str(check), check)
+            # without a guard the parts must fit exactly
             if relation.disable_predication and computation.stage.store_predicate is None and not within:
                 covered = stage.ranges[relation.outer].extent * stage.ranges[relation.inner].extent
                 if not bounds.analyzer.can_prove(covered <= extent):
@@ -55,6 +57,7 @@ def extent_checks(operations: Iterable[Operation], passed: Collection[Tensor], a
     """The assertions that no tensor has a negative extent, and that what operations say of theirs holds. operations: as they are
     declared. passed: the arguments, which a call compares with their shapes."""
     checks: dict[str, Stmt] = {}
+    # the call compares the shapes of arguments itself
     sizes = {str(extent) for tensor in passed for extent in tensor.shape}
     for op in operations:
         extents = [(tensor.name, extent) for tensor in op.outputs for extent in tensor.shape]
@@ -68,6 +71,7 @@ def extent_checks(operations: Iterable[Operation], passed: Collection[Tensor], a
             for name, extent in extents
             if not isinstance(extent, IntImm)
             and str(extent) not in sizes
+            # an extent that an axis decides is no size of memory
             and not any(isinstance(node, IterVar) for node in post_order(extent))
         ]
         for condition, message in (*needs, *op.assumptions):
@@ -85,7 +89,7 @@ def size_checks(operations: Iterable[Operation]) -> dict[str, Stmt]:
             (f"{op.name} along {axis.name}", axis.dom.extent) for axis in op.reduce_axis if axis.dom is not None
         ]
         for name, extent in extents:
-            if isinstance(extent, (IntImm, Var)) or any(
+            if isinstance(extent, (IntImm, Var)) or any(  # a constant or a symbol by itself does not overflow
                 isinstance(node, (IterVar, ProducerLoad)) for node in post_order(extent)
             ):
                 continue
@@ -100,11 +104,11 @@ def _greatest(value: Expr, message: str, checks: dict[str, Stmt]) -> int:
     if isinstance(value, IntImm):
         return value.value
     if isinstance(value, Var):
-        return INT32_EXTENT_LIMIT - 1 if value.dtype == INT32 else most
+        return INT32_EXTENT_LIMIT - 1 if value.dtype == INT32 else most  # the call passes sizes below this limit
     if isinstance(value, (Add, Mul)):
         a, b = (max(each, 0) for each in below)
         whole = a * b if isinstance(value, Mul) else a + b
-        if whole <= most or value.dtype != INT64:
+        if whole <= most or value.dtype != INT64:  # 32-bit operations are index arithmetic, bounded elsewhere
             return whole
         fits = value.a <= (const(most, INT64) // value.b if isinstance(value, Mul) else const(most, INT64) - value.b)
         check = Assert(disjunction(value.a <= 0, value.b <= 0, fits), message)

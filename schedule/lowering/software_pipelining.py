@@ -68,7 +68,7 @@ class Ahead(Extension):
         parent = computation.parent
         if parent is None or computation.in_step or not _overlap(computation).turns:
             return False
-        if bounds.of[parent].loops[computation.place].var is None:
+        if bounds.of[parent].loops[computation.place].var is None:  # one iteration has nothing to be ahead of
             return False  # where the loop runs once, there is no next iteration
         self.ahead.setdefault((parent, computation.place), []).append((computation, statement))
         return True
@@ -101,20 +101,24 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
         turns = const(_overlap(computation).turns, var.dtype)
         for tensor in computation.op.outputs:
             buffer = storage.buffers[tensor]
+            # the places lie one behind the other
             strides = (buffer.strides[0] * buffer.shape[0], *buffer.strides) if buffer.strides else ()
             larger = storage.buffers[tensor] = replace(buffer, shape=(turns, *buffer.shape), strides=strides)
             places[buffer] = larger, lambda indices, turns=turns: (floormod(var, turns), *indices)
     parts = [
         (overlap, moved_accesses(seq(*(statement for _, statement in alike)), places, analyzer))
         for overlap, alike in groupby(
-            sorted(ahead, key=lambda part: _overlap(part[0]).bulk), lambda part: _overlap(part[0])
+            # copies by the engine are begun in one group, and waited for by place
+            sorted(ahead, key=lambda part: _overlap(part[0]).bulk),
+            lambda part: _overlap(part[0]),
         )
     ]
-    if roles:
+    if roles:  # copying warps run ahead by themselves: no prologue is needed
         turns = parts[0][0].turns
         filled = [bulk_copy(part, _turn(var, turns)) for _, part in parts]
         body = seq(*filled, bulk_wait(_turn(var, turns)), moved_accesses(nest.body, places, analyzer))
         return _allocate(places, bulk_pipeline(turns, replace(nest, body=body), roles, _overlap(ahead[0][0]).cluster))
+    # the number of groups that may still be under way
     waits = max((overlap.turns for overlap, _ in parts if overlap.asynchronous and not overlap.bulk), default=0)
     boxes = next((overlap.turns for overlap, _ in parts if overlap.bulk), 0)
     before = _first(nest, parts, waits, analyzer)
@@ -122,6 +126,7 @@ def _taking_turns(loop: Loop, nest: Stmt, ahead: Sequence[Part], storage: Storag
     for overlap, part in parts:
         later = var + (overlap.turns - 1)
         begun = _fill(overlap, substitute(part, {var: later}), _turn(later, overlap.turns))
+        # the last iterations have nothing left to begin
         following.append(If(later < cast(nest.extent, var.dtype), begun))
     body = seq(
         *([wait(waits - 2)] if waits else []),
@@ -138,6 +143,7 @@ def _first(nest: For, parts: Sequence[tuple[Overlap, Stmt]], waits: int, analyze
     """Return the prologue before the loop: a loop over the first iterations, where all of what is computed ahead is so alike."""
     turns = {overlap.turns for overlap, _ in parts}
     steps: list[Expr] = [const(step, nest.var.dtype) for step in range(max(turns) - 1)]
+    # copies by the engine name their place by a number
     looped = len(steps) > 1 and len(turns) == 1 and not any(overlap.bulk for overlap, _ in parts)
     step = Var(f"first.{nest.var.name}", nest.var.dtype)
     if looped:
@@ -160,6 +166,7 @@ def _begin_iteration(nest: For, parts: Sequence[tuple[Overlap, Stmt]], step: Exp
         for overlap, part in parts
         if number < overlap.turns - 1
     ]
+    # each group is committed even if the loop is too short: waits count groups
     return seq(If(cast(nest.extent, step.dtype) > step, seq(*filled)), *([commit()] if number < waits - 1 else []))
 
 
@@ -182,7 +189,7 @@ def _fill(overlap: Overlap, part: Stmt, place: Expr) -> Stmt:
 
 def _check_loop(computation: Computation, loop: Loop, ahead: Sequence[Part]) -> None:
     """Check that iterations follow each other, and that all that is waited for is waited for alike."""
-    if loop.attr.kind not in ("serial", "unrolled"):
+    if loop.attr.kind not in ("serial", "unrolled"):  # ahead means a later iteration of the same thread
         kind = loop.thread or loop.attr.kind
         raise _refusal(
             computation.stage,
@@ -192,7 +199,7 @@ def _check_loop(computation: Computation, loop: Loop, ahead: Sequence[Part]) -> 
         )
     own = _overlap(computation)
     for other, _ in ahead:
-        if own.roles and own.cluster != _overlap(other).cluster:
+        if own.roles and own.cluster != _overlap(other).cluster:  # a barrier counts the arrivals of one cluster size
             raise _refusal(
                 computation.stage,
                 loop,
@@ -208,6 +215,7 @@ def _check_loop(computation: Computation, loop: Loop, ahead: Sequence[Part]) -> 
                 f"loop, {'none' if own.roles else 'has'}",
                 f's[{other.name}].pipeline({own.turns}, by="tma", warp_specialize=True)',
             )
+        # one wait per iteration serves all asynchronous copies
         if own.asynchronous and _overlap(other).asynchronous and _overlap(other).turns != own.turns:
             raise _refusal(
                 computation.stage,
@@ -230,6 +238,7 @@ def _check_alignment(loop: Loop, nest: For, ahead: Sequence[Part], storage: Stor
         for tensor in computation.op.outputs:
             buffer = storage.buffers[tensor]
             size = _bytes(buffer)
+            # the second place begins where the first one ends
             if buffer in pointed and (size is None or size % _LINE_BYTES):
                 raise _refusal(
                     computation.stage,
@@ -276,6 +285,7 @@ def _check_reads(
 
     only what does not change in the loop, or is computed ahead as far and is there at once.
     """
+    # what the loop writes may not be there yet
     changed, own = written_buffers(nest.body) | {*owners}, _overlap(computation)
     inside = {node.buffer for node in walk(statement) if isinstance(node, Allocate)} | {
         storage.buffers[tensor] for tensor in computation.op.outputs
@@ -284,6 +294,7 @@ def _check_reads(
         if not isinstance(node, BufferLoad) or node.buffer not in changed or node.buffer in inside:
             continue
         name, owner = node.buffer.name, owners.get(node.buffer)
+        # a producer that is as far ahead is computed just before
         if owner is not None and not _overlap(owner).asynchronous and _overlap(owner).turns == own.turns:
             continue
         if owner is not None:

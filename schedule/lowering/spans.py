@@ -20,6 +20,7 @@ def find_span(reader: StageBounds, index: Expr, analyzer: Analyzer) -> Span | No
     """Return the span of an index over all loops of its stage, in terms of the loops around; None where that is not known."""
     relaxed = [loop for loop in reader.loops if loop.var is not None]
     spans = root_spans(reader, axis_spans(reader, {loop.axis for loop in relaxed}, analyzer), analyzer)
+    # one unknown axis makes the index unknown
     if any(node in spans and spans[node] is None for node in post_order(index) if isinstance(node, IterVar)):
         return None
     span = SpanEvaluator({axis: span for axis, span in spans.items() if span is not None}, analyzer)(index)
@@ -51,6 +52,7 @@ def relax_span(span: Span, loops: Sequence[Loop], analyzer: Analyzer) -> Span | 
     """A span over all iterations of `loops` (outermost first), whose ranges may depend on loops further out; None where
     it is not known."""
     for loop in reversed(loops):
+        # the loop does not move the span
         if not any(node is loop.var for end in (span.low, span.high) for node in post_order(end)):
             continue
         assert loop.var is not None
@@ -59,6 +61,7 @@ def relax_span(span: Span, loops: Sequence[Loop], analyzer: Analyzer) -> Span | 
         if low is None or high is None:
             return None
         # Every member is some low end plus less than the width that the span had.
+        # widths add up, but for the element that both count
         width = low.width + span.width - 1 if low.width is not None and span.width is not None else None
         span = Span(low.low, high.high, width)
     return span
@@ -71,11 +74,13 @@ def fuse_indices(reader: StageBounds, index: Expr, spans: Mapping[IterVar, Span 
         return index
     axes = {node for node in post_order(index) if isinstance(node, IterVar)}
     for relation in reader.computation.stage.relations:
+        # only an index over all axes of a fusion can be one over the fused loop
         if not isinstance(relation, Fuse) or not axes.issuperset(relation.parents) or spans.get(relation.fused) is None:
             continue
         values = relation.values_up({relation.fused: relation.fused}, reader.ranges)
         fused = analyzer.simplify(substitute(index, {**values}))
         nodes = list(post_order(fused))
+        # an index that keeps quotients would not be simpler
         if not any(isinstance(node, (FloorDiv, FloorMod)) and relation.fused in post_order(node) for node in nodes):
             index, axes = fused, {node for node in nodes if isinstance(node, IterVar)}
     return index
@@ -89,7 +94,7 @@ def root_spans(
     for axis, position in reader.circular.items():
         extent = cast(reader.domains[axis].extent, axis.dtype)
         roots[position] = roots[axis]
-        with analyzer.constraint(extent >= 1):
+        with analyzer.constraint(extent >= 1):  # a remainder is defined only where there are elements
             roots[axis] = SpanEvaluator({position: roots[axis]}, analyzer)(floormod(position, extent))
     return roots
 
@@ -109,6 +114,7 @@ def axis_spans(
     for loop in reader.loops:
         if loop.axis in relaxed or loop.var is None:
             full.add(loop.axis)
+            # a loop of unknown length takes unknown values
             spans[loop.axis] = None if reads_memory(loop.extent) else Span.of(const(0, loop.axis.dtype), loop.extent)
         else:
             spans[loop.axis] = Span.point(loop.value)
@@ -119,10 +125,10 @@ def axis_spans(
         parts = [spans.get(axis) for axis in (*relation.children, *relation.uses)]
         for parent in relation.parents:
             within = reader.ranges[parent]
-            if whole:
+            if whole:  # all children run whole, so the parent does: no arithmetic needed
                 full.add(parent)
                 spans[parent] = None if reads_memory(within.extent) else Span.of(const(0, parent.dtype), within.extent)
-            elif any(part is None for part in parts):
+            elif any(part is None for part in parts):  # what a relation makes of something unknown is unknown
                 spans[parent] = None
             else:
                 span = _passed_up(relation, parent, [part for part in parts if part is not None], reader, analyzer)
@@ -143,7 +149,7 @@ def _passed_up(
     if isinstance(relation, Split):
         outer, inner = parts
         extent = reader.ranges[relation.inner].extent
-        if outer.is_point and inner.is_point:
+        if outer.is_point and inner.is_point:  # two points are one element, exactly
             return Span.point(outer.low * extent + inner.low)
         width = None
         if isinstance(extent, IntImm) and outer.width is not None and inner.width is not None:
@@ -161,7 +167,7 @@ def _passed_up(
                 parent is relation.inner
                 and not span.is_point
                 and analyzer.can_prove_equal(span.high - span.low + 1, extent)
-            ):
+            ):  # the remainder takes all of its values
                 return Span.of(const(0, parent.dtype), extent)
         low = cast(span.low, parent.dtype)
         return Span.point(low) if span.is_point else Span(low, cast(span.high, parent.dtype), span.width)
@@ -175,6 +181,7 @@ def _passed_up(
 def _guard_span(span: Span, extent: Expr, analyzer: Analyzer) -> Span:
     """A span of an axis that was split, without the iterations that the split's guard leaves out."""
     last = cast(extent - 1, span.high.dtype)
+    # no iteration is beyond the guard, or the width must stay constant
     if span.is_point or span.width is None or analyzer.can_prove(span.high <= last):
         return span
     return Span(span.low, minimum(span.high, last), span.width)
@@ -182,7 +189,7 @@ def _guard_span(span: Span, extent: Expr, analyzer: Analyzer) -> Span:
 
 def _shifted_span(span: Span | None, within: Range, axis: IterVar) -> Span | None:
     """From a span counted from the begin of the range to one of values."""
-    if span is None or reads_memory(within.begin):
+    if span is None or reads_memory(within.begin):  # data decide where the range begins
         return None
     low = add_offset(span.low, within, axis)
     return Span.point(low) if span.is_point else Span(low, add_offset(span.high, within, axis), span.width)

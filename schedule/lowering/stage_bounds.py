@@ -84,6 +84,7 @@ class StageBounds:
         if axis not in self.circular:
             return position
         extent = cast(self.domains[axis].extent, axis.dtype)
+        # inside of the dimension no division is needed
         return if_then_else(conjunction(position >= 0, position < extent), position, floormod(position, extent))
 
     @property

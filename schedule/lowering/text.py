@@ -28,6 +28,7 @@ def all_arguments(schedule: Schedule) -> list[Tensor | Var]:
         tensor for stage in schedule.stages if stage.op.is_passed for tensor in stage.op.outputs if tensor not in states
     ]
     outputs = [tensor for stage in schedule.stages if stage.is_output for tensor in stage.op.outputs]
+    # symbols of shapes need no argument of their own
     told = {extent for tensor in (*inputs, *outputs) for extent in tensor.shape if isinstance(extent, Var)}
     scalars = [symbol for symbol in schedule.symbols if symbol not in told]
     return list(dict.fromkeys([*scalars, *inputs, *outputs]))  # an output may be an input that nothing computes
@@ -38,7 +39,7 @@ def schedule_text(schedule: Schedule) -> str:
     name = "_".join(stage.name for stage in schedule.stages if stage.is_output)
     try:
         function = lower(schedule, all_arguments(schedule), name)
-    except LoweringError as problem:
+    except LoweringError as problem:  # an unfinished schedule is shown as far as it goes
         return _show_unfinished(schedule, problem)
     shown = resolve_facts(function, {"interpreter": False}.get)  # what it computes, as loops, is the interpreter's
     return str(replace(shown, attrs={}))
