@@ -74,7 +74,7 @@ class Workspace:
     def bytes(self, values: Mapping[str, int]) -> int:
         """Its size for the values of scalars and shape symbols. Raises KernelOutOfMemory (TW0517) where no memory holds it."""
         size = max(evaluate_extent(self.elements, values), 0) * ITEM_BYTES[self.dtype]
-        if size >= _MOST_BYTES:  # no allocation could succeed, and the product might overflow in C
+        if size >= _MOST_BYTES:  # no memory holds so much: said before the driver is asked
             raise KernelOutOfMemory(
                 f"could not get memory for the intermediate {self.name}",
                 reason=f"it has {size} bytes",

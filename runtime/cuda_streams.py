@@ -151,7 +151,7 @@ class StreamMemory:
         """The address of so many bytes. purpose: what they are for. Raises LaunchFailed (TW0834)."""
         place, count = ctypes.c_uint64(), ctypes.c_size_t(max(size, 1))
         kind, result = "Async", self._driver.result("cuMemAllocAsync", ctypes.byref(place), count, self._handle)
-        if result == _NOT_SUPPORTED:  # drivers of virtual GPUs have no stream-ordered memory
+        if result == _NOT_SUPPORTED:  # not every driver has stream-ordered memory
             kind, result = "", self._driver.result("cuMemAlloc_v2", ctypes.byref(place), count)
         if result:
             reason = f"{size} bytes: {reason_text(result)}"
