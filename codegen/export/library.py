@@ -9,7 +9,7 @@ import shutil
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ from .manifest import describe, manifest_text, own_version
 from .metadata import metadata_text
 from .names import check_names, check_parameters, entry_names, library_identifier
 from .packages import package_files
-from .platforms import LINUX, check_platform, find_platform
+from .platforms import LINUX, MACOS, check_platform, find_platform
 from .python_package import check_package, package_sources
 from .statuses import status_texts
 from .threads import check_threads, hook_name, threads_text
@@ -50,7 +50,7 @@ from .variants import Variant, choice_text, feature_mask, find_messages
 if TYPE_CHECKING:
     from .exporter import Exporter
 
-__all__ = ["archive_bytes", "write_library", "write_package"]
+__all__ = ["apple_archive", "archive_bytes", "write_library", "write_package"]
 
 _KINDS = {".so": "a shared library", ".a": "a static library", ".o": "an object file"}
 _FUNCTION = re.compile(r"^(?:declare|define) [^@\n]*@([\w$]+)\(", re.MULTILINE)
@@ -287,7 +287,10 @@ class _Library:
             )
         if place.suffix != ".so":
             code = self._code(others)
-            return code if place.suffix == ".o" else archive_bytes("kernels.o", code, self.api)
+            if place.suffix == ".o":
+                return code
+            archive = apple_archive if find_platform(self.target) is MACOS else archive_bytes
+            return archive("kernels.o", code, self.api)
         library = shared_library(
             self._code(others),
             place.name,
@@ -391,3 +394,24 @@ def _member(name: str, content: bytes, mode: str) -> bytes:
     assert len(name) <= 16, "longer names would need a table of their own"
     header = _HEADER.format(name=name, time=0, owner=0, group=0, mode=mode, size=len(content)).encode()
     return header + content + b"\n" * (len(content) % 2)
+
+
+def apple_archive(member: str, content: bytes, symbols: Sequence[str]) -> bytes:
+    """An archive of one object file as macOS has it, the bytes that llvm-ar writes: of BSD, where a member's name stands before its
+    content, which begins and ends at a multiple of 8 bytes (ar(5), ranlib.h). symbols: what the object defines for others, as C
+    calls it."""
+    names = [b"_" + symbol.encode() + b"\0" for symbol in symbols]
+    texts = b"".join(names)
+    padding = -len(texts) % 8
+    offset = len(_MAGIC) + 60 + len(_INDEX) + 8 + 8 * len(names) + len(texts) + padding
+    entries = b"".join(struct.pack("<2I", start, offset) for start in list(accumulate(map(len, names), initial=0))[:-1])
+    table = struct.pack("<I", len(entries)) + entries + struct.pack("<I", len(texts)) + texts + b"\0" * padding
+    name = member.encode()
+    name += b"\0" * (-(offset + 60 + len(name)) % 8)
+    content += b"\n" * (-len(content) % 8)
+    members = ((_INDEX, table, "0"), (name, content, "644"))
+    return _MAGIC + b"".join(_member(f"#1/{len(title)}", title + data, mode) for title, data, mode in members)
+
+
+_INDEX = b"__.SYMDEF\0\0\0"
+"""The name of the table of symbols, which keeps what follows at a multiple of 8 bytes."""

@@ -3,7 +3,7 @@
 | system | files | threads | memory | processor |
 |---|---|---|---|---|
 | Linux, Android | .so, .a, .o | all | aligned_alloc | CPUID, getauxval, riscv_hwprobe |
-| macOS, iOS | .o | none, hook | aligned_alloc | CPUID, sysctlbyname |
+| macOS, iOS | .o, .a | none, hook | aligned_alloc | CPUID, sysctlbyname |
 | Windows | .o, .a | none, hook | _aligned_malloc | CPUID, IsProcessorFeaturePresent |
 """
 
@@ -43,7 +43,7 @@ class Platform:
 
 
 LINUX = Platform("Linux", (".so", ".a", ".o"), ALL_THREADS)
-MACOS = Platform("macOS", (".o",))
+MACOS = Platform("macOS", (".o", ".a"))
 WINDOWS = Platform(
     "Windows",
     (".o", ".a"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import tilewright as tw
 from tilewright import te, topi
 
 READER = next(filter(None, map(shutil.which, ("llvm-readobj", "llvm-readobj-16", "llvm-readobj-14"))), None)
+ARCHIVER = next(filter(None, map(shutil.which, ("llvm-ar", "llvm-ar-16", "llvm-ar-14"))), None)
 SYSTEMS = {
     "arm64-apple-macosx14.0.0 -mcpu=apple-m1": ("Mach-O arm64", {"_aligned_alloc", "_free", "_sysctlbyname"}),
     "x86_64-apple-macosx14.0.0 -mcpu=haswell": ("Mach-O 64-bit x86-64", {"_aligned_alloc", "_free"}),
@@ -56,7 +59,6 @@ def _is_undefined(block: str) -> bool:
     ("triple", "file", "threads", "what"),
     [
         ("arm64-apple-macosx14.0.0", "libx.so", "none", ".so"),
-        ("arm64-apple-macosx14.0.0", "libx.a", "none", ".a"),
         ("x86_64-pc-windows-msvc", "x.o", "openmp", "threads='openmp'"),
     ],
 )
@@ -80,3 +82,37 @@ def test_a_python_package_is_for_linux(tmp_path: Path) -> None:
 def test_an_archive_for_windows_is_written(tmp_path: Path) -> None:
     library, *_ = _kernel("x86_64-pc-windows-msvc").export(tmp_path / "kernel.a", threads="hook")
     assert library.read_bytes().startswith(b"!<arch>\n/")
+
+
+@pytest.mark.skipif(ARCHIVER is None, reason="llvm-ar is not installed")
+def test_an_archive_for_macos_is_as_llvm_writes_it(tmp_path: Path) -> None:
+    assert ARCHIVER is not None
+    library, *_ = _kernel("arm64-apple-macosx14.0.0 -mcpu=apple-m1").export(tmp_path / "kernel.a", threads="none")
+    for command in (["x", library.name], ["--format=darwin", "rcsD", "expected.a", "kernels.o"]):
+        subprocess.run([ARCHIVER, *command], cwd=tmp_path, check=True)
+    assert library.read_bytes() == (tmp_path / "expected.a").read_bytes()
+
+
+PROGRAM = """
+#include "kernel.h"
+static float a[64 * 96], b[96 * 80], y[64 * 80];
+int main(void) { return kernel(a, b, y); }
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="the ziglang package is not installed")
+@pytest.mark.parametrize(
+    ("triple", "zig", "start"),
+    [
+        ("arm64-apple-macosx14.0.0 -mcpu=apple-m1", "aarch64-macos", b"\xcf\xfa\xed\xfe"),
+        ("x86_64-pc-windows-msvc -mcpu=x86-64-v3", "x86_64-windows-gnu", b"MZ"),
+        ("aarch64-pc-windows-msvc -mcpu=cortex-a76", "aarch64-windows-gnu", b"MZ"),
+    ],
+)
+def test_a_program_for_the_system_links(triple: str, zig: str, start: bytes, tmp_path: Path) -> None:
+    library, header, *_ = _kernel(triple).export(tmp_path / "kernel.a", threads="none")
+    assert header.name == "kernel.h"
+    (tmp_path / "main.c").write_text(PROGRAM)
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", zig, "main.c", library.name, "-o", "program"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert (tmp_path / "program").read_bytes().startswith(start)
