@@ -52,7 +52,7 @@ class _Batch(Generic[T]):
         self.refused: list[int] = []
         """What no helper can do."""
         self.busy: set[Helper] = set()
-        self.most = compile_jobs() - 1 if module else 0
+        self.most = compile_jobs() - 1 if module else 0  # this process is one of the jobs
         self.llvm = ThreadPoolExecutor(1, "tilewright-llvm")  # which begins no thread before it has work
         self.others = ThreadPoolExecutor(max(self.most, 1), "tilewright-helper")
         self.helping: list[Future[None]] = []
@@ -67,7 +67,7 @@ class _Batch(Generic[T]):
                 self._tell()
                 time.sleep(0.005)
             future.result()
-        self.left.extend(self.refused)
+        self.left.extend(self.refused)  # what no helper could do is done here, with nobody to help
         self.most = 0
         self._work_off()
         return [self.results[at] for at in range(len(self.tasks))]
@@ -80,7 +80,9 @@ class _Batch(Generic[T]):
                 at = self.left.popleft()
             except IndexError:  # a helper took the last
                 break
+            # Python prepares here while LLVM compiles on its thread
             coming.append((at, self.llvm.submit(self.tasks[at].prepare())))
+            # only a few wait: prepared modules take memory
             while len(coming) > _AHEAD or coming and coming[0][1].done():
                 self._take(*coming.popleft())
             self._find_help()
@@ -96,6 +98,7 @@ class _Batch(Generic[T]):
 
     def _find_help(self) -> None:
         """Start helpers, where what is left is worth it, by the time that what is done has taken."""
+        # helpers are asked for once, when there is something to estimate by
         if len(self.helping) >= self.most or not self.results or not self.left:
             return
         estimate = (time.perf_counter() - self.began) / len(self.results) * len(self.left)
@@ -107,7 +110,7 @@ class _Batch(Generic[T]):
     def _be_helped(self) -> None:
         """Have a helper compile from the end of what is left. Whatever it does not do is done here."""
         try:
-            helper = helper_at_work(self.module)
+            helper = helper_at_work(self.module)  # starting a process may fail: then this one does all
         except OSError:
             return
         self.busy.add(helper)
@@ -129,7 +132,7 @@ class _Batch(Generic[T]):
             self.busy.discard(helper)
             helper_idle(helper) if is_whole else helper.end()
 
-    @staticmethod
+    @staticmethod  # a helper that failed in the middle of an answer is not used again
     def _ask(task: Task[T], helper: Helper) -> T | None:
         recipe = task.recipe()
         entry = None if recipe is None else helper.ask(recipe)
@@ -140,6 +143,6 @@ class _Batch(Generic[T]):
         self.left.clear()
         self.llvm.shutdown(cancel_futures=True)
         self.others.shutdown(wait=False, cancel_futures=True)
-        for helper in list(self.busy):
+        for helper in list(self.busy):  # nobody reads the answers of helpers that are still at work
             helper.kill()
         self.progress.close()

@@ -133,9 +133,9 @@ def build(
     require_no_args(what, args, name)
     require_switch("exact", exact)
     require_use(what, name, tuned, exact)
-    if isinstance(what, Function) and name != "main":
+    if isinstance(what, Function) and name != "main":  # the name is a symbol of the machine code
         what = replace(what, name=name)
-    if hasattr(type(what), "built"):
+    if hasattr(type(what), "built"):  # a graph knows itself how it is built
         return cast("BuildsItself[Any]", what).built(
             apply_calibration(target, calibration), tuned, options, exact, buckets
         )
@@ -163,13 +163,14 @@ def build_with_options(
 ) -> Any:
     """As build, with passes left out or doing more."""
     chosen = _check_target(target)
-    if exact and options.contracts:
+    if exact and options.contracts:  # contraction rounds otherwise than the program is written
         raise NotExact(
             "cannot build exactly",
             called=user_source(),
             fix="leave out exact=True, or what allows other roundings",
             reason=f"{'fast_math' if options.fast_math else 'fp_contract'}=True allows other roundings than are written",
         )
+    # a fault from here on leaves a bundle with the program
     with deep_recursion(), bundling(lambda: collect_evidence(what) | {"target.txt": f"{target}\n"}):
         several = isinstance(what, Mapping)
         given = list(what.items()) if isinstance(what, Mapping) else [(name, what)]
@@ -202,19 +203,19 @@ def _module(request: Request) -> Module:
         return kept
     result = compile_programs(request)
     if place is not None and result.native is not None:
-        place.save(result.native)
+        place.save(result.native)  # only native code is kept
     return result.module
 
 
 def _check_target(target: str | Target) -> Target:
     """The target that is asked for, which has to exist even where the environment takes the interpreter instead."""
-    asked = Target.parse(target)
+    asked = Target.parse(target)  # an unknown target is an error even where it is not used
     return Target("interpret") if is_enabled("TILEWRIGHT_INTERPRET") else asked
 
 
 def tuned_program(what: Any, target: Target, database: str | PathLike[str] | Database | None, exact: bool) -> Any:
     """A list of tensors with its best schedule, where the database has one; anything else as it is."""
-    if database is None or not isinstance(what, (list, tuple)):
+    if database is None or not isinstance(what, (list, tuple)):  # a schedule that is given is the user's decision
         return what
     tensors = list(cast("Sequence[Any]", what))
     if not tensors or not all(isinstance(each, Tensor) for each in tensors):
@@ -244,7 +245,7 @@ def _answer(program: BuildItem, request: Request) -> Callable[[], Exactness]:
         return lambda: Exactness("nothing tells how a function that was lowered before was scheduled")
     parts: Sequence[Any] = [what] if isinstance(what, Schedule) else list(cast("Sequence[Any]", what))
     given = parts[0]
-    if isinstance(given, Schedule):
+    if isinstance(given, Schedule):  # records are copied now: the user may go on scheduling
         records, outputs = list(given.records), list(given.outputs)
         return lambda: Schedule.replay(records, outputs).is_exact
     target, exact = request.target, request.exact

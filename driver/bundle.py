@@ -45,14 +45,14 @@ def bundling(program: Callable[[], Mapping[str, str]]) -> Generator[None]:
     try:
         yield
     except TilewrightError:
-        raise
+        raise  # a user's error is no fault of ours
     except OSError as error:
         spent = resource_error(error, "cannot build")
         if spent is None:
             raise
         raise spent from error
     except FAULTS as error:
-        if is_interruption(error):
+        if is_interruption(error):  # Ctrl-C passes as it is
             raise
         fault = internal_error(error, "a fault of tilewright's own")
         if not fault.bundle:
@@ -69,7 +69,7 @@ def _bundle(error: BaseException, fault: InternalError, program: Callable[[], Ma
 
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{type(error).__name__} {frames[-1].filename}:{frames[-1].lineno}" if frames else str(error)
-    if place not in _WRITTEN:
+    if place not in _WRITTEN:  # one folder for each fault: a tuner may meet it a thousand times
         texts = {
             "README.txt": _README,
             "error.txt": "".join(traceback.format_exception(error)),
@@ -82,6 +82,7 @@ def _bundle(error: BaseException, fault: InternalError, program: Callable[[], Ma
             folder = Path(tempfile.mkdtemp(prefix="tilewright-fault-"))
             for name, text in texts.items():
                 if text:
+                    # names come from kernels, which may have any characters
                     (folder / re.sub(r"[^\w.-]", "_", name)).write_text(text)
         except OSError as failure:
             return f"no folder could be written ({failure})"

@@ -39,6 +39,7 @@ class BuildItem:
         if isinstance(self.what, Function):
             return self
         parts = list(cast("Sequence[Any]", self.what))
+        # schedules are mutable, tensors are not
         return replace(self, what=[part.copy() if isinstance(part, Schedule) else part for part in parts])
 
 
@@ -105,14 +106,14 @@ def reuse_input_memory(function: Function) -> Function:
 def _reads_in_place(body: Stmt, under: Buffer, result: Buffer) -> bool:
     """Return whether the one statement that stores the result is the only one that reads what lies under it, and at the same place."""
     storing = [node for node in walk(body) if isinstance(node, BufferStore) and node.buffer is result]
-    if len(storing) != 1:
+    if len(storing) != 1:  # a second store might read what the first has overwritten
         return False
     (store,) = storing
     beside = [node for node in walk(store.value) if isinstance(node, BufferLoad) and node.buffer is under]
     reads = sum(isinstance(node, BufferLoad) and node.buffer is under for node in walk(body))
     others = any(isinstance(node, BufferLoad) and node.buffer is result for node in walk(body))
     return (
-        reads == len(beside)
+        reads == len(beside)  # a read before the store would see the old value, one after it the new one
         and not others
         and all(all(equal(*pair) for pair in zip(load.indices, store.indices, strict=True)) for load in beside)
     )

@@ -49,6 +49,7 @@ def compile_jobs() -> int:
     interpreter is no program that can be started again. Raises BadVariable (TW0446)."""
     asked = read_integer("TILEWRIGHT_JOBS", 0, _MOST_JOBS)
     name = os.path.basename(sys.executable or "")
+    # a frozen program would start itself again
     if os.name != "posix" or getattr(sys, "frozen", False) or not name.startswith(("python", "pypy")):
         return 1
     return asked or available_cpus()
@@ -62,10 +63,10 @@ class Helper:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module, str(os.getpid())],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=subprocess.PIPE,  # a helper's output would disturb the caller's terminal
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for this process
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # BLAS would start threads that a compiler does not use
         )
         self._received = b""
 
@@ -87,16 +88,17 @@ class Helper:
             line, _, self._received = self._received.partition(b"\n")
             answer = cast("dict[str, Any]", plain_json(line, _MOST_BYTES))
             size = int(answer["size"])
-            while len(self._received) < min(size, _MOST_BYTES):
+            while len(self._received) < min(size, _MOST_BYTES):  # an answer that claims to be larger is not read on
                 self._receive(reader.fileno(), deadline)
         except (OSError, EOFError, ValueError, LookupError, TypeError) as error:
             raise HelperGone from error
-        code, self._received = self._received[:size], self._received[size:]
+        code, self._received = self._received[:size], self._received[size:]  # what is left belongs to the next answer
         return Entry(answer["about"], code) if size else None
 
     def _receive(self, descriptor: int, deadline: float) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(descriptor, selectors.EVENT_READ)
+            # a helper that hangs must not hold the build
             if not selector.select(max(0.0, deadline - time.monotonic())):
                 raise TimeoutError
         data = os.read(descriptor, 1 << 16)
@@ -118,7 +120,7 @@ class Helper:
 
     def forget(self) -> None:
         """It is another process's: of a forked child its parent's."""
-        self._process.returncode = 0
+        self._process.returncode = 0  # a forked child must not wait for its parent's process
 
 
 _idle: list[Helper] = []
@@ -130,7 +132,7 @@ def helper_at_work(module: str) -> Helper:
     while _idle:
         with suppress(IndexError):  # somebody else took the last
             helper = _idle.pop()
-            if helper.module == module and helper.is_running:
+            if helper.module == module and helper.is_running:  # one that ended by itself is of no use
                 return helper
             helper.end()
     return Helper(module)

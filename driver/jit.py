@@ -119,8 +119,10 @@ class _Symbols:
 
     def open(self, shape: tuple[int, ...], dims: Sequence[int], name: str) -> tuple[int | Var, ...]:
         """A shape whose dynamic dimensions are variables."""
+        # a dimension beyond the rank is left out: other calls may have it
         at = {dim % len(shape) for dim in dims if -len(shape) <= dim < len(shape)}
         return tuple(
+            # dimensions that are equal now are one symbol
             self.of.setdefault(extent, size_var(f"{name}_{dim}")) if dim in at else extent
             for dim, extent in enumerate(shape)
         )
@@ -245,12 +247,13 @@ class JitFunction(Generic[R]):
         (TW0532) for `out`, NotSpecialisable (TW0530) for an argument that cannot be part of the kernel; and what te, tw.build and a
         call of the kernel raise.
         """
-        if named:
+        if named:  # most calls have no keywords, and need no binding
             if any(isinstance(leaf, Tensor) for leaf in _leaves((args, named))):
                 return self._function(*args, **named)
             args = self._order_arguments(args, named)
+        # a key of numpy arrays is made without a call: this line is the fast path
         key = tuple([(a.shape, a.dtype) if type(a) is np.ndarray else _key(a) for a in args])
-        if self._dynamic:
+        if self._dynamic:  # with dynamic dimensions the extents are no part of the key
             key = self._open_key(args)
         try:
             special = self._specials.get(key)
@@ -284,7 +287,7 @@ class JitFunction(Generic[R]):
 
     def cache_info(self) -> CacheInfo:
         """Return how many calls found their kernel, how many built one, and how many kernels there are."""
-        calls = int(cast(Any, self._calls.__reduce__()[1])[0])
+        calls = int(cast(Any, self._calls.__reduce__()[1])[0])  # the counter is read without counting
         return CacheInfo(calls - self._misses, self._misses, len(self._specials))
 
     def cache_clear(self) -> None:
@@ -303,6 +306,7 @@ class JitFunction(Generic[R]):
             return args
         bound = self._signature.bind(*args, **named)
         bound.apply_defaults()
+        # keyword-only arguments go last, in an order that does not depend on the call
         return (*bound.args, _Named(tuple(sorted(bound.kwargs.items())))) if bound.kwargs else bound.args
 
     def _open_key(self, args: tuple[Any, ...]) -> tuple[Hashable, ...]:
@@ -318,6 +322,7 @@ class JitFunction(Generic[R]):
     def _specialise(self, key: Hashable, args: tuple[Any, ...]) -> _Special:
         """The kernel for arguments of this kind, built by whoever comes first."""
         # fmt: off
+        # one line: a tracer may raise at the begin of any line
         with self._lock(): return self._found_or_built(key, args)
         # fmt: on
 
@@ -326,7 +331,7 @@ class JitFunction(Generic[R]):
             special = self._specials.get(key)
         except TypeError:
             raise _not_hashable(self._name, args) from None
-        if special is None:
+        if special is None:  # another thread may have built it meanwhile
             declared = self._declare_tensors(args)
             kernel = build(
                 declared.schedule,
@@ -341,7 +346,7 @@ class JitFunction(Generic[R]):
             new, theirs = _results(
                 _framework(args), [numpy_dtype(str(tensor.dtype)) for tensor in declared.outputs], self._on_gpu
             )
-            while len(self._specials) >= _KEPT:
+            while len(self._specials) >= _KEPT:  # the kernel that was used longest ago is dropped
                 del self._specials[min(self._specials, key=lambda key: self._specials[key].used)]
             special = self._specials[key] = _Special(kernel, declared, None if plain else _arrays, shapes, new, theirs)
             self._misses += 1
@@ -359,6 +364,7 @@ class JitFunction(Generic[R]):
         named = dict(tensors.pop().items) if tensors and isinstance(tensors[-1], _Named) else {}
         returned = self._function(*tensors, **named)
         parts = to_tuple(returned)
+        # (schedule, tensors) is the user's own schedule
         own = parts[0] if len(parts) == 2 and isinstance(parts[0], Schedule) else None
         result = returned if own is None else parts[1]
         several, results = is_sequence(result), to_list(result)
@@ -372,6 +378,7 @@ class JitFunction(Generic[R]):
             )
         outputs = list(_own_tensors(results, inputs)) if own is None else results
         schedule = self._schedule_results(outputs) if own is None else own
+        # with symbols the shapes follow from each call
         shapes = None if symbols.of else tuple(_shape(self._name, tensor) for tensor in outputs)
         return _Declared(schedule, (*inputs, *outputs), tuple(outputs), several, shapes)
 
@@ -429,6 +436,7 @@ _COPIED = 1 << 16
 
 
 def _made_for_jax(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    # jax takes over aligned memory without a copy
     """An array that is written for jax: one whose memory it takes over, which is aligned as its own, unless that is little."""
     small = dtype.itemsize * prod(shape) < _COPIED
     return np.empty(shape, dtype) if small else empty(shape, dtype)
@@ -475,6 +483,7 @@ def _open_key(value: Any, dims: Sequence[int], equal: dict[int, int]) -> Hashabl
     shape: list[Any] = list(extents)
     for dim in dims:
         if -len(shape) <= dim < len(shape):
+            # equal extents are one symbol: which are equal is part of the key
             shape[dim] = "dynamic", equal.setdefault(extents[dim], len(equal))
     return type(value), tuple(shape), dtype
 
@@ -492,7 +501,7 @@ def _key(value: object) -> Hashable:
     if _hands_out_memory(value):
         return type(value), *_layout(value)
     if is_number(value):
-        return type(value)
+        return type(value)  # a number is passed at each call: its value is no part of the key
     if is_sequence(value):
         try:
             return type(value), tuple([_key(item) for item in value])
@@ -597,7 +606,7 @@ def _own_tensors(results: Sequence[Tensor], inputs: Sequence[Tensor | Var]) -> I
     """The results, each a computed tensor of its own: what is an input, or a result already, is copied."""
     seen: set[Tensor] = {tensor for tensor in inputs if isinstance(tensor, Tensor)}
     for result in results:
-        if result in seen or result.op.is_given:
+        if result in seen or result.op.is_given:  # an input or a repeated result cannot be written as an output
             yield compute(result.shape, lambda *at, result=result: result(*at), name=f"{result.name}_copy")
         else:
             seen.add(result)

@@ -53,6 +53,7 @@ class _Case:
     def join(self, signature: Signature, variant: Variant) -> _Case:
         """With the code for a further target."""
         params = tuple(
+            # both variants must accept the arguments: the stricter alignment holds
             replace(ours, alignment=max(ours.alignment, theirs.alignment))
             if isinstance(ours, BufferParam) and isinstance(theirs, BufferParam)
             else ours
@@ -125,6 +126,7 @@ class Library:
         check_names([name], (), ())
         targets = [Target.parse(each) for each in to_list(target)]
         is_gpu = [each.kind == "cuda" for each in targets]
+        # a function for CPUs and one for GPUs have different parameters
         if name in (self._functions if any(is_gpu) else self._gpu) or any(is_gpu) > all(is_gpu):
             raise DoesNotFit(
                 f"{name!r} cannot be in library {self.name!r} for CPUs and for GPUs",
@@ -135,7 +137,7 @@ class Library:
         if any(is_gpu):
             self._add_gpu(name, what, args, targets)
             return
-        cases = self._functions.get(name, ())
+        cases = self._functions.get(name, ())  # nothing is added unless every target could be lowered
         with deep_recursion(), bundling(lambda: collect_evidence(what)):
             for each in targets:
                 self._check_target(name, each, targets)
@@ -192,7 +194,7 @@ class Library:
 
     def _check_target(self, name: str, target: Target, among: Sequence[Target]) -> None:
         others = [variant.target for cases in self._functions.values() for case in cases for variant in case.variants]
-        if target.kind != "llvm":
+        if target.kind != "llvm":  # a library links machine code
             raise DoesNotFit(
                 f"{name!r} cannot be in library {self.name!r} for {str(target)!r}",
                 called=user_source(),
@@ -201,7 +203,7 @@ class Library:
                 allowed='for "c", tw.build({"name": what}, target="c").export("name.c")',
             )
         lengths = sorted({each.sve_bits for each in (*others, *among)} - {0})
-        if len(lengths) > 1:
+        if len(lengths) > 1:  # SVE's length is asked of the processor once
             raise DoesNotFit(
                 f"{name!r} cannot be in library {self.name!r} for vectors of {lengths[0]} and of {lengths[1]} bits",
                 called=user_source(),
@@ -209,6 +211,7 @@ class Library:
                 fix="make a library for each length",
             )
         for other in (*others, *among):
+            # one file has one machine
             if machine_and_system(other.llvm_triple) != machine_and_system(target.llvm_triple):
                 raise DoesNotFit(
                     f"{name!r} for {target.llvm_triple} cannot be in library {self.name!r}",
@@ -235,6 +238,7 @@ class Library:
             names = tuple(f"{name}_{at}" for at in range(1, len(cases) + 1)) if len(cases) > 1 else (name,)
             if len(cases) > 1:
                 several[name] = names
+            # variants are chosen at run time only where there are several targets
             kernels += [_kernel(own, case, len(targets) > 1) for own, case in zip(names, cases, strict=True)]
         target = next(iter(targets), Target())
         gpu = tuple(reduce(GpuFunction.join, (unit.exported() for unit in units)) for units in self._gpu.values())
@@ -289,6 +293,7 @@ def _add_kernel(name: str, cases: tuple[_Case, ...], kernel: FinalKernel, target
     """The cases of a function with a further kernel."""
     variant = Variant(target, kernel.function, kernel.symbols)
     for at, case in enumerate(cases):
+        # a dispatcher tells cases by dtype and shape, not by the kind of parameter
         if not same_kinds(case.signature, kernel.signature):
             raise DoesNotFit(
                 f"{name!r} is there already with parameters of other kinds",
@@ -297,7 +302,7 @@ def _add_kernel(name: str, cases: tuple[_Case, ...], kernel: FinalKernel, target
                 fix="give it another name",
                 allowed="for several shapes and dtypes: tensors, outputs and kinds of numbers in the same places",
             )
-        if _shapes(case.signature) == _shapes(kernel.signature):
+        if _shapes(case.signature) == _shapes(kernel.signature):  # the same shapes again: code for another processor
             if any(each.target == target for each in case.variants):
                 raise NameTaken(
                     f"{kernel.signature} would be exported twice",

@@ -95,7 +95,7 @@ class Part:
         results = [zeros(shape, numpy_dtype(dtype)) for dtype, shape in self.opening.results]
         run_compiled(self.packing, [array.ctypes.data for array in (*results, *sources)], "packed weights")
         for array in results:
-            array.flags.writeable = False
+            array.flags.writeable = False  # packed weights are shared by all calls
         return results
 
 
@@ -137,11 +137,12 @@ def build_linked(
     target: of this machine. recipes: of parts that helpers may compile. Raises what tw.build raises."""
     host().release_memory(_LLVM)  # of what loading it left
     with deep_recursion(), bundling(lambda: collect_evidence(parts)):
-        recipes = recipes if tuned is None else None
+        recipes = recipes if tuned is None else None  # a database may change what the recipes stand for
         archive = _find_archive(recipes, over, target, options, exact)
         kept = archive.load() if archive is not None else None
         codes, made = list[_Code](), dict[str, Part]()
         for name, kernel in (kept or {}).items():
+            # an archive spares one key, file and link for each kernel
             codes.append(_Code(kernel.module, kernel.signatures, kernel.opening, None))
             made[name] = _part(name, codes[-1], kernel.passed - (name in over))
         missing = {name: parts[name] for name in parts if name not in made}
@@ -150,7 +151,7 @@ def build_linked(
         for (name, tensors), code in zip(missing.items(), _compile_all(requests, places, recipes), strict=True):
             codes.append(code)
             made[name] = _part(name, code, len(tensors) - (name in over))
-        if archive is not None and kept is None:
+        if archive is not None and kept is None:  # kept once: what was loaded from it needs no saving
             found = zip(missing.items(), places, strict=True)
             archive.save({name: (place, len(tensors)) for (name, tensors), place in found if place is not None})
         for name, function in inner.items():
@@ -183,6 +184,7 @@ def export_linked(
         made: dict[str, Part] = {}
         for (name, tensors), each in zip(parts.items(), prepared, strict=True):
             workspaces = _workspaces(each.programs[0].signature, each.opening, len(tensors) - (name in over))
+            # weights are packed here for a library that runs elsewhere
             packs = packing.address(kernel_symbol(each.packing.name)) if packing and each.packing else 0
             made[name] = Part(each.opening, workspaces, packing, packing=packs)
         for name, function in inner.items():
@@ -221,6 +223,7 @@ def _requests(
 
 def _part(name: str, code: _Code, given: int) -> Part:
     symbols = [kernel_symbol(signature.name) for signature in code.signatures]
+    # the second function of a unit packs its constants
     packing = code.module.address(symbols[1]) if code.opening.is_packed else 0
     workspaces = _workspaces(code.signatures[0], code.opening, given)
     return Part(code.opening, workspaces, code, code.module.address(kernel_symbol(name)), packing)
@@ -242,7 +245,7 @@ def _size(param: BufferParam) -> Bytes:
 def _packing(prepared: Sequence[Prepared], target: Target, options: BuildOptions) -> MachineCode | None:
     """Return what packs the constants of all these, for this machine, whatever they are for; None where there is nothing to pack."""
     functions = [each.packing for each in prepared if each.packing is not None]
-    here = target if target.runs_here else Target()
+    here = target if target.runs_here else Target()  # packing runs on this machine, whatever the target is
     return (
         compile_here(functions, here, options, fuses=target.fuses and not options.contracts).module
         if functions
@@ -255,6 +258,7 @@ def _find_archive(
 ) -> Archive | None:
     """The archive of a program; None where its kernels are not kept, or are too few."""
     store = open_store()
+    # a small program is not worth an archive
     if recipes is None or len(recipes.texts) < _FEWEST or store is None or options.watchers or is_watched():
         return None
     key = program_key(recipes.texts, over, target, options, exact)
@@ -275,7 +279,7 @@ def _task(request: Request, place: Place | None, recipes: Recipes | None) -> Tas
     def accept(entry: Entry) -> _Code | None:
         code = linked_entry(partial(_link, request, collect_constants(request.programs)), entry)
         if code is not None and place is not None:
-            place.store.save(place.key, entry)
+            place.store.save(place.key, entry)  # a helper's answer is kept like code that was made here
         return code
 
     return Task(
@@ -293,6 +297,7 @@ def _found_or_built(request: Request, parts: Mapping[str, Part]) -> _Code:
     if kept is not None:
         return kept
     prepared = prepared_request(request)
+    # addresses of the parts are known to this process alone
     unit = replace(prepared.unit, symbols={**prepared.unit.symbols, **others})
     return _finish(replace(prepared, unit=unit), place)
 
@@ -324,5 +329,5 @@ def _link(
     request: Request, given: Sequence[Constant], entry: Entry, others: Mapping[str, int] = MappingProxyType({})
 ) -> _Code:
     module, signatures, constants = read_code(entry, request.target, given, others)
-    module.address(module.exports[0])
+    module.address(module.exports[0])  # linked now, so that what cannot be is built again
     return _Code(module, signatures, read_opening(entry), constants)

@@ -63,7 +63,7 @@ def lower_program(
         return lower_schedule(what, list(args), name)
     if isinstance(what, (list, tuple)):
         parts = list(cast("Sequence[Any]", what))
-        if parts and all(isinstance(part, (Tensor, Var)) for part in parts):
+        if parts and all(isinstance(part, (Tensor, Var)) for part in parts):  # a list of tensors: topi schedules it
             _require_work(parts, name)
             return lower_schedule(scheduled(parts, target, exact), parts, name)
         if len(parts) == 2 and isinstance(parts[0], Schedule):
@@ -90,7 +90,7 @@ def lower_program(
 
 def require_no_args(what: object, args: object, name: str) -> None:
     """Raise ArgumentNotBuildable (TW0420) for arguments beside what has its own, most likely a target in their place."""
-    if args is None or isinstance(what, Schedule):
+    if args is None or isinstance(what, Schedule):  # a schedule needs its arguments
         return
     meant = f'target="{args}"' if isinstance(args, (str, Target)) else ""
     raise ArgumentNotBuildable(
@@ -133,7 +133,7 @@ def _refuse_option(option: str, reason: str) -> None:
 
 def _require_work(parts: Sequence[Tensor | Var], name: str) -> None:
     """Raise ArgumentNotBuildable (TW0420) for a list in which nothing is computed: most likely its result was forgotten."""
-    if any(isinstance(part, Tensor) and not part.op.is_given for part in parts):
+    if any(isinstance(part, Tensor) and not part.op.is_given for part in parts):  # the result was most likely forgotten
         return
     given = next((part for part in parts if isinstance(part, Tensor)), None)
     raise ArgumentNotBuildable(
@@ -159,7 +159,7 @@ def _require_exact(schedule: Schedule, exact: bool) -> None:
 def scheduled(parts: Sequence[Tensor | Var], target: Target | None, exact: bool) -> Schedule:
     """The schedule of a list of tensors: topi's, in which those that are passed are stored though others read them."""
     passed = [each for each in parts if isinstance(each, Tensor) and not each.op.is_given]
-    if target is None or not passed:
+    if target is None or not passed:  # without a target there are no rules
         return create_schedule(unread_tensors(parts))
     return schedule(passed, target, exact=exact)
 
@@ -168,6 +168,7 @@ def unread_tensors(tensors: Sequence[Tensor | Var]) -> list[Tensor]:
     """The tensors of a list that are computed and that no other of them reads; its last tensor where there are none."""
     computed = [t for t in tensors if isinstance(t, Tensor) and not t.op.is_given]
     read = {source for tensor in computed for source in tensor.op.input_tensors}
+    # an output that another one reads is stored on the way
     return [tensor for tensor in computed if tensor not in read] or [t for t in tensors if isinstance(t, Tensor)][-1:]
 
 

@@ -26,9 +26,10 @@ class Progress:
 
     def tell(self, done: int) -> None:
         """So many kernels are done."""
-        if done == self._told:
+        if done == self._told:  # a bar that is drawn again for nothing flickers
             return
         self._told = done
+        # a short build shows nothing
         if self._shown is None and time.monotonic() - self._began > _PATIENCE and _has_watcher():
             self._shown = _bar(self.total)
         if self._shown is not None:
@@ -46,7 +47,7 @@ def _has_watcher() -> bool:
     return sys.stderr is not None and sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
-def _bar(total: int) -> tuple[Bar, TaskID]:
+def _bar(total: int) -> tuple[Bar, TaskID]:  # rich is imported only where something is shown
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -35,9 +35,11 @@ def make_recipe(request: Request, recipes: Recipes) -> dict[str, Any] | None:
     """Write down the kernel of a request for a helper; None where it could not know that it makes the same."""
     (program,) = request.programs
     options = request.options
+    # watchers want to see the passes run in this process
     if recipes.parts.get(program.name) is None or options.watchers or is_watched():
         return None
     key = build_key(request)
+    # an option that a recipe cannot say makes another kernel
     if key is None or options != _options(asked := _switches(options)):
         return None
     return {
@@ -57,6 +59,7 @@ def request_of_recipe(recipe: Mapping[str, Any], what: Any) -> Request | None:
     target, options = Target.parse(recipe["target"]), _options(recipe["options"])
     request = part_request(recipe["name"], what, target, options, recipe["exact"], recipe["over"])
     key = build_key(request)
+    # a helper of other sources would make another kernel
     return request if key is not None and _digest(key) == recipe["key"] else None
 
 

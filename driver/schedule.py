@@ -67,6 +67,7 @@ def apply_calibration(target: str | Target, calibration: str | None) -> Target:
             allowed='"kept" (what tilewright doctor --calibrate measured), None (nothing that was measured)',
         )
     return (
+        # kept calibration is the default of the target
         chosen if calibration or "uncalibrated" not in chosen.backend.flags else Target.parse(f"{chosen} -uncalibrated")
     )
 

@@ -47,7 +47,7 @@ def serve(parent: int, declare: Callable[[Any], Sequence[Tensor | Var]]) -> None
     threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
     with selectors.DefaultSelector() as selector:
         selector.register(requests, selectors.EVENT_READ)
-        while selector.select(_IDLE):
+        while selector.select(_IDLE):  # a helper that nobody needs ends by itself
             line = requests.readline()
             if not line:
                 return
@@ -56,12 +56,13 @@ def serve(parent: int, declare: Callable[[Any], Sequence[Tensor | Var]]) -> None
             except (TilewrightError, MemoryError):  # which are the asking process's to raise
                 entry = None
             about, code = (None, b"") if entry is None else (entry.about, entry.code)
+            # size first: machine code has any bytes in it
             answers.write(json.dumps({"about": about, "size": len(code)}).encode() + b"\n" + code)
             answers.flush()
 
 
 def _watch_parent(parent: int) -> None:
     """End this process once its parent has, of which others may have inherited the pipe."""
-    while os.getppid() == parent:
+    while os.getppid() == parent:  # a parent that was killed closes no pipe that others inherited
         time.sleep(1.0)
     os._exit(0)

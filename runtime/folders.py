@@ -21,7 +21,7 @@ def temporary_folder(purpose: str = "work", within: Path | None = None) -> Gener
     try:
         yield str(folder)
     finally:
-        if os.getpid() == process:
+        if os.getpid() == process:  # a forked child leaves its parent's folder alone
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -37,7 +37,9 @@ def sweep(purpose: str, within: Path | None = None) -> None:
     with suppress(OSError), os.scandir(within or tempfile.gettempdir()) as listing:
         for item in listing:
             process = item.name.removeprefix(head).partition("-")[0]
+            # of another numbering of processes nothing is known
             if item.name.startswith(head) and process.isdecimal() and not host().is_alive(int(process)):
                 with suppress(OSError):
+                    # a link, or somebody else's folder of this name, is not ours to remove
                     if item.is_dir(follow_symlinks=False) and host().is_own(item.stat(follow_symlinks=False)):
                         shutil.rmtree(item.path, ignore_errors=True)

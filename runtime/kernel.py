@@ -117,10 +117,11 @@ class _Entry:
 
     def __call__(self, *args: Any, **named: Any) -> None:
         values = arguments_in_order(self.signature, args, named)
-        if self._meets_exchanging(values):
+        if self._meets_exchanging(values):  # from now on generated code reads this type of tensors itself
             _new_builtin(ctypes.addressof(self.method), self, None)(*values)
             return
         plain = [_plain(self.signature, i, value) for i, value in enumerate(values)]
+        # keywords, and tensors that are numpy arrays by now, go the fast way again
         changed = named or any(new is not old for new, old in zip(plain, values, strict=True))
         if changed and not any(isinstance(value, Found) for value in plain):
             _new_builtin(ctypes.addressof(self.method), self, None)(*plain)
@@ -129,7 +130,7 @@ class _Entry:
 
     def _meets_exchanging(self, values: Sequence[object]) -> bool:
         """Return whether a type of tensors that describe themselves is met for the first time: from now on the code reads them."""
-        if self.table.exchange_type or not self.table.array_type:
+        if self.table.exchange_type or not self.table.array_type:  # one type at a time is known to the table
             return False
         for kind in {type(value) for value in values}:
             describe = describing_function(kind)
@@ -149,7 +150,7 @@ class _Entry:
         if status:
             raise diagnose.decode_status(signature, status, values)
         status = self.run(ctypes.addressof(records), ctypes.addressof(symbols))
-        del keep
+        del keep  # the records refer to memory that must live until here
         if status:
             self.failed(status)
 
@@ -168,6 +169,7 @@ _REQUIRES_GRAD, _IS_NEG = "requires_grad", "is_neg"
 
 def _fill_table(table: CallTable, signature: Signature) -> None:
     known = numpy_layout_holds()
+    # an unknown layout of numpy sends every call to Python
     table.array_type, table.own_array_type = (id(np.ndarray), id(Array)) if known else (None, None)
     if any(p.dtype == "bfloat16" for p in signature.params):
         table.bfloat16_number = numpy_dtype("bfloat16").num
@@ -186,6 +188,7 @@ def _fill_table(table: CallTable, signature: Signature) -> None:
 def arguments_in_order(signature: Signature, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
     """The arguments by position, keywords put in their places."""
     params = signature.params
+    # by position alone a missing argument is a wrong count
     if len(args) > len(params) or (not named and len(args) < len(params)):
         raise diagnose.wrong_count(signature, len(args))
     values = list(args)
@@ -205,9 +208,10 @@ def _plain(signature: Signature, i: int, value: object) -> Any:
     param = signature.params[i]
     if isinstance(param, ScalarParam):
         return number_argument(signature, i, param, value)
-    if type(value) is np.ndarray or type(value) is Array:
+    if type(value) is np.ndarray or type(value) is Array:  # exactly these types: a subclass may be anything
         return value
     if is_array(value):
+        # masks would be lost in a view
         return _find(signature, i, value) if is_a(value, np.ma.MaskedArray) else value.view(np.ndarray)
     if hasattr(type(value), "__dlpack__"):
         view = quick_view(value, param.is_output)
@@ -228,17 +232,17 @@ def _find(signature: Signature, i: int, value: Any) -> Found | int | float:
         raise diagnose.not_a_tensor(signature, i, value, str(error)) from None
     except RefusedMemory as error:
         raise diagnose.unreadable(signature, i, value, str(error)) from error
-    if tensor.swapped and tensor.dtype == param.dtype:
+    if tensor.swapped and tensor.dtype == param.dtype:  # the bytes are right, their order is not
         raise diagnose.swapped_bytes(signature, i, tensor)
     return tensor
 
 
 def number_argument(signature: Signature, i: int, param: ScalarParam, value: Any) -> int | float:
     """A Python or numpy number, or an array of rank 0, as the parameter's kind of number."""
-    if is_array(value) and value.ndim == 0:
+    if is_array(value) and value.ndim == 0:  # an array of rank 0 is a number
         value = value[()]
     if param.dtype == "bool":
-        if not is_a(value, (bool, np.bool_)):
+        if not is_a(value, (bool, np.bool_)):  # 1 is no bool: it was most likely another argument
             raise diagnose.wrong_scalar(signature, i, value)
         return bool(value)
     if "float" in param.dtype:
@@ -256,7 +260,7 @@ def number_argument(signature: Signature, i: int, param: ScalarParam, value: Any
 def _float(signature: Signature, i: int, value: Any) -> float:
     if type(value) is float:
         return value
-    if is_a(value, (str, bytes, bytearray, np.ndarray)):
+    if is_a(value, (str, bytes, bytearray, np.ndarray)):  # numpy converts a text to a number, and a kernel must not
         raise diagnose.wrong_scalar(signature, i, value)
     try:
         return float(value)
@@ -288,6 +292,7 @@ class Prepared:
         self.places = tuple(i for i, _ in signature.buffers)
         self.check, self.run = (ctypes.cast(code, ctypes.c_void_p).value or 0 for code in (entry.check, entry.run))
         self._entry = entry
+        # checked once with addresses that cannot overlap
         self([BEYOND_MEMORY * at for at, _ in enumerate(self.places, 1)], run=False)
 
     def __call__(self, addresses: Sequence[int], run: bool = True) -> None:
@@ -295,6 +300,7 @@ class Prepared:
         entry, signature = self._entry, self._entry.signature
         records = (ArgumentRecord * max(len(self._found), 1)).from_buffer_copy(self.records)
         symbols = (ctypes.c_int64 * (len(signature.symbols) + 1))()
+        # a copy of the records, so that calls may run at once
         for i, address in zip(self.places, addresses, strict=True):
             records[i].data = address
         status = entry.check(ctypes.addressof(records), ctypes.addressof(symbols))
@@ -502,6 +508,7 @@ def make_kernel(
     builtin = _new_builtin(ctypes.addressof(entry.method), entry, None)
     # A builtin in a class's dictionary does not bind: the interpreter calls it with the user's arguments alone.
     own = {"__call__": builtin, "__del__": _let_go, "__module__": Kernel.__module__, "__doc__": Kernel.__doc__}
+    # a class of its own, since the interpreter looks __call__ up in the class
     return type("Kernel", (Kernel,), own)(entry, sources, exporting)
 
 

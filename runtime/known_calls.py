@@ -55,6 +55,7 @@ class KnownCalls(Generic[T]):
     def order(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
         """Return the inputs in their order; none where some are missing, or names are wrong."""
         rest = self._names[len(arrays) :]
+        # a wrong name is told by the careful way
         if len(named) != len(rest) or len(arrays) > len(self._names) or not all(name in named for name in rest):
             return ()
         return [*arrays, *(named[name] for name in rest)] if rest else arrays
@@ -63,13 +64,14 @@ class KnownCalls(Generic[T]):
         """Return the call on arrays like these; None where there was none, or they are not read as they lie."""
         key = _compact_shapes(ordered)
         known = self._calls.get(key) if key is not None else None
+        # a read-only array is as well known, and must not be written
         return known if known is None or not known.updated or _are_writable(ordered, known.updated) else None
 
     def add(self, ordered: Sequence[Any], call: KnownCall[T]) -> None:
         """Keep a call that was checked and ran, where arrays like these are read as they lie."""
         key = _compact_shapes(ordered) if len(ordered) == len(self._names) else None
         if key is not None:
-            if len(self._calls) >= _MOST_CALLS:
+            if len(self._calls) >= _MOST_CALLS:  # a model that is called with ever new shapes must not grow
                 self._calls = {}
             self._calls[key] = call
 
@@ -83,7 +85,7 @@ def _compact_shapes(arrays: Sequence[Any]) -> tuple[Hashable, ...] | None:
     key: list[Hashable] = []
     for array in arrays:
         if type(array) is np.ndarray:
-            if not array.flags.c_contiguous:
+            if not array.flags.c_contiguous:  # strides are no part of the key
                 return None
         elif not is_compact_tensor(array):
             return None

@@ -46,7 +46,7 @@ class Archive:
 
     def _link(self, entry: Entry) -> dict[str, Archived]:
         kernels: dict[str, Archived] = {}
-        begin = 0
+        begin = 0  # entries lie one behind the other
         for kept in entry.about["kernels"]:
             inner = Entry(kept["about"], entry.code[begin : begin + kept["size"]])
             begin += kept["size"]
@@ -61,6 +61,7 @@ class Archive:
         whole = {
             name: (entry, passed)
             for name, (entry, passed) in kept.items()
+            # constants would tie the archive to one program's weights
             if entry is not None and not entry.about["constants"] and "evaluation" not in entry.about
         }
         about = [

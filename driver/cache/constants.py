@@ -35,7 +35,7 @@ def collect_constants(programs: Sequence[BuildItem]) -> list[Constant]:
     met: set[Operation] = set()
     while roots:
         op = roots.pop()
-        if op not in met:
+        if op not in met:  # a graph of operations shares its inputs
             met.add(op)
             roots.extend(tensor.op for tensor in op.input_tensors)
             if op.constant is not None:
@@ -60,6 +60,7 @@ def about_constants(compiled: NativeCode, given: Sequence[Constant]) -> dict[str
     computed = [] if evaluation is None else [held for _, results in evaluation.calls for held in results]
     places: dict[Constant, Reference] = {held: [0, at] for at, held in enumerate(given)}
     places |= {held: [1, at] for at, held in enumerate(computed)}
+    # a constant that comes from elsewhere could not be found again
     if not places.keys() >= {*compiled.constants, *(evaluation.constants if evaluation else ())}:
         return None
     about: dict[str, Any] = {"constants": [[symbol, *places[held]] for held, symbol in compiled.constants.items()]}

@@ -32,6 +32,7 @@ def make_entry(compiled: NativeCode, given: Sequence[Constant] = ()) -> Entry | 
     it calls), or C that a compiler of the system's translated. given: the program's constants."""
     module = compiled.module
     held = about_constants(compiled, given)
+    # addresses of this process mean nothing in the next one
     if compiled.calls_python or compiled.imports_c or held is None:
         return None
     code = (
@@ -85,8 +86,10 @@ def read_code(
     about = entry.about
     signatures = [Signature.from_json(function["signature"]) for function in about["functions"]]
     messages = {s.name: tuple(function["messages"]) for s, function in zip(signatures, about["functions"], strict=True)}
+    # code that computes constants lies behind the kernels
     size = len(entry.code) - about.get("evaluation", {"bytes": 0})["bytes"]
     constants = bound_constants(about, entry.code[size:], target, given)
+    # addresses that the caller knows win over symbols of this process
     outside = [name for name in about["outside"] if name not in others]
     symbols = resolve_symbols(outside, about["parallel"]) | addresses(constants) | dict(others)
     module = CompiledModule(target, "", entry.code[:size], messages, tuple(about["exports"]), (), symbols)

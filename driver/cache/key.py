@@ -35,6 +35,7 @@ def build_key(request: Request) -> str | None:
     """The key of kernels built together; None where they are not kept: only schedules, lists of tensors and lowered functions for
     this machine's CPU are, of which everything can be written down: not what rules of the user's do."""
     target, options = request.target, request.options
+    # code for another machine is not run here, and sources that differ are not known
     if not target.is_native or not code_version():
         return None
     try:
@@ -76,6 +77,7 @@ def _total(name: str, what: Any, args: Any) -> Any:
         return (name, list(what.outputs), list(args), list(what.records))
     if isinstance(what, Function):
         return (name, what)
+    # rules of the user's cannot be written down
     if is_sequence(what) and all(isinstance(tensor, (Tensor, Var)) for tensor in what) and not registered_rules():
         return (name, list(what))
     raise NoStructure(type(what).__name__)
@@ -124,7 +126,7 @@ class _Sources:
 
     def __init__(self, floors: Sequence[str]) -> None:
         loaded = dict(LOADS)
-        self._floors = floors
+        self._floors = floors  # a module that is loaded counts as it was loaded, not as it lies on the disk now
         paths = sorted(path for floor in floors for path in _files(os.path.join(ROOT, floor)))
         self._digests = {
             name: loaded.get(name) or source_digest(_content(path)) for path in paths for name in [_module_name(path)]
@@ -136,12 +138,14 @@ class _Sources:
     def are_loaded(self) -> bool:
         """Return whether all that this process has loaded up to now is what was counted, and came by our loader."""
         loads, modules = LOADS[self._checked :], len(sys.modules)
+        # a source that was edited before it was loaded makes other code
         if any(self._digests.get(name) != digest for name, digest in loads if self._covers(name)):
             return False
         self._checked += len(loads)
         if modules != self._modules:
             known = {name for name, _ in LOADS}
             whole = [name.removeprefix(f"{PACKAGE}.") for name in list(sys.modules) if name.startswith(f"{PACKAGE}.")]
+            # loaded by somebody else's loader: its source is not known
             if any(name not in known for name in whole if self._covers(name)):
                 return False
             self._modules = modules

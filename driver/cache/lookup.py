@@ -42,6 +42,7 @@ class Place:
 
     def save(self, code: NativeCode) -> None:
         """Keep the kernels, if that can be done, and if all that was loaded to build them is what their key says."""
+        # what was loaded meanwhile may have another version
         entry = make_entry(code, self.given) if code_version() else None
         if entry is not None:
             self.store.save(self.key, entry)
@@ -51,6 +52,7 @@ def linked_entry(link: Callable[[Entry], T], entry: Entry) -> T | None:
     """Link an entry; None of an object that this process cannot link, or a description of something else."""
     try:
         return link(entry)
+    # an entry of an older version, or a damaged one, is as good as none
     except (InternalError, LookupError, TypeError, ValueError, AttributeError) as error:
         if is_interruption(error):
             raise
@@ -61,6 +63,7 @@ def find_place(request: Request) -> Place | None:
     """None where the kernels are not kept: the store is off, somebody watches the passes, or not everything that they depend on
     can be written down."""
     store = open_store()
+    # somebody who watches the passes wants to see them run
     key = None if store is None or is_watched() else build_key(request)
     return None if store is None or key is None else Place(store, key, request, collect_constants(request.programs))
 
@@ -71,6 +74,7 @@ def keep_number(key: str | None, compute: Callable[[], float]) -> float:
     if store is None or key is None:
         return compute()
     entry = store.load(key)
+    # an entry under this key may be of another kind
     if entry is None or not isinstance(entry.about.get("number"), float):
         entry = Entry({"number": float(compute())}, b"")
         store.save(key, entry)

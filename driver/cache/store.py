@@ -72,24 +72,24 @@ class Store:
             return None
         path = self._path(key)
         try:
-            content = read_private(path, _LARGEST, 0o022)
+            content = read_private(path, _LARGEST, 0o022)  # writable by others: not trusted
             if content is None:
                 return None
             entry = _decode(content, key)
-            if entry is None:
+            if entry is None:  # a collision, or half a file of a crash
                 path.unlink()
                 return None
         except OSError:
             return None
         with suppress(OSError):  # a disk that can only be read serves too
-            os.utime(path)
+            os.utime(path)  # the time of last use, by which entries are removed
         return entry
 
     @run_in_turn
     def save(self, key: str, entry: Entry) -> None:
         """Keep an entry, if that can be done."""
         content = _encode(key, entry)
-        if len(content) > min(_LARGEST, self.limit) or not self._is_ours(make=True):
+        if len(content) > min(_LARGEST, self.limit) or not self._is_ours(make=True):  # one entry may not fill the store
             return
         self.problem = ""  # a disk that was full may have room again
         try:
@@ -139,7 +139,7 @@ class Store:
         except OSError as error:
             self.problem = f"cannot use {self.folder}: {error.strerror}"
             return False
-        if not stat.S_ISDIR(state.st_mode):
+        if not stat.S_ISDIR(state.st_mode):  # a link could lead to a folder of somebody else's
             self.problem = f"{self.folder} is not a folder"
         elif not host().is_own(state):
             self.problem = f"{self.folder} belongs to another user"
@@ -147,13 +147,14 @@ class Store:
             self.problem = f"others have access to {self.folder}: its mode is {stat.S_IMODE(state.st_mode):o}, not 700"
         else:
             return True
-        self._trusted = False
+        self._trusted = False  # trust does not come back: the folder may be changed again
         return False
 
     def _make_room(self, added: int) -> None:
         """Remove the least recently used entries where there is more than the limit. What the folder holds is counted on the
         first call and when it seems full: others may write to it too."""
         self._size = None if self._size is None else self._size + added
+        # counting the folder at every save would take longer than saving
         if self._size is not None and self._size <= self.limit:
             return
         entries = sorted(self._entries())
@@ -161,7 +162,7 @@ class Store:
         if self._size <= self.limit:
             return
         for _, size, path in entries:
-            if self._size <= self.limit * 9 // 10:
+            if self._size <= self.limit * 9 // 10:  # a tenth is freed at once, so that the next saves need not remove
                 break
             with suppress(OSError):  # it may be another process's, and in use
                 path.unlink(missing_ok=True)
@@ -201,11 +202,12 @@ def _decode(content: bytes, key: str) -> Entry | None:
     if len(content) < _HEADER.size:
         return None
     magic, digest, *sizes = _HEADER.unpack_from(content)
+    # the digest is of everything behind it
     if magic != MAGIC or _HEADER.size + sum(sizes) != len(content) or hashlib.sha256(content[40:]).digest() != digest:
         return None
     key_end = _HEADER.size + sizes[0]
     about_end = key_end + sizes[1]
-    if content[_HEADER.size : key_end] != key.encode():
+    if content[_HEADER.size : key_end] != key.encode():  # the key in full: hashes name files only
         return None
     try:
         about = plain_json(content[key_end:about_end], _LARGEST)

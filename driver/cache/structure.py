@@ -48,21 +48,22 @@ def structure_text(root: Any) -> str:
         elif isinstance(value, _ATOMS):
             out.append(repr(value))
         elif is_number(value):
-            out.append(f"{value.dtype}:{value.tobytes().hex()}")
+            out.append(f"{value.dtype}:{value.tobytes().hex()}")  # 0.0 and -0.0 differ by their bytes
         elif isinstance(value, Enum):
             out.append(f"{type(value).__name__}.{value.name}")
         elif isinstance(value, SourceLine):
-            out.append("-")
+            out.append("-")  # the line of a declaration makes no other code
         elif is_sequence(value):
-            if id(value) in open_lists:
+            if id(value) in open_lists:  # a list inside of itself has no end
                 raise NoStructure("a list that contains itself")
             open_lists.add(id(value))
             _push(stack, "[", value, _Text(")", id(value)))
         elif isinstance(value, (set, frozenset)):
+            # a set has no order that another process would share
             _push(stack, "{", sorted(cast("Iterable[Any]", value), key=repr))
         elif isinstance(value, Mapping):
             _push(stack, "{", [part for item in cast("Mapping[Any, Any]", value).items() for part in item])
-        elif id(value) in numbers:
+        elif id(value) in numbers:  # met before: an operation read twice is one operation
             out.append(f"#{numbers[id(value)]}")
         else:
             numbers[id(value)] = len(numbers)

@@ -48,6 +48,7 @@ def kernel_derivative(kernel: Kernel, declared: Declared) -> Derivative | None:
         if isinstance(param, ScalarParam) or not made
     ]
     outputs = [tensor for tensor, made in zip(tensors, is_output, strict=True) if made]
+    # only floats have derivatives
     wanted = [at for at, tensor in enumerate(given) if isinstance(tensor, te.Tensor) and tensor.dtype.is_float]
     chosen = [at for at, tensor in enumerate(outputs) if tensor.dtype.is_float]
     if not wanted or not chosen:
@@ -56,6 +57,7 @@ def kernel_derivative(kernel: Kernel, declared: Declared) -> Derivative | None:
     sums: list[Any] = [None] * len(wanted)
     for at, head in zip(chosen, heads, strict=True):
         parts = te.gradient(outputs[at], [given[place] for place in wanted], head)
+        # a gradient is the sum over the outputs
         sums = [part if total is None else add(total, part) for total, part in zip(sums, parts, strict=True)]
     results = [
         te.compute(total.shape, lambda *i, total=total: total(*i), name=f"gradient{at}", tag="elemwise")

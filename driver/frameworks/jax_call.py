@@ -71,7 +71,7 @@ def _differentiable(jax: Any, kernel: Kernel, plain: Callable[..., Any], declare
 
     def backward(*given: Any) -> tuple[Any, ...]:
         *fixed, saved, heads = given
-        if not made:
+        if not made:  # built when a gradient is first asked for: most calls need none
             derivative = kernel_derivative(kernel, declared)
             if derivative is None:
                 return (None,) * len(arrays)
@@ -95,12 +95,12 @@ def _plain_function(jax: Any, kernel: Kernel) -> Callable[..., Any]:
         return (one.shape, one.dtype) if isinstance(one, jax.Array) else (type(one), one)
 
     def call(*given: Any) -> Any:
-        values: list[Any] = [
+        values: list[Any] = [  # a Python number is part of the program, an array is passed
             one if isinstance(one, (jax.Array, bool, int, float)) else jax.numpy.asarray(one) for one in given
         ]
         arrays = [one for one in values if isinstance(one, jax.Array)]
         key = tuple([kind(one) for one in values])
-        if key not in calls:
+        if key not in calls:  # shapes and numbers are known when jax traces
             calls[key] = jax.jit(_lower_call(jax, kernel, values))
         return calls[key](*arrays)
 
@@ -118,7 +118,7 @@ def _lower_call(jax: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
     places: list[tuple[int, int]] = []
     """Of the kernel's tensors, where their description stands: in which list of a frame, and at which place of it."""
     arrays, outputs = count(), count()
-    for param in kernel.signature.params:
+    for param in kernel.signature.params:  # XLA passes arguments and results in separate lists
         one = next(made if isinstance(param, BufferParam) and param.is_output else given)
         whole.append(one if isinstance(param, ScalarParam) else (tuple(one.shape), dtype_name(one.dtype)))
         if isinstance(param, BufferParam):
@@ -130,7 +130,7 @@ def _lower_call(jax: Any, kernel: Kernel, values: Sequence[Any]) -> Any:
     )
     handler = compile_text([text], Target(), (_HANDLER,), {}, {}, quick=True)
     name = f"tilewright_{kernel.name}_{next(_numbers)}"
-    _kept.append((handler, fallback, kernel))
+    _kept.append((handler, fallback, kernel))  # XLA keeps the address: the handler must never be freed
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(_Handler(handler.address(_HANDLER))), platform="cpu")
     return jax.ffi.ffi_call(name, results if len(results) > 1 else results[0], vmap_method="sequential")
 
@@ -145,12 +145,14 @@ def _handler_text(prepared: Prepared, places: Sequence[tuple[int, int]], symbols
     target, text, records = Target(), StraightLine(), prepared.records
     text.add(f"%records = alloca [{len(records)} x i8], align 16")
     text.add(f"%symbols = alloca [{symbols + 1} x i64], align 16")
+    # XLA asks by an extension which version of the interface this is
     text.leave_if(text.compare("ne", "ptr", text.load("ptr", "%frame", _EXTENSION), "null"), "python")
     for at, (word,) in enumerate(struct.iter_unpack("=q", records)):
         text.store("i64", str(word), "%records", 8 * at)
     for param, (which, at) in zip(prepared.places, places, strict=True):
         description = text.load("ptr", text.load("ptr", "%frame", which), 8 * at)
         text.store("ptr", text.load("ptr", description, _DATA), "%records", record_offset(param, "data"))
+    # check first: a status of it is told by Python, with the argument's name
     for code in (prepared.check, prepared.run):
         status = text.value(f"call i32 inttoptr (i64 {code} to ptr)(ptr %records, ptr %symbols)")
         text.leave_if(text.compare("ne", "i32", status, 0), "python")
@@ -179,7 +181,7 @@ def _handle_call(run: Prepared, places: Sequence[tuple[int, int]]) -> Callable[[
         try:
             run([ctypes.c_uint64.from_address(description + _DATA).value for description in descriptions])
         except Exception as error:  # noqa: BLE001  XLA raises it
-            return _error(api, str(error))
+            return _error(api, str(error))  # an exception cannot pass through XLA's C code
         return 0
 
     return handle

@@ -31,6 +31,7 @@ class Origin:
         self._program, self._how, self._build = program, replace(request, programs=()), build
         what = program.what
         given = what if isinstance(what, (Schedule, Function)) else cast("Sequence[Any]", what)[0]
+        # a copy of the records: the schedule may change afterwards
         self._records = (list(given.records), list(given.outputs)) if isinstance(given, Schedule) else None
 
     def request(self) -> Request:
@@ -61,6 +62,7 @@ class Origin:
 
     def built(self, tensors: Sequence[Any], name: str) -> Kernel:
         """A kernel of these tensors, built in the same way."""
+        # the derivative is another program, to which exact=True of the original says nothing
         module = self._build(replace(self._how, programs=(BuildItem(name, list(tensors)),), exact=False, renamed=False))
         return module[name]
 

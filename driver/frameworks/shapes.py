@@ -34,7 +34,7 @@ def output_shapes(signature: Signature, given: Sequence[Any]) -> list[tuple[Any,
             arrays[at] = next(rest)
     for symbol in signature.symbols:
         binding = signature.bindings[symbol.name]
-        if binding.param in arrays:
+        if binding.param in arrays:  # a symbol that only outputs have is not known here
             known[symbol.name] = _undone(arrays[binding.param].shape[binding.dim], binding.steps)
     return [tuple(_extent(extent, known) for extent in param.shape) for param in find_outputs(signature)]
 
@@ -49,7 +49,7 @@ def shape_reader(signature: Signature) -> Callable[[Sequence[Any]], list[tuple[A
         )
     }
     read = {
-        name: (places[binding.param], binding.dim)
+        name: (places[binding.param], binding.dim)  # a symbol behind arithmetic has to be solved for
         for name, binding in signature.bindings.items()
         if binding.param in places and not binding.steps
     }
@@ -61,6 +61,7 @@ def shape_reader(signature: Signature) -> Callable[[Sequence[Any]], list[tuple[A
         for param in find_outputs(signature)
     ]
     known = [tuple(extent for extent in shape if extent is not None) for shape in shapes]
+    # constant shapes need no look at the inputs
     if known == shapes and all(isinstance(extent, int) for shape in known for extent in shape):
         return lambda given: known
 

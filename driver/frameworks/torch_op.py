@@ -49,7 +49,7 @@ def _register(torch: Any, kernel: Kernel, name: str) -> Any:
     """The operator without a gradient. One of this name that was registered here before is replaced."""
     inputs, outputs = find_inputs(kernel.signature), find_outputs(kernel.signature)
     places = [isinstance(param, BufferParam) and param.is_output for param in kernel.signature.params]
-    outputs_last = places == sorted(places)
+    outputs_last = places == sorted(places)  # arguments in order need no shuffling in each call
     dtypes = [getattr(torch, param.dtype) for param in outputs]
     tensors = [at for at, param in enumerate(inputs) if isinstance(param, BufferParam)]
     shapes, empty, tensor, cpu = shape_reader(kernel.signature), torch.empty, torch.Tensor, torch.device("cpu")
@@ -67,7 +67,7 @@ def _register(torch: Any, kernel: Kernel, name: str) -> Any:
                 return run(*given)
         try:
             kernel(*given, result)
-        except CallError:
+        except CallError:  # torch's tensors may have other strides, which the careful way copies
             return run(*given)
         return result
 
@@ -93,9 +93,10 @@ def _register(torch: Any, kernel: Kernel, name: str) -> Any:
 
     namespace, _, word = name.partition("::")
     if name in _libraries:
-        _libraries.pop(name)._destroy()
+        _libraries.pop(name)._destroy()  # an operator of this name is replaced, as in a notebook cell that is run again
     library = _libraries[name] = torch.library.Library(namespace, "FRAGMENT")
     library.define(word + _schema(inputs, len(outputs)), tags=(torch.Tag.pt2_compliant_tag,))
+    # below autograd, so that the gradient is what is registered
     library.impl(word, run_one if outputs_last and len(outputs) == 1 else run, "CompositeExplicitAutograd")
     torch.library.register_fake(name, fake, lib=library)
     return getattr(getattr(torch.ops, namespace), word).default
@@ -112,7 +113,7 @@ def _schema(inputs: Sequence[BufferParam | ScalarParam], results: int) -> str:
         else "bool"
         if param.dtype == "bool"
         else "float"
-        if "float" in param.dtype
+        if "float" in param.dtype  # SymInt keeps integers dynamic under torch.compile
         else "SymInt"
         for param in inputs
     ]
@@ -123,7 +124,7 @@ def _schema(inputs: Sequence[BufferParam | ScalarParam], results: int) -> str:
 def _add_gradient(torch: Any, kernel: Kernel, name: str, declared: Declared) -> None:
     """Registers the gradient, an operator of its own, which is built when it is first run."""
     derivative = kernel_derivative(kernel, declared)
-    if derivative is None:
+    if derivative is None:  # nothing to differentiate
         return
     wanted, chosen = derivative.wanted, derivative.chosen
     back = _register(torch, derivative.built(), f"{name}_backward")

@@ -138,7 +138,7 @@ class Host:
             os.kill(process, 0)
         except ProcessLookupError:
             return False
-        except (PermissionError, OverflowError):
+        except (PermissionError, OverflowError):  # a process of somebody else's is alive
             return True
         return True
 

@@ -46,7 +46,7 @@ class Linux(Posix):
                 quota, period = unified.read_text().split()[:2]
             else:
                 quota, period = quota_file.read_text(), quota_file.with_name("cpu.cfs_period_us").read_text()
-            return float(quota) / float(period) if float(quota) > 0 else None
+            return float(quota) / float(period) if float(quota) > 0 else None  # -1 or "max": no quota
         except (OSError, ValueError):
             return None
 
@@ -57,6 +57,7 @@ class Linux(Posix):
         if name:
             return name[1].strip()
         pattern = r"^CPU implementer\s*:\s*(\w+)$(?s:.*?)^CPU part\s*:\s*(\w+)$"
+        # the cores of a big.LITTLE system have several designs
         parts = sorted({f"{by} {part}" for by, part in re.findall(pattern, told, re.MULTILINE)})
         return f"{self.machine()} {', '.join(parts)}" if parts else super().cpu_model()
 
@@ -86,7 +87,7 @@ class Linux(Posix):
     def sve_bits(self) -> int:
         """Ask prctl."""
         length = _sve_bytes()
-        return (length & _LENGTH_MASK) * 8 if length > 0 else 0
+        return (length & _LENGTH_MASK) * 8 if length > 0 else 0  # prctl says a negative number where there is no SVE
 
     def reserved_memory(self, size: int) -> mmap.mmap:
         """Map memory without a reserve for it."""
@@ -116,6 +117,7 @@ class Linux(Posix):
         libc = ctypes.CDLL(None)
         with suppress(OSError, AttributeError):
             libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+            # only pages that are as they are in the file can be read again
             for begin, end in unmodified_ranges(Path("/proc/self/smaps").read_text("utf-8", "replace"), library):
                 libc.madvise(begin, end - begin, mmap.MADV_DONTNEED)
             libc.malloc_trim(0)
@@ -126,19 +128,21 @@ class Linux(Posix):
             maps = Path("/proc/self/maps").read_text()
         except OSError:
             return []
+        # a path may hold blanks
         paths = [line[line.index("/") :] for line in maps.splitlines() if part in line and "/" in line]
         return list(dict.fromkeys(path for path in paths if part in path))
 
     def load_copy(self, content: bytes, serial: int) -> ctypes.CDLL:
         """Load a file in memory. The loader knows libraries by the texts of their paths, and would take a descriptor that is used
         again for the copy before, so that each number spells the folder in its own way."""
+        # each number is another text of the same folder
         spelled = "".join("/." if serial >> bit & 1 else "/" for bit in range(serial.bit_length()))
         folder = f"/proc/self/fd{spelled}"
         if not (hasattr(os, "memfd_create") and os.path.isdir(folder)):
             return super().load_copy(content, serial)
         with os.fdopen(os.memfd_create("library"), "wb") as copy:
             copy.write(content)
-            copy.flush()
+            copy.flush()  # the loader reads the file, not the buffer
             return ctypes.CDLL(f"{folder}/{copy.fileno()}")
 
     def process_space(self) -> str:
@@ -179,7 +183,7 @@ def _read_self(address: int, size: int) -> bytes:
         try:
             memory.seek(address)
             return memory.read(size)
-        except (OSError, ValueError, OverflowError):
+        except (OSError, ValueError, OverflowError):  # an unmapped address is an error of the read, and no fault
             return b""
 
 
@@ -195,7 +199,7 @@ def unmodified_ranges(maps: str, library: str) -> Iterator[tuple[int, int]]:
         if (
             path
             and path.endswith(f"/{library}")
-            and "w" not in rights
+            and "w" not in rights  # a changed page would be lost
             and not _CHANGED.search(maps, each.end(), following)
         ):
             yield int(begin, 16), int(end, 16)

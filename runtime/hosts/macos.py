@@ -21,6 +21,7 @@ class MacOS(Posix):
     def core_cache(self, level: int) -> int | None:
         """Ask sysctl; of fast and slow cores the fast ones are meant."""
         name = {1: "l1dcachesize", 2: "l2cachesize"}.get(level, "l3cachesize")
+        # machines with one kind of cores have no perflevel
         return _ask_number(f"hw.perflevel0.{name}") or _ask_number(f"hw.{name}")
 
     def processor_word(self, word: str) -> int | None:

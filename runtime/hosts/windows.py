@@ -34,7 +34,7 @@ class Windows(Host):
         kernel = _kernel()
         kernel.OpenProcess.restype = ctypes.c_void_p
         handle, status = ctypes.c_void_p(kernel.OpenProcess(_LIMITED_QUERY, False, process)), ctypes.c_ulong()
-        if not handle:
+        if not handle:  # no handle: the process is gone, or of no interest
             return False
         known = kernel.GetExitCodeProcess(handle, ctypes.byref(status))
         kernel.CloseHandle(handle)
