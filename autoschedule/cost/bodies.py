@@ -72,14 +72,15 @@ def assemble_body(
     if stored is not None:
         count += _stores(stored, site)
     if own is None or rows is None:
-        return Body(count, accesses, inner)
+        return Body(count, accesses, inner)  # without terms nothing is carried from iteration to iteration
     machine, sums = site.machine, prod(rows.values())
     loads = [work.load for work in works if work.load is not None and work.load is not own]
-    if not carried:
+    if not carried:  # all terms written out: sums need no register between iterations
         count += _reloads([read for load in loads if (read := lies(load)) is not None], sums, site, rows)
         return Body(count, accesses, inner)
     links = prod(trips for axis, trips in site.written_out.items() if axis not in rows)
     width, values_of_lanes = machine.lanes(own.dtype.bits), prod(site.lanes.values())
+    # a vector that is not full is stored by masks, or by parts
     apart = bool(site.lanes) and values_of_lanes % width > 0 and not machine.masks
     if apart:  # sums that fill no registers stay in memory
         full = sums * (values_of_lanes // width)
@@ -88,6 +89,7 @@ def assemble_body(
     if spilled:  # sums that are kept in memory
         count["load"] += spilled * links
         count["store"] += spilled * links
+    # the sum waits for its own instruction of the iteration before
     name, waiting = _waiting(values[0], own, site.machine)
     return Body(count, accesses, inner, (name, links * waiting), links if spilled else int(apart))
 
@@ -105,7 +107,7 @@ def _reloads(reads: Sequence[Access], sums: int, site: Site, rows: Mapping[Var, 
         elif places > 1:
             again += (
                 sum(distinct_elements(read, {**tile, row: part}) for part in (places // 2, places - places // 2)) - many
-            )
+            )  # half of the rows are done before the other half is loaded
     held = sums + SCRATCH
     spilled = max(held - registers, 0)
     return Counter({"load": max(held + again - registers, 0) * sums + spilled, "store": spilled})
@@ -131,7 +133,7 @@ def _waiting(value: Expr, own: Load, machine: Machine) -> tuple[str, int]:
         depends[id(node)] = node is own or any(depends[id(child)] for child in children(node))
         if depends[id(node)] and node is not own and (name := instruction_class(node)):
             last, links = name, links + chain_links(node, machine)
-    return last, max(links, 1)
+    return last, max(links, 1)  # the last instruction of the chain is what is waited for
 
 
 def _count_registers(
@@ -154,6 +156,7 @@ def _count_registers(
         if access is None:
             continue
         axes = {axis for axis in (*tile, *lanes) if access.step(axis)}
+        # vectors along the lanes, or one value for all of them
         (along if not axes.isdisjoint(lanes) else alone).append(_reuse(axes, list(rows.items())))
         shared += _overlap(access, tile, lanes, rows)
     vectors = many * (sums + max(1, sum(along)) + _scratch(values, own))
@@ -167,7 +170,7 @@ def _reuse(axes: Collection[Var], rows: Sequence[tuple[Var, int]]) -> int:
     for axis, size in rows:
         if axis not in axes:
             again = True
-        elif again:
+        elif again:  # values that the next row reads again stay
             count *= size
     return count
 
@@ -177,6 +180,7 @@ def _overlap(access: Access, tile: Mapping[Var, int], lanes: Mapping[Var, int], 
     own: dict[Var, int] = {axis: size for axis, size in tile.items() if access.step(axis)}
     if any(access.step(axis) for axis in lanes):
         return 0
+    # each term reads other elements
     if evaluate_count(product(access_box(access, own))) in (None, 0, prod(own.values())):
         return 0
     return prod(size for axis, size in own.items() if axis in rows)
@@ -191,6 +195,8 @@ def _scratch(values: Sequence[Expr], own: Load) -> int:
         if plain:
             return 0
     signs = any(
-        isinstance(node, (Min, Max)) or isinstance(node, Call) and node.name == "abs" for node in post_order(*values)
+        # min and max of floats need two registers on x86
+        isinstance(node, (Min, Max)) or isinstance(node, Call) and node.name == "abs"
+        for node in post_order(*values)
     )
     return 2 if signs else 1

@@ -85,12 +85,13 @@ def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estima
     pieces = list(_sequence(nest))
     second, least = machine.clock * 1e9, 0.0
     cores: list[dict[str, float]] = []
-    for part in pieces:
+    for part in pieces:  # pieces run one after the other, and so do their times
         core: dict[str, float] = {}
         _add_core(part, 1.0, machine, core)
         cores.append(core)
         moving = core.get(MOVING, 0.0)
         threads, share = _share(part, machine)
+        # the shortest that it can take, whatever the caches do
         least += max(sum(core.values()) - moving, moving) * share + (machine.fork if threads > 1 else 0.0)
 
     def parts() -> Parts:
@@ -100,7 +101,7 @@ def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estima
         for part, core in zip(pieces, cores, strict=True):
             threads, share = _share(part, machine)
             transfers = _transfers(part, machine, sizes, run.held, threads)
-            if run.pages > known:
+            if run.pages > known:  # pages that the translation buffer does not hold
                 transfers["pages"] = _pages_crossing(part, known, sizes) / PAGE * machine.page_miss
             if run.held > machine.levels[-2].size:  # lines come from memory, and are read ahead in few pages
                 transfers["runs of memory"] = _pages_crossing(part, STREAMS * PAGE, sizes) / PAGE * BEGUN
@@ -117,13 +118,14 @@ def _share(part: Nest, machine: Machine) -> tuple[int, float]:
     """The number of threads that share a piece, and the part of it that the one with the most tasks has."""
     tasks = _tasks(part)
     threads = max(min(machine.cores, tasks), 1)
-    return threads, ceil(tasks / threads) / max(tasks, 1)
+    return threads, ceil(tasks / threads) / max(tasks, 1)  # the thread with the most tasks is waited for
 
 
 def _limits(core: Mapping[str, float], transfers: Mapping[str, float]) -> Mapping[str, float]:
     """The cycles of a piece by what they are spent on: those of its bodies, or of what is moved for them."""
     bodies = {name: cycles for name, cycles in core.items() if name != MOVING}
     moving = core.get(MOVING, 0.0)
+    # arithmetic goes on while lines move, loads do not
     return {"loads": moving, **transfers} if sum(bodies.values()) < moving + sum(transfers.values()) else bodies
 
 
@@ -141,6 +143,7 @@ def _tasks(nest: Nest) -> int:
     tasks, part = 1, nest
     while part.parallel:
         tasks *= part.trips
+        # a parallel loop with statements of its own is shared no further
         if len(part.body) != 1 or not isinstance(part.body[0], Nest):
             break
         part = part.body[0]
@@ -157,7 +160,7 @@ MOVING = "loads and stores"
 def _add_core(nest: Nest, runs: float, machine: Machine, core: dict[str, float]) -> None:
     """Add the cycles of `runs` runs of a nest to what binds each body."""
     times = runs * nest.trips
-    if nest.axis is not None and nest.trips > 1:
+    if nest.axis is not None and nest.trips > 1:  # a loop of one iteration is no loop
         core["loops"] = core.get("loops", 0.0) + runs * LEAVE
     for part in nest.body:
         if isinstance(part, Nest):
@@ -175,7 +178,9 @@ def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float, 
         _cycles(count, machine, *names) for names in (("load", "picked"), ("store", "put"), ("shuffle",))
     )
     shares = (
-        [(count[name] * each, name) for name, each in group if name in count] for group in machine.instructions.groups
+        # units take what they can at the same time; the busiest counts
+        [(count[name] * each, name) for name, each in group if name in count]
+        for group in machine.instructions.groups
     )
     arithmetic = max(shares, key=_busy)
     begun = sum(body.instructions.values()) + LOOP
@@ -188,7 +193,8 @@ def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float, 
     ]
     if body.chain is not None:
         name, links = body.chain
-        runs = max(machine.window / (begun * max(trips, 1)), 1.0)
+        runs = max(machine.window / (begun * max(trips, 1)), 1.0)  # a short loop overlaps with the runs after it
+        # a sum in memory is loaded and stored between terms
         again = machine.instructions.load.latency + machine.instructions.store.latency if body.spilled else 0.0
         busy = _busy(arithmetic) if body.spilled else 0.0
         waits = max(getattr(machine.instructions, name).latency * links / runs, busy)
@@ -238,6 +244,7 @@ class _Sizes:
 
     def iteration_size(self, nest: Nest) -> _Size:
         """Of one iteration: where it is one loop or body, of a run of that."""
+        # one loop inside: its whole run is the iteration
         return self._size(nest.body[0], True) if len(nest.body) == 1 else self._size(nest, False)
 
     def _size(self, nest: Nest | Body, whole: bool) -> _Size:
@@ -259,7 +266,7 @@ class _Sizes:
             size, page, room = self.lines.size(
                 access, widths, tuple([widths.get(var, 1) for var in variables]), self.line
             )
-            crossing = size * self.write if access.stored else size
+            crossing = size * self.write if access.stored else size  # a stored line is read before it is written
             if room > size and all(width == 1 or axis in variables for axis, width in widths.items()):
                 room = size  # each line is read once: none has to stay
             if room > held.get(form, 0.0):
@@ -299,8 +306,8 @@ def _transfers(nest: Nest, machine: Machine, sizes: _Sizes, warm: float, threads
     """Cycles by the level that bytes come from. warm: the bytes of the whole program, which stay where they fit."""
     transfers: dict[str, float] = {}
     for level, below in zip(machine.levels, machine.levels[1:], strict=False):
-        if warm > level.size:
-            rate = min(below.rate, below.shared / threads)
+        if warm > level.size:  # what the whole program touches fits: it stays there
+            rate = min(below.rate, below.shared / threads)  # threads share the bandwidth of the level below
             cycles = _crossing(nest, level.size * ROOM, sizes) / rate
             if cycles:
                 transfers[f"{below.name} bandwidth"] = cycles
@@ -310,6 +317,7 @@ def _transfers(nest: Nest, machine: Machine, sizes: _Sizes, warm: float, threads
 def _crossing(nest: Nest, room: float, sizes: _Sizes) -> float:
     """The bytes that cross into a cache with so much room in one run of a nest."""
     whole = sizes.run_size(nest)
+    # what an iteration touches stays for the next one
     if whole.held <= room or sizes.iteration_size(nest).held <= room:
         return whole.moved
     return nest.trips * sum(

@@ -53,7 +53,7 @@ def soonest(times: Sequence[Estimate], alike: float = 1.0) -> int:
     longer in any case are not asked further."""
     asked: dict[int, float] = {}
     for at in sorted(range(len(times)), key=lambda at: times[at].least):
-        if times[at].least > alike * min(asked.values(), default=inf):
+        if times[at].least > alike * min(asked.values(), default=inf):  # no estimate that is left can be less
             break
         asked[at] = times[at].seconds
     most = alike * min(asked.values())

@@ -92,10 +92,11 @@ def estimate_kernels(nests: Sequence[Nest], gpu: Gpu) -> Estimate:
     total: dict[str, float] = {}
     works = [count_kernel(nest) for nest in nests]
     between = {array for work in works for array, stored in work.unique if not stored}
-    between &= {
+    between &= {  # an intermediate that fits stays in the second cache
         array for work in works for (array, stored), size in work.unique.items() if stored and size < CACHED * gpu.l2
     }
     for work in works:
+        # bytes of such arrays cost no memory bandwidth
         unique = sum(size for (array, _), size in work.unique.items() if array not in between)
         for name, seconds in _kernel_parts(work, unique, gpu):
             total[name] = total.get(name, 0.0) + seconds
@@ -109,13 +110,15 @@ def _kernel_parts(work: KernelWork, unique: float, gpu: Gpu) -> Parts:
     registers = ceil(work.registers) + OTHER_REGISTERS
     waves = Waves.of(gpu, work.blocks, work.threads, registers, work.shared)
     units: dict[str, float] = {}
-    pipelined = [phase for phase in work.phases if phase.stages > 1]
+    pipelined = [phase for phase in work.phases if phase.stages > 1]  # a pipeline's copies run beside the phases
     for phase in (each for each in work.phases if each.stages == 1):
         name, cycles = busiest(*_unit_cycles(phase, gpu, pipelined if phase is work.phases[0] else ()))
         units[name] = units.get(name, 0.0) + cycles
     busy = sum(units.values())
     waits = sum(_waiting_cycles(phase, gpu, busy) for phase in work.phases)
+    # dependent instructions of one thread cannot overlap
     waits += max(DEPENDENT * sum(phase.of_thread for phase in work.phases) - busy, 0.0)
+    # other blocks of the multiprocessor fill the waits
     idle = max(waits - (waves.resident - 1) * busy, 0.0) / waves.resident
     loaded = work.loaded
     if (
@@ -127,7 +130,7 @@ def _kernel_parts(work: KernelWork, unique: float, gpu: Gpu) -> Parts:
         ("memory bandwidth", unique / gpu.memory_rate),
         ("L2 bandwidth", work.blocks * loaded / gpu.l2_rate),
     ]
-    if idle > busy:
+    if idle > busy:  # a kernel that waits is bound by nothing else
         bounds[0] = ("waiting for memory", bounds[0][1])
     bounds.sort(key=lambda bound: -bound[1])
     step = 1 / (gpu.clock * 1e9)
@@ -150,8 +153,9 @@ def _waiting_cycles(phase: Phase, gpu: Gpu, busy: float) -> float:
     """Cycles for which the threads of a block wait for memory and for each other."""
     joins = JOIN * (phase.joins + 2 * phase.crossed)
     rounds = max(phase.loads / AHEAD, phase.runs) if phase.loads else 0.0
+    # a barrier before and after, unless there is one run
     barriers = BARRIER * phase.runs * phase.is_synchronized * (1 if phase.stages > 1 or phase.runs == 1 else 2)
     if phase.stages > 1:
-        ahead = phase.stages - 1
+        ahead = phase.stages - 1  # stages ahead hide their share of the latency
         return max(rounds * gpu.latency - ahead * busy, 0.0) / ahead + barriers + joins
     return rounds * gpu.latency + barriers + joins

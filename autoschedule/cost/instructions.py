@@ -106,7 +106,7 @@ def instruction_class(node: Node) -> str:
 
 def instruction_classes(node: Node, machine: Machine) -> tuple[str, ...]:
     """The classes of a node's instructions, each as often as it has such."""
-    if not isinstance(node, (Min, Max)) or not node.dtype.is_float:
+    if not isinstance(node, (Min, Max)) or not node.dtype.is_float:  # integers have one instruction for a minimum
         return (instruction_class(node),) if instruction_class(node) else ()
     return machine.minimum if isinstance(node, Min) else machine.maximum
 
@@ -137,7 +137,7 @@ def list_work(values: Iterable[Expr], machine: Machine) -> list[Work]:
     numbers: dict[int, int] = {}
     known: dict[tuple[object, ...], int] = {}
     guards: dict[int, frozenset[Var]] = {}
-    for node in post_order(*values, below=_value_children):
+    for node in post_order(*values, below=_value_children):  # equal expressions are computed once
         if isinstance(node, (BufferLoad, ProducerLoad)):
             own = frozenset(each for each in post_order(*node.indices) if isinstance(each, Var))
         else:
@@ -152,6 +152,7 @@ def list_work(values: Iterable[Expr], machine: Machine) -> list[Work]:
         key = _key(node, numbers)
         again = key in known
         numbers[id(node)] = known.setdefault(key, len(known))
+        # constants, and what occurred before, cost nothing
         if again or not isinstance(node, Expr) or not own or is_guard(node):
             continue
         if isinstance(node, (BufferLoad, ProducerLoad)):
@@ -181,11 +182,13 @@ def count_instructions(
     moving = {*written_out, *lanes, *around}
     for work in works:
         own = work.own
+        # what the loop around does not move is computed before it
         if around and own.isdisjoint(around) or own.isdisjoint(moving):
             continue
         if work.load is not None:
             read = access(work.load)
             if read is not None:
+                # lanes behind a guard are loaded by parts where there are no masks
                 parts = not machine.masks and not work.guard.isdisjoint(lanes)
                 for name, many in count_loads(read, own, written_out, lanes, machine, parts):
                     count[name] += many
@@ -195,6 +198,7 @@ def count_instructions(
             if axis in own:
                 each *= trips
         for name in work.classes:
+            # division units are narrower than the vectors
             count[name] += each if lanes or name not in ("div", "sqrt") else ceil(each * ALONE / machine.vector_bytes)
     return count
 
@@ -216,6 +220,7 @@ def count_loads(
     if name == "gather":
         width = machine.lanes(read.bytes * 8)
         beside = [trips for axis, trips in loops.items() if abs(read.step(axis)) == 1 and read.is_even(axis)]
+        # neighbours along a loop are loaded whole and turned
         if beside and min(beside[0], width) >= SQUARE and prod(lanes.values()) % width == 0:
             vectors = ceil(places / beside[0]) * prod(lanes.values()) * ceil(beside[0] / width)
             return ("load", vectors), ("shuffle", ceil(vectors * log2(width)))
@@ -238,7 +243,7 @@ def lines_crossed(read: Access, lanes: Collection[VarT], machine: Machine) -> fl
     """The part of the vectors of a load that lie in two lines of the cache, which take as long as two."""
     if read.sums is None or not any(read.step(axis) for axis in lanes):
         return 0.0
-    (width, parts), offset = read.sums[-1], read.forms[-1].const
+    (width, parts), offset = read.sums[-1], read.forms[-1].const  # rows that begin at whole vectors cross no line
     whole = machine.lanes(read.bytes * 8)
     aligned = width % whole == 0 and offset % whole == 0
     if aligned and all(factor % whole == 0 for var, factor in parts if var not in lanes):
@@ -257,6 +262,7 @@ def distinct_elements(read: Access, trips: Mapping[VarT, int]) -> int:
         if len(moving) == 1:
             places *= moving[0][1]
         elif moving:
+            # places of a window that coincide are one element
             places *= len({sum(at) for at in product(*(range(0, factor * size, factor) for factor, size in moving))})
     return places
 
@@ -281,7 +287,7 @@ def _value_children(node: Node) -> Sequence[Node]:
 
 def count_vectors(lanes: Mapping[VarT, int], own: Collection[Var], width: int) -> int:
     """The number of vectors that a value of the variables `own` fills."""
-    values = prod(trips for axis, trips in lanes.items() if axis in own)
+    values = prod(trips for axis, trips in lanes.items() if axis in own)  # a value without lanes is one scalar
     return ceil(values / width)
 
 
@@ -289,13 +295,13 @@ def count_transfers(lanes: int, width: int, machine: Machine) -> int:
     """The number of loads or stores of so many neighbours: those that fill no vector are halves, quarters and so on, unless vectors
     can be masked."""
     whole, rest = divmod(lanes, width)
-    return whole + (min(rest, 1) if machine.masks else rest.bit_count())
+    return whole + (min(rest, 1) if machine.masks else rest.bit_count())  # powers of two: halves, quarters and so on
 
 
 def classify_access(access: Access, lanes: Mapping[VarT, int], machine: Machine) -> tuple[str, int]:
     """The class of what loads or stores along the lanes, and how many: whole vectors where neighbours lie side by side, one element
     where all lanes read the same, exchanges of lanes where they lie few elements apart, gathers else."""
-    if not lanes:
+    if not lanes:  # without lanes elements are picked or put one by one
         return "put" if access.stored else "picked", 1
     steps = {axis: access.step(axis) for axis in lanes if access.indices is not None}
     own = [axis for axis, step in steps.items() if step]
@@ -314,7 +320,7 @@ def _side_by_side(steps: Iterable[tuple[int, int]]) -> bool:
     window over rows that are longer than the lanes' do not."""
     reach = 1
     for step, values in sorted(steps):
-        if values > 1 and step != reach:
+        if values > 1 and step != reach:  # a gap between lanes: not one vector
             return False
         reach *= values
     return True

@@ -102,6 +102,7 @@ def _find_threads(nest: Nest | Body) -> dict[str, int]:
         for tag, extent in _find_threads(part).items():
             threads[tag] = max(threads.get(tag, 1), extent)
     if nest.thread.startswith("threadIdx"):
+        # a share of the threads that a loop is bound to
         threads[nest.thread] = round(threads.get(nest.thread, 1) * nest.trips * nest.share)
     return threads
 
@@ -158,6 +159,7 @@ class _Counter:
         arrays = self.arrays.values()
         self.work.registers = max(
             (
+                # registers of a dead array may be given to another one
                 sum(each.registers for each in arrays if each.first <= now < max(each.last, each.first + 1))
                 for now in {each.first for each in arrays}
             ),
@@ -177,8 +179,10 @@ class _Counter:
         memory = part.memory
         if memory is not None:
             if memory.scope == "shared":
+                # shared memory is filled by all threads of the block
                 path = tuple(each for each in path if not each[2] or each[2].startswith("blockIdx"))
                 runs = _count_runs(path)
+                # a pipeline has several places
                 self.shared[memory.array] = max(memory.bytes * memory.stages, self.shared.get(memory.array, 0))
                 fill = Phase(runs, memory.stages, True)
                 self.work.phases.append(fill)
@@ -187,7 +191,7 @@ class _Counter:
                 self.work.phases.append(phase)
             elif memory.scope != "global":
                 self.add_registers(memory, path)
-            path = (*path, (None, 1, "", 1.0))
+            path = (*path, (None, 1, "", 1.0))  # from here on the stage's own loops count
         if part.axis is not None:
             path = (*path, (part.axis, part.trips, part.thread, part.share))
         if part.thread.startswith("blockIdx"):
@@ -199,6 +203,7 @@ class _Counter:
         """Add the registers of a thread that hold a stage: its elements, those of each virtual thread, shared among the threads that
         its own loops are bound to."""
         virtual = prod(trips for _, trips, thread, _ in path if thread.startswith("vthread"))
+        # a fragment's registers are divided among a warp
         among = WARP if memory.scope.startswith(FRAGMENTS) else memory.among
         known = self.arrays.setdefault(memory.array, _Lifetime(self.now + 1))
         known.registers = max(known.registers, memory.bytes / WORD * virtual / among)
@@ -219,17 +224,19 @@ class _Counter:
             trips * share
             for axis, trips, thread, share in path
             if axis is not None
+            # virtual threads repeat only what depends on them
             and (not thread or thread.startswith("vthread") and any(access.step(axis) for access in used))
         )
         active = prod(own.get(tag, extent) for tag, extent in self.threads.items())
         warps = ceil(active / WARP)
-        if "join" in body.instructions:
+        if "join" in body.instructions:  # joining is counted as steps, not as instructions
             threads = body.instructions["join"]
             phase.joins += runs * log2(threads)
             phase.crossed += runs * (threads > WARP)
             return
         count = body.instructions
         transfers = sum(transfer.times for transfer in body.transfers)
+        # two slots for the address and the instruction of a transfer
         slots = sum(times * SLOTS.get(name, 1) for name, times in count.items()) + 2 * transfers
         phase.issued += runs * warps * slots
         phase.of_thread += runs * slots
@@ -243,7 +250,7 @@ class _Counter:
         """Add the transactions of loads or stores."""
         access, by_data = transfer.access, _is_by_data(transfer.access)
         times = site.runs * site.warps * transfer.times
-        if by_data:
+        if by_data:  # data may send each thread elsewhere
             count, lines = WARP, WARP
         else:
             lanes = tuple(self.find_lanes(access, site))
@@ -251,10 +258,11 @@ class _Counter:
             count, lines = _transactions(lanes, access.bytes, transfer.bytes, transfer.scope, begin)
         if transfer.scope == "shared":
             phase.accessed += times * count
-            return
+            return  # shared memory has no cache behind it
         phase.accessed += times * max(count * SECTOR / LINE, lines)
         self.work.moved += times * count * SECTOR
         if not access.stored:
+            # an index that is read comes first: two loads wait
             phase.loads += site.runs * transfer.times * (2 if by_data else 1)
             self.work.at_once += site.warps * transfer.times * lines * LINE
         form = (access.array, access.pattern[0], access.stored)
@@ -262,7 +270,7 @@ class _Counter:
             sizes = [times * WARP * SECTOR, times * WARP * SECTOR * self.blocks]
         else:
             sizes = [_box_bytes(access, widths) for widths in (site.widths_of_block(), site.widths)]
-        self.of_block[form] = max(self.of_block[form], sizes[0])
+        self.of_block[form] = max(self.of_block[form], sizes[0])  # accesses of one form share what they touch
         self.of_all[form] = max(self.of_all[form], sizes[1])
 
     def find_lanes(self, access: Access, site: _Site) -> Iterator[tuple[int, int]]:
@@ -287,6 +295,7 @@ def _own_loops(path: Path) -> dict[str, int]:
     for axis, _, thread, _ in reversed(path):
         if axis is None:
             closed.update(found)
+        # a stage's own loops hide those of the stages around
         elif thread.startswith("threadIdx") and thread not in closed:
             found[thread] = found.get(thread, 0) + 1
     return found
@@ -329,7 +338,7 @@ def _transactions(lanes: tuple[tuple[int, int], ...], item: int, size: int, scop
         for trips, step in lanes:
             place += rest % trips * step
             rest //= trips
-        if rest == 0:
+        if rest == 0:  # lanes beyond the threads of the block do nothing
             places.append(begin + place * item)
     lines = {line for place in places for line in range(place // LINE, (place + size - 1) // LINE + 1)}
     return count_transactions(places, size, scope == "shared"), len(lines)

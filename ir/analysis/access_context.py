@@ -50,11 +50,12 @@ def guarded_loads(
         if place in met:  # what is shared is met once under the same conditions
             continue
         met.add(place)
-        if len(met) > _MOST_PLACES:
+        if len(met) > _MOST_PLACES:  # so many ways have one condition together, which is true and less precise
             return _merged_loads(root, sides)
         if isinstance(node, (BufferLoad, ProducerLoad)):
             loads.append((_plain(node, sides.bound), path))
         stack += [
+            # TRUE says once that some condition was left out
             (child, path if condition is None or condition is TRUE and TRUE in path else (*path, condition))
             for child, condition in sides.of(node)
         ]
@@ -83,7 +84,7 @@ class _Sides:
             holds, fails = self._both(node, node.condition)
             return [(node.condition, None), (node.true_value, holds), (node.false_value, fails)]
         if isinstance(node, Let):
-            self.bound[node.var] = _plain(node.value, self.bound)
+            self.bound[node.var] = _plain(node.value, self.bound)  # what is bound may be used below in any order
         return [(child, None) for child in children(node)]
 
     def _both(self, node: Expr, condition: Expr) -> tuple[Expr, Expr]:
@@ -95,7 +96,7 @@ class _Sides:
                 self._evaluate_known(condition, True),
                 self._evaluate_known(condition, False),
             )
-            if known[0] is not TRUE and known[1] is not TRUE:
+            if known[0] is not TRUE and known[1] is not TRUE:  # a fact that always holds has no opposite
                 self.opposite[id(known[0])], self.opposite[id(known[1])] = known[1], known[0]
         return known
 
@@ -111,13 +112,14 @@ def _merged_loads(root: Expr, sides: _Sides) -> list[tuple[Load, Path]]:
     made: dict[tuple[int, int], Expr] = {}
 
     def both(a: Expr, b: Expr | None) -> Expr:
-        if b is None or b is TRUE or a is b:
+        if b is None or b is TRUE or a is b:  # the condition adds nothing
             return a
         return b if a is TRUE else made.setdefault((id(a), id(b)), And(a, b))
 
     def either(a: Expr | None, b: Expr) -> Expr:
         if a is None or a is b:
             return b
+        # one way or its opposite: the load happens in any case
         if a is TRUE or b is TRUE or sides.opposite.get(id(a)) is b:
             return TRUE
         if isinstance(a, And) and isinstance(b, And) and a.a is b.a and sides.opposite.get(id(a.b)) is b.b:
@@ -151,6 +153,7 @@ def convert_to_logic(condition: Expr) -> Expr:
 
 def _plain(expr: ExprT, bound: dict[Var, Expr]) -> ExprT:
     """Return the meaning of an expression outside of the one that it stands in, with no names of its own: those it has already."""
+    # most expressions bind nothing
     if not any(isinstance(node, Let) or node in bound for node in post_order(expr) if isinstance(node, (Let, Var))):
         return expr
     return substitute_lets(substitute(expr, bound))
@@ -158,6 +161,7 @@ def _plain(expr: ExprT, bound: dict[Var, Expr]) -> ExprT:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Around:
+    # a rewriting with no let needs no copy
     """A loop (its variable and range; depends_on_data: the range does) or a condition, around an access."""
 
     var: Var | None = None
@@ -200,17 +204,18 @@ def possible(condition: Expr, depends: Callable[[Expr], bool], truth: bool = Tru
     """A condition (or that it does not hold) with all that depends on data, as `depends` says, taken to be as it may be."""
     if isinstance(condition, Not):
         return possible(condition.value, depends, not truth)
-    if isinstance(condition, Call) and condition.name == "likely":
+    if isinstance(condition, Call) and condition.name == "likely":  # the hint says nothing about truth
         return possible(condition.args[0], depends, truth)
     if isinstance(condition, (And, Or)):
         parts = possible(condition.a, depends, truth), possible(condition.b, depends, truth)
+        # De Morgan: without the second operand neither may be known
         return logical_and(*parts) if isinstance(condition, And) == truth else logical_or(*parts)
     if isinstance(condition, IfThenElse) and condition.dtype.is_bool:  # convert_to_logic, without a walk
         if is_const(condition.false_value, 0):
             return possible(And(condition.condition, condition.true_value), depends, truth)
         if is_const(condition.true_value, 1):
             return possible(Or(condition.condition, condition.false_value), depends, truth)
-    if depends(condition):
+    if depends(condition):  # data may make it come out either way
         return TRUE
     return condition if truth else logical_not(condition)
 
@@ -273,19 +278,20 @@ class _Walk:
     def loop(self, node: For) -> Iterator[Access]:
         yield from self.loads(node.begin, node.extent)
         within = self.ranges.get(node.var) or Range(self.plain(node.begin), self.plain(node.extent))
-        if self.never(within.extent > 0):
+        if self.never(within.extent > 0):  # a loop without iterations touches nothing
             return
         unknown = depends_on_data(within.begin, self.data) or depends_on_data(within.extent, self.data)
         if unknown:
             self.data.add(node.var)
         self.analyzer.bind(node.var, within)
         self.around.append(Around(node.var, within, depends_on_data=unknown))
+        # inside of the loop there is an iteration
         with self.analyzer.constraint(TRUE if unknown or isinstance(within.extent, IntImm) else within.extent > 0):
             yield from self.statement(node.body)
         self.around.pop()
 
     def under(self, condition: Expr, body: Stmt) -> Iterator[Access]:
-        if not self.never(condition):
+        if not self.never(condition):  # what is never done says nothing
             self.around.append(Around(condition=condition))
             with self.analyzer.constraint(condition):
                 yield from self.statement(body)

@@ -36,7 +36,7 @@ class IntervalEvaluator:
     def __call__(self, expr: Expr) -> Interval:
         """Return the bounds of an expression, over all lanes; open where nothing is known."""
         known = self._known.get(expr)
-        if known is None:
+        if known is None:  # expressions share nodes: without this a chain takes exponential time
             known = self._known[expr] = self._compute(expr)
         return known
 
@@ -57,7 +57,7 @@ class IntervalEvaluator:
             case Broadcast():
                 return self(expr.value)
             case _:
-                return EVERYTHING
+                return EVERYTHING  # outside code, loads and the like may have any value of the dtype
 
     def _evaluate_operator(self, expr: BinaryOp) -> Interval:
         return self._fit(expr, INTERVAL_OF[type(expr)](self(expr.a), self(expr.b)), expr.a, expr.b)
@@ -65,6 +65,7 @@ class IntervalEvaluator:
     def _fit(self, expr: Expr, values: Interval, *index: Expr) -> Interval:
         """Fit bounds computed over the integers to a value that may wrap unless all of `index` is index arithmetic."""
         dtype = expr.dtype.element
+        # a sum of data wraps, and may then be anything
         if dtype.is_integer and not values.within(dtype.least, dtype.greatest) and not all(map(self._is_index, index)):
             return EVERYTHING
         return values
@@ -94,10 +95,11 @@ class _Elimination:
 
     def end(self, form: LinearForm, upwards: bool) -> LinearForm | None:
         """The greatest (upwards) or least value of a form."""
-        for _ in range(64):
+        for _ in range(64):  # each round puts in one bound; ranges that speak of each other do not end
             moving = [atom for atom in form.coeffs if self._depends(atom)]
             if not moving:
                 return form
+            # the variable that was bound last may speak of the earlier ones, never the other way
             atom = max(moving, key=lambda a: (not isinstance(a, Var), self.scope.known.order.get(a, -1)))
             end = self._eliminate_atom(atom, (form.coeffs[atom] > 0) == upwards)
             if end is None:
@@ -126,7 +128,7 @@ class _Elimination:
         """The greatest or least value of an atom, perhaps in earlier variables of `over`."""
         if isinstance(atom, Var):
             return self._eliminate_variable(atom, upwards)
-        span = self.spans(atom) if is_exact(self.scope, atom) else None
+        span = self.spans(atom) if is_exact(self.scope, atom) else None  # an expression that may wrap has no span
         if span is None:
             return self._constant(atom, upwards)
         return value_form(self.scope, span.high if upwards else span.low)

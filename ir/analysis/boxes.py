@@ -85,12 +85,13 @@ class _Boxes:
         for var in self.free:
             if var not in self.boxes:
                 raise Unbounded(var.name)
+        # no condition of several unknowns: ranges are final
         if not any(len(bound.form.coeffs) > 1 for bound in self.bounds):
             return {var: self.boxes[var] for var in self.free}
         boxes: dict[Var, Box] = {}
         rest = list(self.free)
         while rest:
-            shortest = min(rest, key=self._steps)
+            shortest = min(rest, key=self._steps)  # short unknowns first: long ones are then narrowed by their values
             rest.remove(shortest)
             boxes[shortest] = self.boxes[shortest]
             self.before.add(shortest)
@@ -104,7 +105,7 @@ class _Boxes:
     def _start(self) -> None:
         for var in self.free:
             if (
-                isinstance(var, IterVar)
+                isinstance(var, IterVar)  # a domain that speaks of unknowns is no range to begin with
                 and var.dom is not None
                 and self.knows(var.dom.begin)
                 and self.knows(var.dom.extent)
@@ -112,7 +113,7 @@ class _Boxes:
                 self.boxes[var] = Box(var.dom.begin, var.dom.extent, own=True)
 
     def _narrow(self, unknowns: Sequence[Var]) -> None:
-        for _ in range(_ROUNDS + len(unknowns)):
+        for _ in range(_ROUNDS + len(unknowns)):  # a fixed number of rounds: narrowing may go on without end
             changed = False
             for var in unknowns:
                 changed |= self._narrow_one(var)
@@ -164,7 +165,7 @@ class _Boxes:
             lows.append(low)
         if high is not None:
             highs.append(self.analyzer.simplify(high))
-        if low is None or bound.width is None:
+        if low is None or bound.width is None:  # one side alone bounds no number of steps
             return None
         spread = ops.subtract(rest.high, rest.low)
         steps = self.analyzer.simplify(ops.add(ops.floordiv(ops.add(bound.width, spread), size), 1))
@@ -175,7 +176,7 @@ class _Boxes:
         rest = Span.point(form.const)
         for other, coeff in form.without(var).coeffs.items():
             box = self.boxes.get(other)
-            if other in self.before:
+            if other in self.before:  # the value itself is known by then, and not only its range
                 span = Span.point(other)
             elif box is not None:
                 span = Span.of(box.begin, box.extent)
@@ -187,9 +188,9 @@ class _Boxes:
     def _intersect_bounds(self, low: Expr, high: Expr, symbolic: bool) -> Box | None:
         steps = self.analyzer.simplify(ops.add(ops.subtract(high, low), 1))
         most = self.analyzer.interval(steps).hi
-        if most is not None and most < _ENDLESS:
+        if most is not None and most < _ENDLESS:  # a box has at least one step: an empty one would lose its begin
             return Box(low, ops.const(max(most, 1), low.dtype))
-        return Box(low, steps) if symbolic else None
+        return Box(low, steps) if symbolic else None  # a symbolic width is better than none
 
 
 def _shorter(box: Box, best: Box | None) -> bool:

@@ -27,7 +27,7 @@ def merge_choices(choice: Select | IfThenElse, analyzer: Analyzer) -> Expr | Non
     """An integer choice as an expression that has its value, in which the comparison is a minimum or maximum or is not
     there at all; None where none is found."""
     condition = choice.condition
-    while isinstance(condition, Call) and condition.name == "likely":
+    while isinstance(condition, Call) and condition.name == "likely":  # the hint is no part of the condition
         condition = condition.args[0]
     for arm, other, sides in (
         (choice.true_value, choice.false_value, _sides(condition, holds=True)),
@@ -38,6 +38,7 @@ def merge_choices(choice: Select | IfThenElse, analyzer: Analyzer) -> Expr | Non
                 at_end = _Replaced(x, end).visit(arm)
                 if at_end is not arm and analyzer.can_prove_equal(at_end, other):
                     return _Replaced(x, maximum(x, end) if above else minimum(x, end)).visit(arm)
+    # under the condition the arms may be equal although they look different
     with analyzer.constraint(choice.condition):
         same = analyzer.can_prove_equal(choice.true_value, choice.false_value)
     return choice.false_value if same else None
@@ -45,11 +46,11 @@ def merge_choices(choice: Select | IfThenElse, analyzer: Analyzer) -> Expr | Non
 
 def _sides(condition: Expr, holds: bool) -> Iterator[tuple[Expr, Expr, bool]]:
     """(x, edge, above): where a comparison of indices holds (or does not), x is at least (above) or at most `edge`."""
-    if not isinstance(condition, (LT, LE, GT, GE)) or condition.a.dtype not in (INT32, INT64):
+    if not isinstance(condition, (LT, LE, GT, GE)) or condition.a.dtype not in (INT32, INT64):  # other dtypes may wrap
         return
     upwards, strict = isinstance(condition, (GT, GE)), isinstance(condition, (LT, GT))
     for x, y, above in ((condition.a, condition.b, upwards), (condition.b, condition.a, not upwards)):
-        if not isinstance(x, IntImm):
+        if not isinstance(x, IntImm):  # a constant is no index that could be clamped
             offset = int(strict) if holds else int(not strict)
             above = above == holds
             yield x, y + offset if above else y - offset, above
@@ -64,6 +65,6 @@ class _Replaced(Rewriter):
     def visit(self, node: Any) -> Any:
         if isinstance(node, (Var, Add, Sub, Min, Max)) and node.dtype == self.x.dtype:
             apart: LinearForm = linear(node).plus(self.form, -1)
-            if apart.is_const:
+            if apart.is_const:  # an index plus a constant is the same index, moved
                 return self.by + apart.const if apart.const else self.by
         return super().visit(node)

@@ -38,9 +38,10 @@ class Count:
         count = _polynomial(extent, fixed)
         if count is not None:
             return count
-        greatest = analyzer.interval(extent).hi
+        greatest = analyzer.interval(extent).hi  # a loop over other variables counts with its greatest extent
         if greatest is not None:
             return Count.of(max(greatest, 0), is_exact=False)
+        # an expression by its text, so that equal ones add up
         return Count(single((f"({extent})",)), is_exact=all(var in fixed for var in free_vars(extent)))
 
     def __add__(self, other: Number) -> Count:
@@ -95,6 +96,7 @@ class Count:
         terms = sorted(self.form.coeffs.items(), key=lambda term: (-len(term[0]), term[0]))
         if self.form.const:
             terms.append(((), self.form.const))
+        # the bound sign says that the number may not be reached
         return bound + " + ".join(_term(symbols, factor) for symbols, factor in terms)
 
 
@@ -133,6 +135,7 @@ def least(a: Number, b: Number) -> Number:
     if y is not None or isinstance(b, int):
         return b
     saved = a.form.plus(b.form, -1)
+    # with symbols only a difference without negative terms is certain
     no_more = saved.const >= 0 and all(factor >= 0 for factor in saved.coeffs.values())
     return b if no_more or any(name.startswith("(") for symbols in a.form.coeffs for name in symbols) else a
 

@@ -55,12 +55,13 @@ def normalize(value: IterSum | IterSplit | Expr) -> Expr:
         return value
     if isinstance(value, IterSum):
         parts = [normalize(each) for each in value.args]
-        is_zero = is_const(value.base, 0)
+        is_zero = is_const(value.base, 0)  # a base of 0 would leave an addition of 0
         return reduce(lambda a, b: a + b, parts if parts and is_zero else [*parts, value.base])
     mark, lower = value.source, value.lower_factor
     source = normalize(mark.source)
     if not value.is_whole:
         ends = value.extent if is_const(lower, 1) else Analyzer().simplify(lower * value.extent)
+        # a digit up to the end of its iterator needs no remainder
         below = source if Analyzer().can_prove_equal(ends, mark.extent) else source % ends
         source = below if is_const(lower, 1) else below // lower
     return source if is_const(value.scale, 1) else source * value.scale
@@ -79,11 +80,12 @@ def inverse(sums: Sequence[IterSum], outputs: Sequence[Expr]) -> dict[Var, Expr]
         total, value = ready.pop()
         rest = simplify(value - total.base)
         for split in total.args:
+            # the greatest digit is what the others leave: no remainder
             digit = rest // split.scale if split is total.args[0] else rest // split.scale % split.extent
             mark, term = split.source, digit * split.lower_factor
             values[mark] = simplify(values[mark] + term if mark in values else term)
             readers[mark] -= 1
-            if readers[mark]:
+            if readers[mark]:  # all digits of the iterator must be known before it is
                 continue
             if isinstance(mark.source, Var):
                 loops[mark.source] = values[mark]

@@ -75,6 +75,7 @@ class Access:
 
     @cached_property
     def pattern(self) -> tuple[tuple[Key, ...], tuple[int, ...]]:
+        # accesses that differ by constants share one box
         """Common form of accesses, and their differences in each dimension."""
         parts = [_pattern(form) for form in self.forms]
         return tuple(key for key, _ in parts), tuple(offset for _, offset in parts)
@@ -88,6 +89,7 @@ class Access:
         dimensions: list[tuple[int, tuple[tuple[Var, int], ...]]] = []
         for form, extent in zip(self.forms, self.shape, strict=True):
             parts = tuple((atom, abs(factor)) for atom, factor in terms(form) if isinstance(atom, Var))
+            # an index of quotients is counted another way
             if not isinstance(extent, int) or len(parts) < len(form.coeffs):
                 return None
             dimensions.append((extent, parts))
@@ -96,7 +98,7 @@ class Access:
     def is_even(self, var: Var) -> bool:
         """Return whether all neighbouring values of a loop variable lie as many elements apart: its quotients and remainders, if any, are
         digits of one place."""
-        known = self._even.get(var)
+        known = self._even.get(var)  # a quotient moves in steps: neighbours need not be neighbours
         if known is None:
             known = self._even[var] = not any(occurs(var, form) for form in self.forms) or not occurs(var, self._place)
         return known
@@ -121,7 +123,7 @@ class Access:
         if known is not None:
             return known
         if any(occurs(var, form) for form in self.forms) and self.is_even(var):
-            step = self._steps[var] = self._place.coefficient(var)
+            step = self._steps[var] = self._place.coefficient(var)  # indices of all dimensions as one place in memory
             return step
         stride, step = 1, 0
         for form, extent in zip(reversed(self.forms), reversed(self.shape), strict=True):
@@ -142,11 +144,11 @@ Box = tuple[Number, ...]
 
 def access_box(access: Access, widths: Widths, spread: Sequence[int] = ()) -> Box:
     """The box that an access touches. spread: in each dimension, how far others of the same form lie apart."""
-    if access.indices is None:
+    if access.indices is None:  # any element may be meant
         return tuple(map(bound_count, access.shape))
     known = _box_of_sums(access, widths) if not spread else None
     if known is not None:
-        return known
+        return known  # most accesses are simple sums: counted without Counts
     box: list[Number] = []
     for form, extent, apart in zip(access.forms, access.shape, spread or (0,) * len(access.forms), strict=True):
         width = _width(form, widths, access.changing, apart)
@@ -200,10 +202,10 @@ def _rows_of_lines(box: Box, size: int, unknown: int, shape: Sequence[Number], l
             span += stride * (values - 1)
         elif values > 1:
             count *= values
-            between = gcd(between, stride) if is_known else 1
+            between = gcd(between, stride) if is_known else 1  # rows at equal distances fall on few sets of a cache
         known = extent if isinstance(extent, int) or extent is None else evaluate_count(extent)
         is_known = is_known and known is not None
-        stride = line * span if known is None else stride * known
+        stride = line * span if known is None else stride * known  # an unknown extent is taken to be far away
     return float(count * max(span, line)), count, between
 
 
@@ -211,12 +213,13 @@ def count_bytes(accesses: Iterable[Access], widths: Widths) -> dict[Array, Numbe
     """The distinct bytes of each array that accesses touch. Takes time linear in the number of accesses."""
     forms: dict[Array, dict[Key, list[Access]]] = {}
     for access in accesses:
-        key = access.pattern[0] if access.indices is not None else None
+        key = access.pattern[0] if access.indices is not None else None  # stencil accesses of one form share a box
         forms.setdefault(access.array, {}).setdefault(key, []).append(access)
     sizes: dict[Array, Number] = {}
     for array, groups in forms.items():
         boxes = [_count_elements(group, widths) for group in groups.values()]
         one = next(iter(groups.values()))[0]
+        # boxes of other forms may overlap, but no more than the array is touched
         total = boxes[0] if len(boxes) == 1 else least(bound_count(sum(boxes)), product(one.shape))
         sizes[array] = total * one.bytes
     return sizes
@@ -251,6 +254,7 @@ def _lone(form: LinearForm) -> Min | Max | FloorDiv | FloorMod | None:
     if len(form.coeffs) != 1 or form.const:
         return None
     ((atom, factor),) = terms(form)
+    # only constants can be compared exactly
     if factor != 1 or not isinstance(atom, (Min, Max, FloorDiv, FloorMod)) or not isinstance(atom.b, IntImm):
         return None
     return atom
@@ -267,7 +271,7 @@ def _width(form: LinearForm, widths: Widths, changing: Changing, spread: int) ->
         values, neighbours = _values(atom, widths, changing)
         if values is None:
             return None
-        if not neighbours:
+        if not neighbours:  # data point anywhere: each value is an element
             scattered.append(values)
         elif values != 1:
             width = width + abs(factor) * (values - 1)
@@ -288,7 +292,7 @@ def _values(atom: Expr, widths: Widths, changing: Changing, spread: int = 0) -> 
         return _count_divided(atom, atom.b.value, widths, changing, spread)
     values: Number = 1
     for node in post_order(atom):
-        if isinstance(node, BufferLoad) and node.buffer in changing():
+        if isinstance(node, BufferLoad) and node.buffer in changing():  # an index that changes may be any
             return None, False
         if isinstance(node, Var):
             own = widths.get(node, 1)
@@ -312,12 +316,14 @@ def _count_divided(
         return (bound_count(divisor), True) if isinstance(atom, FloorMod) else (None, True)
     if inner == 1:
         return 1, True
+    # multiples of the divisor do not move the begin
     aligned = not spread and all(factor % divisor == 0 for value, factor in terms(form) if value not in widths)
     aligned = aligned and all(factor > 0 for _, factor in terms(form))
     begin = form.const % divisor if aligned else divisor - 1
     last = begin + inner - 1
     if isinstance(atom, FloorMod):
         fits = aligned and _no_more(last, divisor - 1)
+        # a remainder has at most as many values as its divisor
         return (inner, True) if fits else (least(bound_count(inner), divisor), _no_more(divisor, inner))
     number = evaluate_count(last)
     if number is not None:

@@ -29,14 +29,15 @@ class Image(NamedTuple):
 def find_image(index: Expr, extent: Expr, analyzer: Analyzer) -> Image | None:
     """Return the image that an index of a dimension is: of a choice between it, where that is an index, and where it comes to lie, or
     of a remainder; None where it is no such index."""
-    if isinstance(index, (Select, IfThenElse)):
+    if isinstance(index, (Select, IfThenElse)):  # a clamp is a choice in another form
         choice = merge_choices(index, analyzer)
         return None if choice is None else find_image(choice, extent, analyzer)
     equal = analyzer.can_prove_equal
     if isinstance(index, FloorMod) and equal(index.b, extent):
-        return Image("wrapped", index.a)
+        return Image("wrapped", index.a)  # n minus an index below n is the same index from the other end
     if isinstance(index, Min):
         inner, other = (index.a, index.b) if isinstance(index.a, FloorMod) else (index.b, index.a)
+        # reflected about both ends, with a period of twice the extent
         if isinstance(inner, FloorMod) and equal(inner.b, extent * 2) and equal(inner + other, inner.b - 1):
             return Image("mirrored", inner.a)
     return None
@@ -52,7 +53,7 @@ def project(value: Expr, extent: Expr, analyzer: Analyzer) -> Expr:
 
 
 def _unwrap(value: Expr, extent: Expr, analyzer: Analyzer) -> Expr:
-    if value is extent and not isinstance(extent, IntImm):
+    if value is extent and not isinstance(extent, IntImm):  # adding the extent changes no remainder
         return const(0, value.dtype)
     if isinstance(value, (Add, Sub)):
         return rebuild(value, [_unwrap(part, extent, analyzer) for part in (value.a, value.b)])

@@ -54,7 +54,7 @@ class _Columns:
 
     def add(self, source: int, target: int, factor: int) -> None:
         """target += factor * source."""
-        for row in (*self.rows, *self.basis):
+        for row in (*self.rows, *self.basis):  # the inverse is kept alongside, so that no matrix has to be inverted
             row[target] += factor * row[source]
         for at, value in enumerate(self.inverse[target]):
             self.inverse[source][at] -= factor * value
@@ -84,6 +84,7 @@ def solve_equations(src: Constraints) -> Transform:
     of the result is false. Relations that are no linear equations stay."""
     variables, forms, others = list(src.variables), list[LinearForm](), list[Expr]()
     for relation in src.relations:
+        # relations that are no equations are carried over
         form = _form(relation, variables) if isinstance(relation, EQ) else None
         forms += [form] if form is not None else []
         others += [relation] if form is None else []
@@ -92,11 +93,12 @@ def solve_equations(src: Constraints) -> Transform:
     for row, form in zip(columns.rows, forms, strict=True):
         rest = LinearForm({atom: factor for atom, factor in form.coeffs.items() if atom not in variables}, form.const)
         left = _determine(columns, row, rest, others, variables)
-        if left.is_const and left.const:
+        if left.is_const and left.const:  # 0 = c with c other than 0: there is no solution
             none = Constraints((), {}, (const(False, "bool"),))
             return Transform(src, none, dict.fromkeys(variables, const(0, dtype)), {})
     first = len(columns.values)
     for at in range(first, len(variables)):
+        # free variables grow with the old ones where possible
         if next(row[at] for row in columns.basis if row[at]) < 0:
             columns.negate(at)
     free = [Var(f"n{number}", dtype) for number in range(len(variables) - first)]
@@ -119,7 +121,7 @@ def _determine(
 ) -> LinearForm:
     """Has an equation determine one more column; what has to be 0 where none is left for it."""
     first = len(columns.values)
-    while len(left := [at for at in range(first, len(row)) if row[at]]) > 1:
+    while len(left := [at for at in range(first, len(row)) if row[at]]) > 1:  # Euclid's algorithm on the columns
         least = min(left, key=lambda at: abs(row[at]))
         for at in left:
             if at != least:
@@ -137,9 +139,10 @@ def _determine(
     if all(factor % size == 0 for factor in (*total.coeffs.values(), total.const)):
         columns.values.append(total.divided(size))
         return LinearForm({})
-    if total.is_const:
+    if total.is_const:  # not divisible: no integer solution
         return LinearForm({}, 1)
     value = expression(total, dtype)
+    # divisibility becomes a condition of its own
     others.append(EQ(floormod(value, const(size, dtype)), const(0, dtype)))
     columns.values.append(linear(floordiv(value, const(size, dtype))))
     return LinearForm({})
@@ -147,6 +150,7 @@ def _determine(
 
 def _form(relation: Expr, variables: Sequence[Var]) -> LinearForm | None:
     """The left side less the right one; None where it is not linear in the variables."""
+    # only linear conditions take part
     if not isinstance(relation, (EQ, LE, LT, GE, GT)) or not relation.a.dtype.is_integer:
         return None
     form = linear(Analyzer().simplify(relation.a - relation.b))
@@ -172,7 +176,7 @@ def _carry_facts(
             analyzer.bind(var, ranges[var])
     relations = [substitute(relation, to_new) for relation in others]
     for var, within in src.ranges.items():
-        if var in to_new:
+        if var in to_new:  # the old ranges are conditions on the new variables
             relations += [within.begin <= to_new[var], to_new[var] < within.begin + within.extent]
     kept = [analyzer.simplify(relation) for relation in relations if not analyzer.can_prove(relation)]
     return Constraints(tuple(free), ranges, tuple(kept))
@@ -208,7 +212,7 @@ def solve_inequalities(src: Constraints) -> Constraints:
     bounds: dict[Var, _Bounds] = {}
     for var in variables:
         bounds[var], forms = _eliminate(var, forms)
-    if any(form.is_const and form.const > 0 for form in forms):
+    if any(form.is_const and form.const > 0 for form in forms):  # 0 < 0: the inequalities hold nowhere
         return Constraints(tuple(variables), {}, (const(False, "bool"),))
     dtype = variables[0].dtype
     others += [expression(form, dtype) <= const(0, dtype) for form in forms if not form.is_const]
@@ -222,7 +226,7 @@ def deskew(src: Constraints) -> Transform:
     to_new: dict[Var, Expr] = {}
     to_old: dict[Var, Expr] = {}
     fresh: list[Var] = []
-    for var in reversed(solved.variables):
+    for var in reversed(solved.variables):  # later variables first: bounds speak of them
         within = solved.ranges.get(var)
         new = Var(var.name, var.dtype) if within is not None else var
         fresh.insert(0, new)
@@ -239,7 +243,7 @@ def deskew(src: Constraints) -> Transform:
 def _bound_by_zero(relation: Expr, form: LinearForm) -> list[LinearForm]:
     """The condition as forms that are at most 0."""
     if isinstance(relation, (LE, LT)):
-        return [form.shift(int(isinstance(relation, LT)))]
+        return [form.shift(int(isinstance(relation, LT)))]  # a < b is a <= b - 1 over integers
     if isinstance(relation, (GE, GT)):
         return [form.scale(-1).shift(int(isinstance(relation, GT)))]
     return [form, form.scale(-1)]
@@ -259,7 +263,7 @@ def _eliminate(var: Var, forms: Sequence[LinearForm]) -> tuple[_Bounds, list[Lin
     for below, low in bounds.low:
         for above, high in bounds.high:
             form = low.scale(above).plus(high, -below)
-            size = form.content
+            size = form.content  # divided by the common factor, the constant may be rounded
             form = _divide(form, size) if size > 1 else form
             rest[form.key, form.const] = form
     return bounds, list(rest.values())
@@ -276,7 +280,7 @@ def _convert_to_ranges(variables: Sequence[Var], bounds: Mapping[Var, _Bounds], 
         low = [_divide_expression(form.shift(factor - 1), factor, var) for factor, form in bounds[var].low]
         high = [_divide_expression(form, factor, var) for factor, form in bounds[var].high]
         if low and high:
-            least, most = low[0], high[0]
+            least, most = low[0], high[0]  # several lower bounds: the greatest counts
             for other in low[1:]:
                 least = analyzer.simplify(maximum(least, other))
             for other in high[1:]:

@@ -63,7 +63,7 @@ class Rewriter:
 
     def _loop(self, var: Var, span: Range) -> IterSum:
         extent = self.analyzer.simplify(span.extent)
-        if is_const(extent, 1):
+        if is_const(extent, 1):  # a loop of one iteration is a constant
             return IterSum((), span.begin)
         return (
             IterSum((self.full_split(IterMark(var, extent)),), const(0, var.dtype))
@@ -110,7 +110,7 @@ class Rewriter:
         """The index as a sum of digits; NoMapError where it is none."""
         if isinstance(index, Var) and index in self.loops:
             return self.loops[index]
-        if not any(var in self.loops for var in free_vars(index)):
+        if not any(var in self.loops for var in free_vars(index)):  # what moves with no loop is part of the base
             return IterSum((), index)
         if isinstance(index, (Add, Sub)):
             return self.added(self.parse_sum(index.a), self.parse_sum(index.b), 1 if isinstance(index, Add) else -1)
@@ -118,7 +118,7 @@ class Rewriter:
             a, b = self.parse_sum(index.a), self.parse_sum(index.b)
             if isinstance(index, Mul) and not a.args:
                 a, b = b, a
-            if b.args:
+            if b.args:  # a product of two iterators is no map
                 raise NoMapError
             if isinstance(index, Mul):
                 return self.scale(a, b.base)
@@ -132,7 +132,7 @@ class Rewriter:
             key, scale = _digit(each), each.scale * sign
             before = digits.pop(key, None)
             scale = self.analyzer.simplify(scale if before is None else before.scale + scale)
-            if not self.is_zero(scale):
+            if not self.is_zero(scale):  # terms that cancel leave no digit
                 digits[key] = IterSplit(each.source, each.lower_factor, each.extent, scale)
         return IterSum(tuple(digits.values()), self.analyzer.simplify(a.base + b.base * sign))
 
@@ -153,17 +153,19 @@ class Rewriter:
         if not a.args:
             return IterSum((), simplify(a.base // divisor)), IterSum((), simplify(a.base % divisor))
         (split,) = a.args
-        if self.divides(split.scale, divisor):
+        if self.divides(split.scale, divisor):  # a multiple of the divisor divides without a remainder
             high = IterSplit(split.source, split.lower_factor, split.extent, simplify(split.scale // divisor))
             return IterSum((high,), simplify(a.base // divisor)), IterSum((), simplify(a.base % divisor))
         start = simplify(a.base % divisor)
+        # less than the divisor: no quotient
         if self.analyzer.can_prove(start + split.scale * (split.extent - 1) < divisor):
             return IterSum((), simplify(a.base // divisor)), IterSum((split,), start)
+        # the begin must lie at a step of the divisor
         if not self.divides(divisor, split.scale) or not self.is_zero(start):
             raise NoMapError
         by, base = simplify(divisor // split.scale), simplify(a.base // divisor)
         exact = self.divides(split.extent, by)
-        if not exact and not split.is_whole:
+        if not exact and not split.is_whole:  # a part of a digit cannot be rounded up
             raise NoMapError
         extent = simplify((split.extent if exact else split.extent + by - 1) // by)
         lower, one = simplify(split.lower_factor * by), const(1, divisor.dtype)
@@ -186,6 +188,7 @@ class Rewriter:
             IterSplit(each.source, each.lower_factor, each.extent, simplify(each.scale // scale))
             for each in reversed(chain)
         ]
+        # the same digits must be one iterator wherever they are read
         extent = simplify(parts[0].scale * parts[0].extent)
         known = self._find_known(parts)
         mark = known or IterMark(IterSum(tuple(parts), const(0, extent.dtype)), extent)
@@ -199,6 +202,7 @@ class Rewriter:
         chain, rest = [first], [each for each in args if each is not first]
         while rest:
             ends = chain[-1].scale * chain[-1].extent
+            # digits fit where each begins at the end of the one before
             following = next((each for each in rest if self.analyzer.can_prove_equal(each.scale, ends)), None)
             if following is None:
                 return None
@@ -224,7 +228,7 @@ class Rewriter:
 
     def _replace(self, total: IterSum, pattern: _Pattern) -> IterSum:
         """The sum with the pattern's iterator in the place of its digits, where all of them are there at one scale."""
-        if not pattern.condition:
+        if not pattern.condition:  # only a condition's iterator replaces digits
             return total
         there = {_digit(each): each.scale for each in total.args}
         if not pattern.scales.keys() <= there.keys():
@@ -248,7 +252,7 @@ class Rewriter:
         for each in conjuncts(condition):
             if not isinstance(each, (LT, LE, GT, GE)):
                 raise NoMapError
-            if self.analyzer.can_prove(each):
+            if self.analyzer.can_prove(each):  # a condition that always holds takes nothing away
                 continue
             total = self.parse_sum(self.analyzer.simplify(each.a - each.b))
             least, zero = (1 if isinstance(each, GT) else 0), const(0, total.base.dtype)
@@ -256,6 +260,7 @@ class Rewriter:
                 bounds.append((IterSum(total.args, zero), None, (1 if isinstance(each, LE) else 0) - total.base))
             else:
                 bounds.append((IterSum(total.args, zero), least - total.base, None))
+        # conditions of few digits first: longer ones contain them
         for total, low, high in sorted(bounds, key=lambda bound: len(bound[0].args)):
             self._bound(total, low, high)
 
@@ -263,6 +268,7 @@ class Rewriter:
         """low <= total < high."""
         if not total.args:
             raise NoMapError
+        # with the signs turned the bounds change places
         if all(isinstance(each.scale, IntImm) and each.scale.value < 0 for each in total.args):
             negated = self.scale(total, const(-1, total.base.dtype))
             self._bound(negated, None if high is None else 1 - high, None if low is None else 1 - low)
@@ -275,7 +281,7 @@ class Rewriter:
         zero = const(0, one.base.dtype)
         begin = zero if low is None else simplify(maximum(index_ceildiv(low - one.base, scale), zero))
         end = extent if high is None else simplify(minimum(index_ceildiv(high - one.base, scale), extent))
-        if self.is_zero(begin) and self.analyzer.can_prove_equal(end, extent):
+        if self.is_zero(begin) and self.analyzer.can_prove_equal(end, extent):  # the whole digit lies within the bounds
             return
         mark, plain = split.source, IterSplit(split.source, split.lower_factor, extent, const(1, zero.dtype))
         inside = mark.source if isinstance(mark.source, IterSum) and self._is_fused(split) else IterSum((plain,), zero)
@@ -295,11 +301,13 @@ class Rewriter:
         work = [split for each in sums for split in each.args]
         while work:
             split = work.pop()
+            # a sum that is read reads the digits that it is made of
             if split.source not in read and isinstance(split.source.source, IterSum):
                 work.extend(split.source.source.args)
             read.setdefault(split.source, []).append(split)
         if not all(self._is_covered(mark, splits, bijective) for mark, splits in read.items()):
             return False
+        # a condition on loops that are not read would leave out iterations
         if any(mark not in read and not self._collect_loops(mark).isdisjoint(read) for mark in self.conditions):
             return False
         loops = {split.source for each in self.loops.values() for split in each.args}
@@ -311,7 +319,7 @@ class Rewriter:
         return {below for split in mark.source.args for below in self._collect_loops(split.source)}
 
     def _is_covered(self, mark: IterMark, splits: list[IterSplit], bijective: bool) -> bool:
-        if len(splits) == 1 and not bijective:
+        if len(splits) == 1 and not bijective:  # a single digit cannot overlap with itself
             return True
         done, rest = const(1, mark.extent.dtype), list(splits)
         while rest:
@@ -320,7 +328,7 @@ class Rewriter:
                 least = min(rest, key=lambda each: integer_value(each.lower_factor, 0))
                 following = (
                     least if self.divides(least.lower_factor, done) and not is_const(least.lower_factor, 1) else None
-                )
+                )  # a gap between digits is allowed where only distinctness is asked
             if following is None:
                 return False
             rest.remove(following)

@@ -88,7 +88,7 @@ def _times(a: Polynomial, b: Polynomial) -> Polynomial:
             powers[atom] = powers.get(atom, Fraction(0)) + power
         key = frozenset((atom, power) for atom, power in powers.items() if power)
         result[key] = result.get(key, Fraction(0)) + m * n
-    return _small(result)
+    return _small(result)  # a sum that cancels has no term
 
 
 def _plus(a: Polynomial, b: Polynomial, sign: int = 1) -> Polynomial:
@@ -100,13 +100,13 @@ def _plus(a: Polynomial, b: Polynomial, sign: int = 1) -> Polynomial:
 
 def _small(polynomial: Polynomial) -> Polynomial:
     kept = {key: number for key, number in polynomial.items() if number}
-    if len(kept) > MOST_TERMS:
+    if len(kept) > MOST_TERMS:  # products of polynomials grow without end
         raise _Unknown
     return kept
 
 
 def _constant(value: float) -> _Number:
-    if math.isnan(value):
+    if math.isnan(value):  # NaN obeys no law of polynomials
         raise _Unknown
     if math.isinf(value):
         return _Number({}, _ONE, float(value))
@@ -116,16 +116,16 @@ def _constant(value: float) -> _Number:
 
 def _sum(a: _Number, b: _Number, sign: int) -> _Number:
     if a.is_infinite or b.is_infinite:
-        if a.is_infinite and b.is_infinite or a.at is None and b.at is None:
+        if a.is_infinite and b.is_infinite or a.at is None and b.at is None:  # infinity minus infinity is no number
             raise _Unknown
         return a if a.is_infinite else _Number({}, _ONE, sign * float(b.at or 0))
-    if a.under == b.under:
+    if a.under == b.under:  # the same denominator needs no multiplication
         return _Number(_plus(a.over, b.over, sign), a.under)
     return _Number(_plus(_times(a.over, b.under), _times(b.over, a.under), sign), _times(a.under, b.under))
 
 
 def _quotient(a: _Number, b: _Number) -> _Number:
-    if a.is_infinite or b.is_infinite or not b.over:
+    if a.is_infinite or b.is_infinite or not b.over:  # division by what may be 0
         raise _Unknown
     return _Number(_times(a.over, b.under), _times(a.under, b.over))
 
@@ -144,7 +144,7 @@ def _exponential(base: str, power: _Number) -> _Number:
         if power.at != -math.inf:
             raise _Unknown
         return _constant(0)
-    if len(power.under) != 1 or _NOTHING not in power.under:
+    if len(power.under) != 1 or _NOTHING not in power.under:  # an exponential of a quotient is no monomial
         raise _Unknown
     scale = power.under[_NOTHING]
     atoms = frozenset(((base, monomial), number / scale) for monomial, number in power.over.items())
@@ -180,7 +180,7 @@ class _Calculator:
     def number(self, node: Expr) -> _Number:
         value = self(node)
         if isinstance(value, bool):
-            raise _Unknown
+            raise _Unknown  # a truth is not calculated with
         return value
 
     def truth(self, node: Expr) -> bool:
@@ -191,7 +191,7 @@ class _Calculator:
 
     def value(self, node: Expr) -> _Value:
         if isinstance(node, Var):
-            if node not in self.operands:
+            if node not in self.operands:  # a variable from outside of the combiner
                 raise _Unknown
             return self.operands[node]
         if isinstance(node, (IntImm, FloatImm)):
@@ -214,7 +214,7 @@ class _Calculator:
     def binary(self, node: BinaryOp) -> _Value:
         a, b = self.number(node.a), self.number(node.b)
         if isinstance(node, _ORDERED):
-            if a.at is None or b.at is None:
+            if a.at is None or b.at is None:  # only what is chosen has a place in the order
                 raise _Unknown
             if isinstance(node, CompareOp):
                 return _COMPARED[type(node)](a.at, b.at)
@@ -241,7 +241,7 @@ class _Calculator:
         if node.name == "likely":
             return self(node.args[0])
         if node.name == "isnan" and self.number(node.args[0]):
-            return False
+            return False  # the calculation is over numbers
         if node.name in ("fma", "mul_add"):
             a, b, c = map(self.number, node.args)
             return _sum(c, _product(a, b), 1)
@@ -260,6 +260,7 @@ def _compared_elements(part: CommReducer) -> dict[int, int]:
     for node in post_order(*part.result):
         if isinstance(node, _ORDERED):
             own = {place[inner] for inner in post_order(node.a, node.b) if isinstance(inner, Var) and inner in place}
+            # comparisons join the elements of both sides
             met = [*(each for each in met if each.isdisjoint(own)), own.union(*(m for m in met if m & own))]
     return {at: group for group, members in enumerate(met) for at in members}
 
@@ -288,17 +289,18 @@ def _cases(part: CommReducer, count: int, begins: bool) -> Iterator[list[dict[in
         if var.dtype.is_bool or at in compared:
             values: Sequence[Fraction | bool] = (False, True)
             if not var.dtype.is_bool:
+                # as many values between two constants as operands can have there
                 values = _representatives(constants, count * sum(group == compared[at] for group in compared.values()))
             if var.dtype.is_integer:
                 values = [value for value in values if var.dtype.least <= value <= var.dtype.greatest]
             choices += [values] * count
             keys += [(operand, at) for operand in range(count)]
-    if math.prod(map(len, choices)) > MOST_CASES:
+    if math.prod(map(len, choices)) > MOST_CASES:  # more orders than can be tried
         raise _Unknown
     met: set[object] = set()
     for values_of_case in product(*choices):
         order = _order(values_of_case, constants)
-        if order in met:
+        if order in met:  # values in the same order decide all comparisons alike
             continue
         met.add(order)
         case: list[dict[int, _Value]] = [{} for _ in range(count)]
@@ -308,6 +310,7 @@ def _cases(part: CommReducer, count: int, begins: bool) -> Iterator[list[dict[in
             )
         for operand, elements in enumerate(case):
             for at in range(len(part.lhs)):
+                # what is not compared stays a symbol
                 elements.setdefault(at, _Number({frozenset({(("x", operand, at), Fraction(1))}): Fraction(1)}, _ONE))
         yield case
 
@@ -322,7 +325,7 @@ def _order(values: Sequence[Fraction | bool], constants: set[Fraction]) -> objec
 
 def _named_value(at: int, value: Fraction, compared: Mapping[int, int], constants: set[Fraction]) -> Polynomial:
     """Return the constant that a value lies at, or the name of its place in the order."""
-    if value in constants:
+    if value in constants:  # equal constants must cancel
         return {_NOTHING: value} if value else {}
     return {frozenset({(("k", compared[at], value), Fraction(1))}): Fraction(1)}
 
@@ -353,7 +356,7 @@ class _Part:
             if isinstance(node, (Add, Sub, Mul)) and node.dtype.is_integer
         }
         if len(calculated) > 1:
-            raise _Unknown
+            raise _Unknown  # integers of two widths wrap at two places
 
     def combine(self, left: Mapping[int, _Value], right: Mapping[int, _Value]) -> dict[int, _Value]:
         part = self.part
@@ -368,7 +371,7 @@ class _Part:
     def law(self, count: int, holds: Callable[[list[dict[int, _Value]]], bool], begins: bool = False) -> bool:
         try:
             return all(map(holds, _cases(self.part, count, begins)))
-        except (_Unknown, OverflowError):
+        except (_Unknown, OverflowError):  # what cannot be calculated is not proved
             return False
 
 
@@ -381,7 +384,7 @@ def laws_by_algebra(part: CommReducer) -> tuple[bool, bool, bool, bool, bool]:
     f = own.combine
 
     def is_neutral(case: list[dict[int, _Value]]) -> bool:
-        return _same(f(case[0], own.identity()), case[0])
+        return _same(f(case[0], own.identity()), case[0])  # compared with symbols: it holds for all values
 
     def is_repeatable(case: list[dict[int, _Value]]) -> bool:
         begin = own.identity()
@@ -410,4 +413,4 @@ def _equal(a: _Value, b: _Value) -> bool:
         return a is b
     if a.is_infinite or b.is_infinite:
         return a.at == b.at
-    return _times(a.over, b.under) == _times(b.over, a.under)
+    return _times(a.over, b.under) == _times(b.over, a.under)  # cross products: no division

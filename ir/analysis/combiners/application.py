@@ -26,6 +26,7 @@ def is_closed(part: CommReducer) -> bool:
     """Return whether a combiner and its identity read nothing but its operands."""
     operands = {*part.lhs, *part.rhs}
     return not any(
+        # a combiner that reads other things is no function of its operands
         (isinstance(node, Var) and node not in operands) or hasattr(node, "producer") or isinstance(node, BufferLoad)
         for node in post_order(*part.result, *part.identity)
     )
@@ -52,6 +53,7 @@ class Application:
             BufferStore(buffer, value, (const(0, INT32),)) for buffer, value in zip(out, part.identity, strict=True)
         )
         self.dtypes = [numpy_dtype(var.dtype) for var in part.lhs]
+        # rows of operands are combined by one run of a loop
         self.combine = Interpreter(Function("combine", (*left, *right, *out), loop, tuple(out)), check=False)
         self.begin = Interpreter(Function("begin", tuple(out), seq(*begun), tuple(out)), check=False)
 

@@ -81,6 +81,7 @@ class Laws:
         return ""
 
     def _begins_again(self, has_init: bool) -> Law:
+        # an init= may be a value that no fold from the identity reaches
         return self.neutral if has_init else self.repeatable
 
 
@@ -117,7 +118,7 @@ def _independent_parts(
     count = len(combiner.lhs)
     place = {var: at for side in (combiner.lhs, combiner.rhs) for at, var in enumerate(side)}
     groups = list(range(count))
-    for at, result in enumerate(combiner.result):
+    for at, result in enumerate(combiner.result):  # elements that read each other belong to one part
         for node in post_order(result):
             other = place.get(node) if isinstance(node, Var) else None
             if other is not None:
@@ -146,6 +147,7 @@ _OPERANDS: dict[tuple[str, int, str], Var] = {}
 def _laws_of_part(part: CommReducer, constants: tuple[Expr | None, ...]) -> Laws:
     canonical: dict[Var, Expr] = {}
     for side, operands in (("x", part.lhs), ("y", part.rhs)):
+        # names of operands say nothing: combiners of one structure share their laws
         for at, var in enumerate(operands):
             canonical[var] = _OPERANDS.setdefault((side, at, str(var.dtype)), Var(f"{side}{at}", var.dtype))
     lhs, rhs = _vars([canonical[var] for var in part.lhs]), _vars([canonical[var] for var in part.rhs])
@@ -157,7 +159,7 @@ def _laws_of_part(part: CommReducer, constants: tuple[Expr | None, ...]) -> Laws
         None if value is None else structural_key(value) for value in (*lhs, *part.result, *part.identity, *constants)
     )
     if key not in _KNOWN:
-        if len(_KNOWN) >= _MOST_KNOWN:
+        if len(_KNOWN) >= _MOST_KNOWN:  # a program that makes ever new combiners must not fill memory
             _KNOWN.clear()
         _KNOWN[key] = _examine_part(part, constants)
     return _KNOWN[key]
@@ -174,6 +176,7 @@ def _known_form(part: CommReducer) -> Laws | None:
         return None
     result, both = part.result[0], {part.lhs[0], part.rhs[0]}
     dtype = result.dtype
+    # the operands may stand in either order
     if isinstance(result, Call) and result.name in _BITWISE and {*result.args} == both:
         name = result.name
     elif isinstance(result, (Add, Mul, Min, Max, And, Or)) and {result.a, result.b} == both:
@@ -185,11 +188,13 @@ def _known_form(part: CommReducer) -> Laws | None:
     absorbs = name not in ("Add", "Mul", "bitwise_xor")
     if _is_neutral(name, dtype, value):
         # A sum that began with 0 is never -0, which adding 0 would change; an `init=` may be.
-        neutral, again = Law.ROUNDED if dtype.is_float and name == "Add" else Law.PROVED, Law.PROVED
+        neutral, again = Law.ROUNDED if dtype.is_float and name == "Add" else Law.PROVED, Law.PROVED  # 0 + -0 is +0
+    # the greatest number stands for infinity, but for infinity itself
     elif absorbs and dtype.is_float and value is not None and _is_extreme(name, dtype, value):
         neutral, again = Law.ROUNDED, Law.PROVED
     else:
         neutral, again = Law.REFUTED, Law.PROVED if absorbs or (name == "Mul" and value == 0) else Law.REFUTED
+    # sums of floats round differently in another order
     joined = Law.ROUNDED if dtype.is_float and name in ("Add", "Mul") else Law.PROVED
     why = "" if neutral else f"{result} with {begin} for {part.rhs[0].name} is not {part.lhs[0].name}"
     return Laws(joined, joined, neutral, again, again, repetition=why, idleness=why)
@@ -222,6 +227,7 @@ def _is_extreme(name: str, dtype: DType, value: float) -> bool:
 
 
 def _examine_part(part: CommReducer, constants: tuple[Expr | None, ...]) -> Laws:
+    # a proof over all orders is exact
     """The laws by orders, by algebra, by all values, and by a search: the quicker first."""
     ordered = tables.laws_by_orders(part)
     if ordered is not None:
@@ -236,7 +242,7 @@ def _examine_part(part: CommReducer, constants: tuple[Expr | None, ...]) -> Laws
         if counterexample and (laws[at] == Law.UNPROVED or at == 4):  # infinities are no real numbers
             laws[at] = Law.REFUTED
     if laws[3] == Law.REFUTED:
-        laws[2] = Law.REFUTED
+        laws[2] = Law.REFUTED  # what cannot be taken up again is not neutral
     return _judge_laws(laws, (found.association, found.repetition, found.idleness))
 
 

@@ -72,6 +72,7 @@ def laws_by_orders(part: CommReducer) -> tuple[Answers, Answers] | None:
 def laws_by_values(part: CommReducer) -> tuple[Answers, Answers] | None:
     """The same of a combiner whose operands have few values, which are all tried; None for another."""
     dtypes = [var.dtype for var in part.lhs]
+    # a table of all pairs must stay small
     if not is_closed(part) or sum(dtype.bits for dtype in dtypes) > 8 or any(dtype.is_float for dtype in dtypes):
         return None
     return _exhaustive_laws(part, [_all_values(dtype) for dtype in dtypes])
@@ -81,19 +82,19 @@ def _exhaustive_laws(part: CommReducer, domains: Sequence[np.ndarray[Any, Any]])
     if math.prod(map(len, domains)) > LARGEST:
         return None
     table = _Table(part, domains)
-    if not table.is_complete:
+    if not table.is_complete:  # a result that is none of the operands leaves the table
         return None
     everything = np.ones(len(table.operands[0]), bool)
     real = np.logical_and.reduce([_is_real(values) for values in table.operands])
     exact = table.answers(everything)
-    return exact, exact if real.all() else table.answers(real)
+    return exact, exact if real.all() else table.answers(real)  # without NaN and -0 the answers are the same
 
 
 def _is_real(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if values.dtype.kind in "biu":
         return np.ones(len(values), bool)
     wide = values.astype(np.float64)
-    return np.isfinite(wide) & ~((wide == 0) & np.signbit(wide))
+    return np.isfinite(wide) & ~((wide == 0) & np.signbit(wide))  # -0 equals 0, but its sign is lost in sums
 
 
 # Values that stand for all
@@ -113,12 +114,13 @@ def _sorts(part: CommReducer) -> list[int] | None:
         ours |= set() if into is None else {into}
         least = min((sorts[at] for at in ours), default=0)
         met = {sorts[at] for at in ours}
+        # elements that are compared with each other share their constants
         sorts[:] = [least if sort in met else sort for sort in sorts]
 
     for at, result in enumerate(part.result):
         for node in post_order(result):
             if not isinstance(node, _CHOOSES) and not _is_harmless(node):
-                return None
+                return None  # a combiner that calculates does not only choose
             if isinstance(node, (CompareOp, Min, Max)):
                 join((node.a, node.b))
         join((result,), at)
@@ -162,7 +164,7 @@ def _representatives(part: CommReducer, sorts: Sequence[int], at: int) -> np.nda
     dtype = part.lhs[at].dtype
     if dtype.is_bool:
         return np.array([False, True])
-    count = 3 * sorts.count(sorts[at])
+    count = 3 * sorts.count(sorts[at])  # three operands of a law, each with so many elements of the sort
     constants = {
         node.value
         for node in post_order(*part.result, *part.identity)
@@ -172,6 +174,7 @@ def _representatives(part: CommReducer, sorts: Sequence[int], at: int) -> np.nda
         return _floats(dtype, constants, count)
     inside = sorted(value for value in constants if dtype.least <= value <= dtype.greatest and value == int(value))
     values = set(map(int, inside))
+    # between two constants any values of the same order will do
     for low, high in pairwise([dtype.least - 1, *map(int, inside), dtype.greatest + 1]):
         values.update(range(low + 1, min(low + 1 + count, high)))
     return np.array(sorted(values), numpy_dtype(dtype))
@@ -183,7 +186,7 @@ def _floats(dtype: DType, constants: Iterable[float], count: int) -> np.ndarray[
         known = sorted({float(np.array(value).astype(held)) for value in constants} | {0.0})
     values: list[Any] = [-0.0, math.nan, *{*known, -math.inf, math.inf}]
     for low, high in pairwise([-math.inf, *known, math.inf]):
-        if low < high:
+        if low < high:  # nothing lies between equal constants
             values += _intermediate_values(held, low, high, count)
     return np.array(values, np.float64).astype(held)
 
@@ -198,6 +201,7 @@ def _intermediate_values(held: np.dtype[Any], low: float, high: float, count: in
     for at in range(1, 4 * count):
         with np.errstate(all="ignore"):
             value = float(np.array(begin + step * at * width).astype(held))
+        # a value that rounds to another one is not between
         if low < value < high and not math.isinf(value) and value not in (*found, begin):
             found.append(value)
     return found[:count]
@@ -210,6 +214,7 @@ class _Table:
     """All combinations of two operands, as numbers of operands."""
 
     def __init__(self, part: CommReducer, domains: Sequence[np.ndarray[Any, Any]]) -> None:
+        # an operand is a combination of its elements' values
         grids = np.meshgrid(*(np.arange(len(domain)) for domain in domains), indexing="ij")
         self.domains = domains
         self.operands: Values = [domain[grid.ravel()] for domain, grid in zip(domains, grids, strict=True)]
@@ -220,7 +225,7 @@ class _Table:
             apply = Application(part)
             made = apply(*([values[at] for values in self.operands] for at in (left, right)))
             begin = apply.identity()
-        except NotWellFormed:
+        except NotWellFormed:  # the interpreter refuses what this combiner does
             return
         numbers, first = self._numbers(made), self._numbers(begin)
         if numbers is None or first is None:
@@ -234,7 +239,7 @@ class _Table:
             known, looked_up = _bits(domain), _bits(own)
             order = np.argsort(known)
             at = np.minimum(np.searchsorted(known[order], looked_up), len(known) - 1)
-            if not np.array_equal(known[order][at], looked_up):
+            if not np.array_equal(known[order][at], looked_up):  # a value outside of the domain
                 return None
             number = number * len(domain) + order[at]
         return number
@@ -244,6 +249,7 @@ class _Table:
         chosen = np.flatnonzero(among)
         table = self.table
         own = table[np.ix_(chosen, chosen)]
+        # (x, y, z) that differ refute associativity
         threes = next(filter(None, (self._not_associative(x, chosen, own) for x in map(int, chosen))), None)
         starts, begun = np.union1d(table[self.first, chosen], self.first), table[self.first, chosen]
         again = np.argwhere(table[np.ix_(starts, begun)] != table[np.ix_(starts, chosen)])
@@ -296,6 +302,7 @@ class _Table:
 def _bits(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Values as integers that tell them apart; all NaNs are one."""
     if values.dtype.kind in "bui":
+        # as signed bits: only equality counts
         return values.astype(np.int64) if values.dtype != np.uint64 else values.view(np.int64)
     bits = values.view(f"i{values.dtype.itemsize}").astype(np.int64)
-    return np.where(np.isnan(values.astype(np.float64)), np.int64(-1), bits)
+    return np.where(np.isnan(values.astype(np.float64)), np.int64(-1), bits)  # all NaNs are one

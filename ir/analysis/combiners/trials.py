@@ -37,7 +37,7 @@ class Found:
 def search(part: CommReducer, constants: Sequence[Expr | None]) -> Found:
     """Counterexamples to associativity, and to an identity that may be taken up again. constants: of elements whose terms are all one
     value, that value."""
-    if not is_closed(part):
+    if not is_closed(part):  # what reads other things cannot be run by itself
         return Found()
     rng = np.random.default_rng(SEED)
     numbers = {
@@ -49,7 +49,7 @@ def search(part: CommReducer, constants: Sequence[Expr | None]) -> Found:
     def terms() -> Values:
         return [
             np.full(TERMS, constant.value, numpy_dtype(var.dtype))
-            if isinstance(constant, (IntImm, FloatImm))
+            if isinstance(constant, (IntImm, FloatImm))  # a term that is always 1 says nothing of other values
             else _draw_operands(rng, var.dtype, numbers)
             for var, constant in zip(part.lhs, constants, strict=True)
         ]
@@ -60,6 +60,7 @@ def search(part: CommReducer, constants: Sequence[Expr | None]) -> Found:
 
             def operands() -> Values:
                 alone, folded = terms(), apply(terms(), terms())
+                # a third of the operands are results of folds
                 return [np.where(np.arange(TERMS) % 3 == 0, b, a) for a, b in zip(alone, folded, strict=True)]
 
             x, y, z = operands(), operands(), operands()
@@ -72,7 +73,7 @@ def search(part: CommReducer, constants: Sequence[Expr | None]) -> Found:
             again = _difference(part, between, plain)
             doubled = apply(first, first)
     except TilewrightError:
-        return Found()
+        return Found()  # what cannot be run is not refuted
     repetition = (
         ""
         if again is None
@@ -94,8 +95,10 @@ def _draw_operands(rng: np.random.Generator, dtype: DType, numbers: set[float]) 
         scale = max(1.0, *map(abs, numbers)) if numbers else 1.0
         kinds, small = rng.integers(0, 3, TERMS), rng.integers(-4, 5, TERMS)
         drawn = np.where(kinds == 1, rng.uniform(-3, 3, TERMS), rng.uniform(-2, 2, TERMS) * scale)
+        # float32 numbers of which each dtype has a neighbour
         return np.where(kinds == 0, small, drawn).astype(np.float32).astype(held)
     least, greatest = dtype.least, dtype.greatest
+    # values next to the combiner's constants meet its edges
     near = (int(number) + step for number in numbers for step in (-1, 0, 1))
     edges = {least, least + 1, greatest, greatest - 1, *near}
     within = [edge for edge in sorted(edges) if least <= edge <= greatest]
@@ -114,11 +117,13 @@ def _difference(part: CommReducer, left: Values, right: Values) -> int | None:
             apart |= a != b
             continue
         wide, other = a.astype(np.float64), b.astype(np.float64)
+        # large values say more of rounding than of laws
         counted &= np.isfinite(wide) & np.isfinite(other) & (np.abs(wide) < MAGNITUDE) & (np.abs(other) < MAGNITUDE)
         slack = 1e-3 if a.dtype.itemsize > 2 else 0.03
         apart |= ~(np.abs(wide - other) <= slack * (1 + np.maximum(np.abs(wide), np.abs(other))))
     found = np.flatnonzero(apart & counted)
     rounds = any(var.dtype.is_float for var in part.lhs)
+    # a few differences are rounding that moved a comparison
     if len(found) == 0 or (rounds and len(found) < FEW * counted.sum()):
         return None
     return int(found[0])

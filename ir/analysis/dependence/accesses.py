@@ -37,7 +37,7 @@ class Accesses:
     def meeting(self, iterations: Iterations) -> tuple[Buffer, Indices, Indices] | None:
         """The first two accesses, one of them a store, in which different iterations may meet; None where there are none."""
         for buffer, stored in self.stored.items():
-            if buffer not in self.private:
+            if buffer not in self.private:  # each run of the statement has this memory to itself
                 pair = iterations.meeting(stored, _distinct([*self.loaded.get(buffer, ()), *stored]))
                 if pair is not None:
                     return buffer, *pair
@@ -51,17 +51,19 @@ def accesses_of(stmt: Node) -> Accesses:
     for node in walk(stmt):
         if isinstance(node, (BufferStore, BufferLoad)):
             kind = result.stored if isinstance(node, BufferStore) else result.loaded
+            # a let of index arithmetic is written out, so that equal indices look equal
             indices = tuple([substitute(index, lets) for index in node.indices]) if lets else node.indices
             kind.setdefault(node.buffer, []).append(indices)
         elif isinstance(node, For):
             result.bound[node.var] = Range(substitute(node.begin, lets), substitute(node.extent, lets))
         elif isinstance(node, (LetStmt, Let)):
-            if is_index(node.value):
+            if is_index(node.value):  # data that a let names may be anything
                 lets[node.var] = substitute(node.value, lets)
             else:
                 result.bound[node.var] = None
         elif isinstance(node, Allocate):
             result.private.add(node.buffer)
+        # an effect that is not a store cannot be compared
         elif isinstance(node, Evaluate) and not isinstance(node.value, IntImm):
             result.opaque = True
     for kind in (result.stored, result.loaded):

@@ -41,7 +41,7 @@ def solve(equations: Iterable[LinearForm], bounds: Mapping[Unknown, Interval]) -
             if smaller is None or not all(_narrow(part, known) for part in smaller):
                 return None
             taken_apart += smaller
-        if known == before and len(taken_apart) == len(parts):
+        if known == before and len(taken_apart) == len(parts):  # another round would find nothing new
             break
         parts = taken_apart
     return known
@@ -53,11 +53,11 @@ def _split_equation(equation: LinearForm, bounds: Mapping[Unknown, Interval]) ->
     terms: list[tuple[Unknown, int]] = []
     for unknown, coefficient in equation.coeffs.items():
         low, high = bounds.get(unknown, EVERYTHING)
-        if low is not None and low == high:
+        if low is not None and low == high:  # an unknown of one value is a constant
             constant += coefficient * low
         else:
             terms.append((unknown, coefficient))
-    terms.sort(key=lambda term: abs(term[1]))
+    terms.sort(key=lambda term: abs(term[1]))  # smaller coefficients first, as the theorem asks
     divisors = [0]
     for _, coefficient in reversed(terms):
         divisors.append(gcd(divisors[-1], coefficient))
@@ -67,7 +67,7 @@ def _split_equation(equation: LinearForm, bounds: Mapping[Unknown, Interval]) ->
     for (unknown, coefficient), divisor in zip(terms, reversed(divisors), strict=False):
         if reach.lo is not None and reach.hi is not None:
             multiple = -(-reach.lo // divisor) * divisor
-            if multiple > reach.hi:
+            if multiple > reach.hi:  # no multiple of the divisor is in reach: no solution
                 return None
             if multiple + divisor > reach.hi:  # the only one in reach
                 if part:
@@ -75,7 +75,7 @@ def _split_equation(equation: LinearForm, bounds: Mapping[Unknown, Interval]) ->
                 part, constant, reach = {}, multiple, Interval(multiple, multiple)
         part[unknown] = coefficient
         reach = add(reach, scale(bounds.get(unknown, EVERYTHING), coefficient))
-    if 0 not in reach:
+    if 0 not in reach:  # the rest must be able to be 0
         return None
     return [*parts, LinearForm(part, constant)] if part else parts
 
@@ -94,6 +94,7 @@ def _narrow(equation: LinearForm, bounds: dict[Unknown, Interval]) -> bool:
         )
         size = abs(coefficient)  # size * unknown lies in [least, greatest]
         low, high = bounds.get(unknown, EVERYTHING)
+        # rounded towards the inside: unknowns are integers
         if least is not None and (low is None or low < -(-least // size)):
             low = -(-least // size)
         if greatest is not None and (high is None or high > greatest // size):

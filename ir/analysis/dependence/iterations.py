@@ -103,17 +103,19 @@ class Iterations:
         """The dependence of an element in one iteration and an element in another, of the same buffer."""
         rows = [self._row(a, b) for a, b in zip(first, second, strict=True)]
         bounds = self._solve(rows)
-        if bounds is not None and self._open(bounds):
+        if bounds is not None and self._open(bounds):  # a fused index that was taken apart is one equation again
             whole = self._join_rows(first, second)
             bounds = self._solve([*rows, *whole]) if whole else bounds
         if bounds is None:
             return Dependence(Meets.NEVER)
         exact = all(row.exact for row in rows)
+        # no unknown is left: the element is the same in all iterations
         if exact and not any(row.equation.coeffs for row in rows):
             return Dependence(Meets.ALWAYS)
         if not self._open(bounds):
             alone = all(unknown == self._distance for row in rows for unknown in row.equation.coeffs)
             return Dependence(Meets.ALWAYS if exact and alone else Meets.MAYBE, bounds[self._distance].lo)
+        # symbolic ranges may decide what numbers leave open
         return Dependence(Meets.MAYBE) if self.loop is None else self._find_facts(first, second, self.loop)
 
     def meeting(self, stored: Sequence[Indices], touched: Sequence[Indices]) -> tuple[Indices, Indices] | None:
@@ -126,7 +128,7 @@ class Iterations:
             for dimension in range(len(touched[0]) if touched else 0)
         ):
             return None
-        if len(stored) * len(touched) > _MOST_PAIRS:
+        if len(stored) * len(touched) > _MOST_PAIRS:  # too many pairs: any of them may meet, which is the safe answer
             return stored[0], touched[0]
         return next(((a, b) for a in stored for b in touched if self.between(a, b).carried), None)
 
@@ -136,6 +138,7 @@ class Iterations:
             {self._key(index): index for indices in accesses for index in indices[dimension : dimension + 1]}
             for accesses in (stored, touched)
         )
+        # few distinct indices prove independence of many accesses at once
         return len(first) * len(second) < min(len(stored) * len(touched), _MOST_PAIRS) and not any(
             self.between((a,), (b,)).carried for a in first.values() for b in second.values()
         )
@@ -172,7 +175,7 @@ class Iterations:
 
     def _form(self, index: Expr) -> LinearForm:
         if index not in self._forms:
-            sums = index.dtype in (INT32, INT64)
+            sums = index.dtype in (INT32, INT64)  # an index of another dtype is compared as a whole
             self._forms[index] = linear(index) if sums else LinearForm({atom_key(index): 1})
         return self._forms[index]
 
@@ -184,7 +187,7 @@ class Iterations:
         for key in {**a.coeffs, **b.coeffs}:
             atom = key.expr if isinstance(key, StructuralKey) else key
             first, second = a.coefficient(key), b.coefficient(key)
-            if not self._is_own(atom):
+            if not self._is_own(atom):  # a variable that is the same for both cancels, unless its coefficients differ
                 if first != second:
                     unknowns["shared", key] = second - first
                     self._bound(key, atom)
@@ -196,15 +199,17 @@ class Iterations:
                     unknowns["first", key] = -first
                 if second:
                     unknowns["second", key] = second
+                # the difference of both iterations is what the distance is about
                 links.append(LinearForm({("apart", key): 1, ("first", key): 1, ("second", key): -1}))
                 self._bound(key, atom)
         equation = LinearForm(unknowns, b.const - a.const)
-        if not exact and not self._stays_small(equation):
+        if not exact and not self._stays_small(equation):  # a sum that may wrap is no equation of integers
             return _Row(LinearForm({}), False)
         return _Row(equation, True, (*links, *self._remainders(a, b)))
 
     def _rebase(self, form: LinearForm) -> LinearForm:
         """`form` with every own variable counted from the beginning of its range on."""
+        # counted from the begin of the range, bounds are 0 to extent - 1
         for var, within in reversed(self.own.items()):
             coefficient = form.coefficient(var)
             if within is not None and coefficient:
@@ -215,7 +220,7 @@ class Iterations:
         """x % m = y % m where x - y is a multiple of m."""
         (first, factor), (second, other) = (next(terms(form), (None, 0)) for form in (a, b))
         if (
-            isinstance(first, FloorMod)
+            isinstance(first, FloorMod)  # only equal moduli have equal remainders at multiples
             and isinstance(second, FloorMod)
             and isinstance(first.b, IntImm)
             and isinstance(second.b, IntImm)
@@ -234,6 +239,7 @@ class Iterations:
     def _join_rows(self, first: Indices, second: Indices) -> list[_Row]:
         """The sums of the dimensions in which a fused index that was taken apart, f // 16 and f % 16, is f again."""
         rows: list[_Row] = []
+        # weights of either access may tell the fused index
         for weights in dict.fromkeys(self._weights(indices) for indices in (first, second)):
             taken = [
                 [(index, weight) for index, weight in zip(indices, weights, strict=True) if weight]
@@ -268,7 +274,7 @@ class Iterations:
         return any(
             node in self.own
             if isinstance(node, Var)
-            else node.buffer not in self.constant
+            else node.buffer not in self.constant  # what is stored meanwhile may be read differently by each
             if isinstance(node, BufferLoad)
             else isinstance(node, ProducerLoad) or isinstance(node, Call) and not is_pure(node.name)
             for node in walk(atom)
@@ -282,6 +288,7 @@ class Iterations:
         if within is not None:
             most = self._most(within.extent)
             self._intervals[key] = Interval(0, None if most is None else max(most - 1, 0))
+        # nothing is known of a free variable without an analyzer
         elif isinstance(atom, Var) and atom not in self.shared and self._analyzer is None:
             self._intervals[key] = EVERYTHING
         else:
@@ -300,7 +307,7 @@ class Iterations:
 
     def _stays_small(self, equation: LinearForm) -> bool:
         reach = abs(equation.const)
-        for unknown, coefficient in equation.coeffs.items():
+        for unknown, coefficient in equation.coeffs.items():  # an unbounded term may wrap
             low, high = self._bounds(unknown)
             if low is None or high is None:
                 return False
@@ -346,7 +353,7 @@ class Iterations:
     def _twin(self, index: Expr) -> Expr:
         """`index` in the second iteration."""
         for var in free_vars(index):
-            if var in self.own and var not in self._twins:
+            if var in self.own and var not in self._twins:  # a twin for each own variable: the second iteration's value
                 twin = self._twins[var] = Var(f"{var.name}.other", var.dtype)
                 within = self.own[var]
                 if within is not None:
@@ -358,6 +365,7 @@ class Iterations:
         if is_index(a) and is_index(b) and not all(_is_bounded(self._bounds(unknown)) for unknown in terms):
             analyzer, other, factor = self.analyzer, self._twin(b), self._form(a).coefficient(loop)
             if factor and factor == self._form(b).coefficient(loop):
+                # what is left over is less than a step: different iterations cannot meet
                 rest = (a - loop * factor) - (other - self._twin(loop) * factor)
                 if analyzer.can_prove(rest < abs(factor)) and analyzer.can_prove(rest > -abs(factor)):
                     return Dependence(Meets.MAYBE, 0)
