@@ -317,6 +317,7 @@ ROWS = (
     "reduction",
     "slices",
     "transform",
+    "trees",
     "updates",
     "nn.activation",
     "nn.dilation",

@@ -31,6 +31,7 @@ RULES: dict[str, tuple[str, str]] = {
     "integer_depthwise": ("integer_dots", "integer_depthwise"),
     "integer_dots": ("integer_dots", "integer_dots"),
     "pack_dots": ("dot_products", "pack_dots"),
+    "walk_trees": ("trees", "walk_trees"),
     "softmax_blocks": ("rows", "blocks"),
     "log_softmax_blocks": ("rows", "blocks"),
     ROWS: ("rows", "rows"),

@@ -1,4 +1,4 @@
-"""ONNX's ensembles of decision trees, of version 5 of ai.onnx.ml and of those before. All trees are walked at once, in a loop."""
+"""ONNX's ensembles of decision trees, of version 5 of ai.onnx.ml and of those before. All trees are walked at once."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from .context import Context, converts
 __all__: list[str] = []
 
 _MOST_NUMBERS = 1 << 24
-_COMPARED = ("less_equal", "less", "greater_equal", "greater", "equal", "not_equal")
-"""How a node of a tree compares, by the number that says so; behind them stands being one of several."""
+_EQUAL, _MEMBER = 4, 6
+"""Ways in which a node compares, as walk_trees of topi counts them; behind them stands being one of several."""
+_MOST_STEPS = 16
+"""Of one node of a graph; deeper trees are walked in a loop."""
 _SUM, _LEAST, _GREATEST = 1, 2, 3
 
 
 @converts("ai.onnx.ml.TreeEnsemble")
 def _convert_trees(c: Context) -> str:
-    """All trees at once: from their roots on, every element of (rows, trees) is a node, which becomes the next one, until all are
-    leaves, which stay what they are."""
+    """The weights of the leaves that rows lead to, of which there are as many as trees."""
     if int(c.attribute("post_transform", 0)):
         raise Refused("the post-transform of its sums is not known")
     c.attribute("nodes_hitrates")
@@ -32,29 +33,32 @@ def _convert_trees(c: Context) -> str:
     count, dtype = len(nodes["modes"]), c.type(0).dtype
     leaves = np.asarray(c.attribute("leaf_weights")).reshape(-1)
     missing = c.attribute("nodes_missing_value_tracks_true")
-    table = {
+    held = {
         "feature": nodes["featureids"],
         "mode": nodes["modes"],
-        "split": np.asarray(c.attribute("nodes_splits")).reshape(-1).astype(dtype),
+        "split": np.asarray(c.attribute("nodes_splits")).reshape(-1),
         "missing": np.asarray(missing if missing else [0] * count, np.int64) != 0,
         "yes": nodes["truenodeids"] + count * (nodes["trueleafs"] != 0),  # leaves are counted behind the nodes
         "no": nodes["falsenodeids"] + count * (nodes["falseleafs"] != 0),
     }
     roots = np.asarray(c.attribute("tree_roots"), np.int64)
-    is_leaf = (nodes["trueleafs"] != 0) & (nodes["falseleafs"] != 0) & (table["yes"] == table["no"])
-    roots = np.where(is_leaf[roots], table["yes"][roots], roots)
-    depth = _depth(roots, table, count, count + len(leaves))
-    width = c.extent(0, 1)
-    if not ((table["feature"] >= 0) & (table["feature"] < width)).all() or any(
-        len(one) != count for one in table.values()
+    end, width = count + len(leaves), c.extent(0, 1)
+    if not ((held["feature"] >= 0) & (held["feature"] < width)).all() or any(
+        len(one) != count for one in held.values()
     ):
         raise Refused(f"its list of nodes is incomplete, or they read more than the {width} columns")
-    held = {name: np.concatenate([one, np.zeros(len(leaves), one.dtype)]) for name, one in table.items()}
+    if not all(
+        ((one >= 0) & (one < limit)).all() for one, limit in ((held["yes"], end), (held["no"], end), (roots, count))
+    ):
+        raise Refused("one of its nodes names a successor that does not exist")
+    is_leaf = (nodes["trueleafs"] != 0) & (nodes["falseleafs"] != 0) & (held["yes"] == held["no"])
+    roots = np.where(is_leaf[roots], held["yes"][roots], roots)
+    held = {name: np.concatenate([one, np.zeros(len(leaves), one.dtype)]) for name, one in held.items()}
     for name in ("yes", "no"):
-        held[name][count:] = np.arange(count, count + len(leaves))
-    members = _members(c, table["mode"], dtype)
-    place = _walk_trees(c, held, members, roots, depth)
-    place = c.emit("subtract", place, c.constant(np.asarray(count)))
+        held[name][count:] = np.arange(count, end)
+    held = _split_members(c, held)
+    place = _walk_trees(c, held, roots, np.isin(np.arange(len(held["mode"])), np.arange(count, end)))
+    place = c.emit("subtract", place, c.constant(count, place))
     return _gather_leaves(c, place, leaves.astype(dtype), np.asarray(c.attribute("leaf_targetids"), np.int64))
 
 
@@ -62,7 +66,7 @@ def _convert_trees(c: Context) -> str:
 def _convert_older_trees(c: Context) -> Sequence[str]:
     """The ensembles of versions before 5, whose leaves are nodes: the label and the scores of each row, or its targets alone."""
     is_classifier = c.proto.op_type.endswith("Classifier")
-    held, roots, depth = _nodes_by_names(c)
+    held, roots, is_leaf = _nodes_by_names(c)
     ids = _numbers(c, "class_ids" if is_classifier else "target_ids", np.int64)
     labels = _labels_of_classes(c) if is_classifier else np.arange(int(c.attribute("n_targets", 1)))
     if not ((ids >= 0) & (ids < len(labels))).all():
@@ -72,7 +76,7 @@ def _convert_older_trees(c: Context) -> Sequence[str]:
         raise Refused("its leaves have weights for the second class alone: runtimes differ in what the first one gets")
     wide = 1 if is_one_sided else len(labels)
     weights = _weights_of_leaves(c, "class" if is_classifier else "target", ids, wide)
-    place = _walk_trees(c, held, None, roots, depth)
+    place = _walk_trees(c, held, roots, is_leaf)
     each = c.cast(c.emit("take", c.constant(weights.astype(np.float32)), place, axis=0), "float32")
     kind = "SUM" if is_classifier else str(c.attribute("aggregate_function", "SUM"))
     if kind not in ("SUM", "AVERAGE", "MIN", "MAX"):
@@ -109,9 +113,9 @@ def _labels_of_classes(c: Context) -> NDArray[Any]:
 _BRANCHES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "LEAF")
 
 
-def _nodes_by_names(c: Context) -> tuple[dict[str, NDArray[Any]], NDArray[Any], int]:
+def _nodes_by_names(c: Context) -> tuple[dict[str, NDArray[Any]], NDArray[Any], NDArray[Any]]:
     """The nodes of all trees, known by the numbers of tree and node, by their places: as _walk_trees takes them, where leaves follow
-    themselves; the roots; and the most steps to a leaf."""
+    themselves; the roots; and the leaves, marked."""
     c.attribute("nodes_hitrates")
     c.attribute("nodes_hitrates_as_tensor")
     trees, numbers = (_numbers(c, f"nodes_{name}", np.int64) for name in ("treeids", "nodeids"))
@@ -136,12 +140,12 @@ def _nodes_by_names(c: Context) -> tuple[dict[str, NDArray[Any]], NDArray[Any], 
     missing = _numbers(c, "nodes_missing_value_tracks_true", np.int64)
     held = {
         "feature": np.where(is_leaf, 0, features),
-        "mode": np.asarray([_BRANCHES.index(name) % len(_COMPARED) for name in names]),
-        "split": splits.astype(c.type(0).dtype),
+        "mode": np.asarray([_BRANCHES.index(name) % _MEMBER for name in names]),
+        "split": splits,
         "missing": missing != 0 if missing.size else np.zeros(count, bool),
         **ways,
     }
-    return held, roots, _steps_to_leaves(roots, held, is_leaf)
+    return held, roots, is_leaf
 
 
 def _steps_to_leaves(roots: NDArray[Any], held: Mapping[str, NDArray[Any]], is_leaf: NDArray[Any]) -> int:
@@ -196,72 +200,61 @@ def _transform_scores(c: Context, scores: str, after: str) -> str:
     raise Refused(f"its post_transform {after} is not known")
 
 
-def _depth(roots: NDArray[Any], table: Mapping[str, NDArray[Any]], count: int, end: int) -> int:
-    """Return the number of nodes that stand on the longest way to a leaf. Raises Refused where ways do not end."""
-    steps = np.concatenate([table["yes"], table["no"]])
-    if not ((steps >= 0) & (steps < end)).all() or not ((roots >= 0) & (roots < end)).all():
-        raise Refused("one of its nodes names a successor that does not exist")
-    level, depth = np.unique(roots[roots < count]), 0
-    while len(level):
-        depth += 1
-        if depth > count:
-            raise Refused("a path through one of its trees does not end")
-        behind = np.concatenate([table["yes"][level], table["no"][level]])
-        level = np.unique(behind[behind < count])
-    return depth
-
-
-def _members(c: Context, modes: NDArray[Any], dtype: str) -> NDArray[Any] | None:
-    """For each node the values of which an element may be one, filled up by NaN; None where no node asks for that."""
-    asking = np.flatnonzero(modes >= len(_COMPARED))
-    given = c.attribute("membership_values")
+def _split_members(c: Context, held: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The nodes, in which those that ask for one of several values are as many that ask for one of them each, one behind the other."""
+    asking = np.flatnonzero(held["mode"] >= _MEMBER)
     if not len(asking):
-        return None
-    values = np.asarray(given if given is not None else []).reshape(-1).astype(dtype)
+        return dict(held)
+    given = c.attribute("membership_values")
+    values = np.asarray(given if given is not None else []).reshape(-1)
     ends = np.flatnonzero(np.isnan(values))
-    if len(ends) != len(asking):
+    if len(ends) != len(asking) or len(values) > _MOST_NUMBERS:
         raise Refused("not every node has the values that it tests for")
-    sets = [values[begin:end] for begin, end in zip([0, *(ends[:-1] + 1)], ends, strict=True)]
-    widest = max(1, *map(len, sets))
-    if widest * len(modes) > _MOST_NUMBERS:
-        raise Refused("its nodes test for too many values")
-    table = np.full((len(modes), widest), np.nan, dtype)
-    for at, one in zip(asking, sets, strict=True):
-        table[at, : len(one)] = one
-    return table
+    begins = np.concatenate([[0], ends[:-1] + 1])
+    counts = np.maximum(ends - begins, 1)  # of no value, the NaN behind it, which equals nothing
+    count = len(held["mode"])
+    origin = np.concatenate([np.arange(count), np.repeat(asking, counts - 1)])
+    nodes = {name: one[origin] for name, one in held.items()}
+    for node, begin, number in zip(asking.tolist(), begins.tolist(), counts.tolist(), strict=True):
+        places = np.asarray([node, *range(count, count + number - 1)])
+        nodes["mode"][places], nodes["split"][places] = _EQUAL, values[begin : begin + number]
+        nodes["no"][places[:-1]] = places[1:]
+        count += number - 1
+    return nodes
 
 
-def _walk_trees(
-    c: Context, held: Mapping[str, NDArray[Any]], members: NDArray[Any] | None, roots: NDArray[Any], depth: int
-) -> str:
+def _walk_trees(c: Context, held: Mapping[str, NDArray[Any]], roots: NDArray[Any], is_leaf: NDArray[Any]) -> str:
     """Return the leaf that each row of the input reaches in each tree, (rows, trees)."""
-    rows = c.type(0).shape[0]
-    first = c.emit("broadcast_to", c.constant(roots), shape=(rows, len(roots)))
+    x = c[0] if c.type(0).dtype.startswith("float") else c.cast(c[0], "float32")
+    depth = max(_steps_to_leaves(roots, held, is_leaf), 1)
+    comparisons, modes = np.unique(held["mode"][~is_leaf], return_inverse=True)
+    if not {*comparisons.tolist()} <= {*range(_MEMBER)}:
+        raise Refused("its nodes compare by a mode that does not exist")
+    mode = np.zeros(len(is_leaf), np.int32)
+    mode[~is_leaf] = modes
+    tables = [
+        held["feature"].astype(np.int32),
+        held["split"].astype(c.type(x).dtype),
+        np.stack([held["no"], held["yes"]], 1).astype(np.int32),
+        mode if len(comparisons) > 1 else None,
+        held["missing"] if held["missing"].any() else None,
+    ]
+    how = {"steps": min(depth, _MOST_STEPS), "comparisons": tuple(comparisons.tolist()) or (0,)}
+    first = c.emit("broadcast_to", c.constant(roots.astype(np.int32)), shape=(c.type(x).shape[0], len(roots)))
+    if depth <= _MOST_STEPS:
+        return _take_steps(c, x, first, tables, how)
     inner = InnerScope(c.scope, "step")
-    b = Conversion(inner, [], c.source)
     inner.graph.input("turn", (), "int64")
-    at = inner.graph.input("place", (rows, len(roots)), "int64")
-    here = {name: b.emit("take", b.constant(one), at, axis=0) for name, one in held.items()}
-    x = b.emit("gather", inner.taken(c[0]), here["feature"], axis=1)
-    answer = b.constant(np.asarray(False))
-    for mode, operator in enumerate(_COMPARED):
-        if (held["mode"] == mode).any():
-            chosen = b.emit("equal", here["mode"], b.constant(np.asarray(mode)))
-            answer = b.emit("where", chosen, b.emit(operator, x, here["split"]), answer)
-    if members is not None:
-        table = np.concatenate(
-            [members, np.full((len(held["mode"]) - len(members), members.shape[1]), np.nan, members.dtype)]
-        )
-        wide = b.reshape(x, (rows, len(roots), 1))
-        among = b.emit("any", b.emit("equal", wide, b.emit("take", b.constant(table), at, axis=0)), axes=(2,))
-        answer = b.emit(
-            "where", b.emit("greater_equal", here["mode"], b.constant(np.asarray(len(_COMPARED)))), among, answer
-        )
-    if held["missing"].any():
-        answer = b.emit("logical_or", answer, b.emit("logical_and", here["missing"], b.emit("isnan", x)))
-    after = b.emit("where", answer, here["yes"], here["no"])
-    trips = c.constant(np.asarray(depth, np.int64))
+    place = inner.graph.input("place", c.type(first).shape, "int32")
+    after = _take_steps(Conversion(inner, [], c.source), inner.taken(x), place, tables, how)
+    trips = c.constant(np.asarray(-(-depth // _MOST_STEPS), np.int64))
     return emit_loop(c.scope, inner, trips, "", [first], [after], None, c.source)[0]
+
+
+def _take_steps(
+    c: Conversion, x: str, place: str, tables: Sequence[NDArray[Any] | None], how: Mapping[str, Any]
+) -> str:
+    return c.emit("walk_trees", x, place, *("" if one is None else c.constant(one) for one in tables), **how)
 
 
 def _gather_leaves(c: Context, place: str, weights: NDArray[Any], targets: NDArray[Any]) -> str:

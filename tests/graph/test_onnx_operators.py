@@ -190,6 +190,34 @@ def test_trees_of_several_depths(gather: int) -> None:
     agrees([node], {"x": x}, ["y"], opsets=(("", 22), ("ai.onnx.ml", 5)))
 
 
+def test_a_deep_tree_that_asks_for_several_values() -> None:
+    """Twenty nodes one below the other, some of which ask for one of several values, one for none."""
+    values = [2.0, 3.0, np.nan, np.nan, -4.0, np.nan]
+    modes = [6 if at in (3, 7, 18) else 1 for at in range(20)]
+    node = helper.make_node(
+        "TreeEnsemble",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        tree_roots=[0],
+        nodes_modes=helper.make_tensor("modes", TensorProto.UINT8, (20,), modes),
+        nodes_featureids=[at % 3 for at in range(20)],
+        nodes_splits=helper.make_tensor("splits", TensorProto.FLOAT, (20,), [-2.0 + at / 20 for at in range(20)]),
+        nodes_truenodeids=list(range(20)),
+        nodes_trueleafs=[1] * 20,
+        nodes_falsenodeids=[*range(1, 20), 20],
+        nodes_falseleafs=[0] * 19 + [1],
+        membership_values=helper.make_tensor("members", TensorProto.FLOAT, (6,), values),
+        leaf_targetids=[0] * 21,
+        leaf_weights=helper.make_tensor("leaves", TensorProto.FLOAT, (21,), [float(at) for at in range(21)]),
+    )
+    x = np.abs(drawn(25, 3))
+    x[1, 0], x[2, 0], x[3, 1], x[4, 0] = 3, 2, -4, -4
+    y = agrees([node], {"x": x}, ["y"], opsets=(("", 22), ("ai.onnx.ml", 5)))[0]
+    assert y[:3, 0].tolist() == [20, 3, 3]
+
+
 def test_tables_of_labels_and_of_words() -> None:
     label = helper.make_node(
         "LabelEncoder",

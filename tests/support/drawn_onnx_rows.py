@@ -220,7 +220,7 @@ table(
                 " nodes_falsenodeids = [2, 0, 0, 6, 5, 0, 0, 0], $(nodes_missing_value_tracks_true = [1, 0, 0, 0, 1, 0, 0, 0], |)"
                 f" {part}_treeids = [0, 0, 1, 1, 1], {part}_nodeids = [1, 2, 4, 5, 6], {part}_ids = [{ids}],"
                 f" {part}_weights = [{weights}]> (x)",
-                "x: f[m, 3]",
+                f"x: {'$(f|l)' if kind == 'Classifier' else 'f'}[m, 3]",
             )
             for kind, gives, part, what, ids, weights in (
                 (
