@@ -25,7 +25,7 @@ from .straight_line import StraightLine
 
 __all__ = ["RECORD_BYTES", "process_word", "read_scalar", "read_tensor", "record_offset"]
 
-RECORD_BYTES = ArgumentRecord.__dict__["reserved"].offset + 4
+RECORD_BYTES = ArgumentRecord.__dict__["reserved"].offset + 4  # `reserved` is the last field, of 32 bits
 
 
 def record_offset(param: int, name: str) -> int:
@@ -47,10 +47,12 @@ def read_tensor(text: StraightLine, table: str, i: int, param: BufferParam, give
     array, other, read = text.label("array"), text.label("other"), text.label("read")
     text.add(f"br i1 {text.either(numpys, ours)}, label %{array}, label %{other}")
     text.start(other)
+    # types that describe themselves register their function once, so another type is another library's
     text.leave_if(text.compare("ne", "ptr", kind, process_word(text, table, "exchange_type")), "slow")
     _read_described(text, table, i, param, given)
     text.add(f"br label %{read}")
     text.start(array)
+    # a subclass of ndarray has another ob_type: it may override what we would read in place
     _read_array(text, table, i, param, given)
     text.add(f"br label %{read}")
     text.start(read)
@@ -65,8 +67,10 @@ def _read_described(text: StraightLine, table: str, i: int, param: BufferParam, 
     failed = text.value(f"call i32 {describe}(ptr {given}, ptr %described)")
     text.leave_if(text.compare("ne", "i32", failed, 0), "unclear")
     device = text.load("i32", "%described", DLTensor.device_type.offset)
+    # memory of a GPU, which a CPU's kernel must not follow
     text.leave_if(text.compare("ne", "i32", device, HOST_KINDS[0]), "slow")
     offset = text.load("i64", "%described", DLTensor.byte_offset.offset)
+    # DLPack lets data and first element differ, records do not
     text.leave_if(text.compare("ne", "i64", offset, 0), "slow")
     dtype = text.load("i32", "%described", DLTensor.dtype.offset)
     fields = {
@@ -75,9 +79,11 @@ def _read_described(text: StraightLine, table: str, i: int, param: BufferParam, 
     }
     # As of a tensor whose storage was freed or that wraps another: the Python path tells it from one without elements.
     text.leave_if(text.compare("eq", "ptr", fields["data"][1], "null"), "slow")
+    # DLPack's dtype: code in bits 0 to 7, bits in 8 to 15, lanes above
     bits = text.value(f"and i32 {text.value(f'lshr i32 {dtype}, 8')}, 255")
     item = text.value(f"zext i32 {text.value(f'lshr i32 {bits}, 3')} to i64")
     _write_record(text, i, fields | {"unit": ("i64", item), "dtype": ("i32", dtype), "flags": ("i32", "0")})
+    # otherwise a fixed extent of 2 or more settles that it has several elements
     if all(extent == 1 or not isinstance(extent, int) for extent in param.shape):
         _refuse_negative(text, table, len(param.shape), given, fields["ndim"][1], fields["shape"][1])
 
@@ -118,16 +124,20 @@ def _read_array(text: StraightLine, table: str, i: int, param: BufferParam, give
     descr = text.load("ptr", given, ArrayFields.descr.offset)
     number = text.load("i32", descr, DescrFields.type_num.offset)
     if param.dtype == "bfloat16":
+        # ml_dtypes registers it at run time, so that its number is not known when the kernel is compiled
         registered = text.value(f"trunc i64 {process_word(text, table, 'bfloat16_number', 'i64')} to i32")
         wrong = text.compare("ne", "i32", number, registered)
     else:
+        # one dtype may have two numbers in numpy, as long and long long are both int64
         first, *others = NUMPY_TYPE_NUMBERS[param.dtype]
         wrong = text.compare("ne", "i32", number, first)
         for other in others:
-            wrong = text.both(wrong, text.compare("ne", "i32", number, other))
+            wrong = text.both(wrong, text.compare("ne", "i32", number, other))  # wrong only if it is none of them
+    # '>' is big-endian: the hosts that kernels run on are little-endian
     swapped = text.compare("eq", "i8", text.load("i8", descr, DescrFields.byteorder.offset), ord(">"))
     text.leave_if(text.either(wrong, swapped), "slow")
     flags = text.load("i32", given, ArrayFields.flags.offset)
+    # a read-only array may still be an input: the check asks only of outputs
     fixed = text.compare("eq", "i32", text.value(f"and i32 {flags}, {WRITEABLE}"), 0)
     _write_record(
         text,
@@ -136,7 +146,7 @@ def _read_array(text: StraightLine, table: str, i: int, param: BufferParam, give
             "data": ("ptr", text.load("ptr", given, ArrayFields.data.offset)),
             "shape": ("ptr", text.load("ptr", given, ArrayFields.dimensions.offset)),
             "strides": ("ptr", text.load("ptr", given, ArrayFields.strides.offset)),
-            "unit": ("i64", "1"),
+            "unit": ("i64", "1"),  # numpy counts strides in bytes, DLPack in elements
             "dtype": ("i32", str(DLPACK_TYPES[param.dtype])),
             "ndim": ("i32", text.load("i32", given, ArrayFields.nd.offset)),
             "flags": ("i32", text.value(f"select i1 {fixed}, i32 {int(Flag.READ_ONLY)}, i32 0")),
@@ -147,6 +157,7 @@ def _read_array(text: StraightLine, table: str, i: int, param: BufferParam, give
 def read_scalar(text: StraightLine, table: str, i: int, param: ScalarParam, given: str) -> None:
     """Fill the record of a Python int, float or bool of exactly that type; others take the Python path."""
     if param.dtype == "bool":
+        # True and False are two objects, so that a comparison of pointers is enough
         yes = text.compare("eq", "ptr", given, process_word(text, table, "true"))
         no = text.compare("eq", "ptr", given, process_word(text, table, "false"))
         text.leave_if(text.value(f"xor i1 {text.either(yes, no)}, true"), "slow")
@@ -162,7 +173,9 @@ def read_scalar(text: StraightLine, table: str, i: int, param: ScalarParam, give
         return
     text.leave_if(text.compare("ne", "ptr", kind, process_word(text, table, "int_type")), "slow")
     value = text.value(f"call i64 {process_word(text, table, 'int_value')}(ptr {given}, ptr %overflow)")
+    # PyLong_AsLongLongAndOverflow says so instead of raising
     text.leave_if(text.compare("ne", "i32", text.load("i32", "%overflow", 0), 0), "slow")
     if param.dtype == "uint64":
+        # values from 2**63 do overflow, and go to the Python path; negative ones would wrap
         text.leave_if(text.compare("slt", "i64", value, 0), "slow")
     text.store("i64", value, "%records", record_offset(i, "data"))

@@ -36,7 +36,9 @@ def callback_kernel(signature: Signature, run: Run, sources: Callable[[str], str
     entries = stub_symbols(signature.name)
     parts = [kernel_text(signature, way_back.address), stub_text(signature)]
     compiled = compile_text(parts, Target(), tuple(entries.values()), {}, {})
+    # the kernel text holds the address of the callback as a number: the two must live equally long
     addresses = {role: compiled.address(symbol) for role, symbol in entries.items()}
+    # `code` keeps both alive
     return make_kernel(signature, addresses, code=(compiled, way_back), sources=sources, failure=way_back.failure)
 
 
@@ -45,7 +47,7 @@ class _WayBack:
 
     def __init__(self, signature: Signature, run: Run) -> None:
         self._signature, self._run = signature, run
-        self._raised = threading.local()
+        self._raised = threading.local()  # several threads may call the kernel at once
         self._callback = _Callback(self._enter)
 
     @property
@@ -56,6 +58,7 @@ class _WayBack:
     def failure(self, status: int) -> BaseException:
         """Return what was raised on this thread."""
         del status
+        # popped, since the next call on this thread must not find it
         error: BaseException | None = self._raised.__dict__.pop("error", None)
         return error or KeyboardInterrupt("the call was interrupted on its way from machine code into Python")
 
@@ -63,6 +66,7 @@ class _WayBack:
         try:
             self._run(*self._arguments(slots))
             end = slots + 8 * (len(self._signature.params) + len(self._signature.symbols))
+            # only here, at the end: anything that ends it earlier leaves the failure there
             ctypes.c_int64.from_address(end).value = 0
         except BaseException as error:  # noqa: BLE001  (nothing may pass through machine code; `failure` hands it on)
             self._raised.error = error
@@ -79,11 +83,12 @@ def _read_argument(param: BufferParam | ScalarParam, slot: int, values: Mapping[
     """The array at an address, or the number whose bits a slot holds."""
     dtype = numpy_dtype(param.dtype)
     if isinstance(param, ScalarParam):
+        # the kernel stores the scalar's own bytes at the slot's beginning (little-endian)
         return np.array([slot], np.int64).view(np.uint8)[: dtype.itemsize].view(dtype)[0]
     shape = tuple(evaluate_extent(extent, values) for extent in param.shape)
     count = int(np.prod(shape, dtype=np.int64))
     if count == 0:
-        return np.empty(shape, dtype)
+        return np.empty(shape, dtype)  # an empty tensor may have a null pointer, which from_address would follow
     memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(slot)
     return np.ctypeslib.as_array(memory).view(dtype).reshape(shape)
 
@@ -100,6 +105,7 @@ def kernel_text(signature: Signature, callback: int) -> str:
     ]
     for i, kind in enumerate(types):
         lines.append(f"  %p{i} = getelementptr i64, ptr %slots, i64 {i}")
+        # the upper bytes of a slot are to be 0 where the scalar is narrower
         lines += [f"  store i64 0, ptr %p{i}", f"  store {kind} %a{i}, ptr %p{i}"]
     head = ", ".join(f"{kind} %a{i}" for i, kind in enumerate(types))
     body = "\n".join(lines)

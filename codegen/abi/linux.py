@@ -9,17 +9,18 @@ from __future__ import annotations
 __all__ = ["CALLS", "LINUX_TEXT", "NUMBERS"]
 
 CALLS = {
-    "x86_64": {"FUTEX": 202, "GETTID": 186, "GETPID": 39},
+    "x86_64": {"FUTEX": 202, "GETTID": 186, "GETPID": 39},  # from asm/unistd_64.h
+    # aarch64 and riscv64 share the generic table, asm-generic/unistd.h
     "aarch64": {"FUTEX": 98, "GETTID": 178, "GETPID": 172},
     "riscv64": {"FUTEX": 98, "GETTID": 178, "GETPID": 172},
 }
 """Numbers of system calls, by architecture."""
 NUMBERS = {
-    "WAIT_BITS": 9 + 128,
+    "WAIT_BITS": 9 + 128,  # 128 is FUTEX_PRIVATE_FLAG
     "WAKE_BITS": 10 + 128,  # FUTEX_WAIT_BITSET and FUTEX_WAKE_BITSET, for threads of one process
     "WAIT_TIME": 0 + 128,  # FUTEX_WAIT, whose time is counted from now
     "THREAD_CPUTIME": 6,  # CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED, below a thread's number, negated
-    "MONOTONIC": 1,
+    "MONOTONIC": 1,  # CLOCK_MONOTONIC, from time.h
 }
 
 LINUX_TEXT = """

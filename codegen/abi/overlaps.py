@@ -66,12 +66,13 @@ sound:
 
 def check_overlaps(text: StraightLine, outputs: Sequence[int], spans: Mapping[int, tuple[str, str]]) -> None:
     """Leave where an output shares a byte with another argument. spans: (begin, end) by the argument's position."""
-    if not outputs or len(spans) < 2:
+    if not outputs or len(spans) < 2:  # a kernel without outputs writes nothing, and one argument overlaps only itself
         return
     table = text.emit_at_entry(f"alloca [{len(spans)} x {_SPAN}]")
+    # outputs first: the loop compares each of them with all that follow
     for place, i in enumerate([*outputs, *(each for each in spans if each not in set(outputs))]):
         for part, value in enumerate(spans[i]):
-            text.store("i64", value, table, 24 * place + 8 * part)
+            text.store("i64", value, table, 24 * place + 8 * part)  # 24 bytes is the size of a span with its padding
         text.store("i32", str(i), table, 24 * place + 16)
     status = text.value(f"call i32 @tw_find_overlap(ptr {table}, i64 {len(outputs)}, i64 {len(spans)})")
     shared, following = text.label("overlap"), text.label("b")

@@ -29,7 +29,7 @@ from ..errors import PackedNotRegistered, UnsupportedIntrinsic
 
 __all__ = ["CALLBACK_RAISED", "FAILED", "PACKED_PREFIX", "PackedCalls", "bound_symbol", "calls_packed"]
 
-FAILED = 1 << 32
+FAILED = 1 << 32  # beyond any status of 32 bits, so that one comparison tells
 """The result of a call whose Python function raised; else the low 32 bits are the result."""
 CALLBACK_RAISED = 1 << 30
 """The status of a kernel that ends for that."""
@@ -48,7 +48,7 @@ def bound_symbol(call: Call, target: str) -> str:
     """The symbol to which a call of a Python function is bound. Raises UnsupportedIntrinsic (TW0413) where it is not, being built
     for elsewhere than this process."""
     symbol = _name(call)
-    if not symbol.startswith(PACKED_PREFIX):
+    if not symbol.startswith(PACKED_PREFIX):  # the prefix is set by `bound`, at a build for this process
         raise UnsupportedIntrinsic(
             f"the program calls the Python function {symbol!r}",
             called=user_source(),
@@ -82,6 +82,7 @@ class PackedCalls:
         def rule(node: Node) -> Node | None:
             if not isinstance(node, Call) or node.name not in ("call_packed", "trace"):
                 return None
+            # a symbol for each place, not each function: the types that are passed may differ
             symbol = f"{PACKED_PREFIX}{len(self._callbacks)}"
             name, parameters = _name(node), [_parameter(arg) for arg in node.args[1:]]
             if node.name == "trace":
@@ -89,7 +90,10 @@ class PackedCalls:
                 return Call("trace", (StringImm(symbol), *node.args[1:]), node.dtype)
             self._add(symbol, name, parameters, _emit_packed_call(name))
             return Call(
-                "call_packed", (StringImm(symbol), *(part for arg in node.args[1:] for part in _flat(arg))), node.dtype
+                # an array is passed as its pointer, extents and strides
+                "call_packed",
+                (StringImm(symbol), *(part for arg in node.args[1:] for part in _flat(arg))),
+                node.dtype,
             )
 
         return function.with_body(rewrite(function.body, rule))
@@ -101,6 +105,7 @@ class PackedCalls:
         if self._raised:  # of several that parallel iterations raised the first
             self._latest = self._raised[0]
             self._raised.clear()
+        # an earlier one, where the status was kept and the kernel did not raise again
         return self._latest or KeyboardInterrupt("a call was interrupted on its way from machine code into Python")
 
     def _add(self, symbol: str, name: str, parameters: Sequence[_Parameter], function: Callable[..., int]) -> None:
@@ -110,22 +115,23 @@ class PackedCalls:
         def enter(place: int, *raw: Any) -> None:
             given = iter(raw)
             try:
+                # 32 bits: the upper ones say whether it failed
                 result = function(*[parameter.value(given) for parameter in parameters]) & 0xFFFFFFFF
                 ctypes.c_int64.from_address(place).value = result
             except CallbackFailed as error:
-                raised.append(error)
+                raised.append(error)  # has the message for it already
             except BaseException as error:  # noqa: BLE001  (nothing may pass through machine code; `failure` hands it on)
                 raised.append(error if is_interruption(error) else callback_failed(name, error))
-                if raised[-1] is not error:
+                if raised[-1] is not error:  # `raise ... from error` without raising
                     raised[-1].__cause__ = error
 
         callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *kinds)(enter)
-        self._callbacks.append(callback)
+        self._callbacks.append(callback)  # ctypes frees the machine code of a callback with its object
         self.symbols[symbol] = ctypes.cast(callback, ctypes.c_void_p).value or 0
 
 
 def _emit_packed_call(name: str) -> Callable[..., int]:
-    function = find_func(name)
+    function = find_func(name)  # looked up at the build, so that a name registered later does not change a kernel
     if function is None:
         raise PackedNotRegistered(
             f"the program calls the packed function {name!r}, which is not registered",
@@ -138,7 +144,7 @@ def _emit_packed_call(name: str) -> Callable[..., int]:
 
 def _tracing(tag: str) -> Callable[..., int]:
     def show(*values: Any) -> int:
-        return 0 * sys.stdout.write(trace_line(tag, values))
+        return 0 * sys.stdout.write(trace_line(tag, values))  # write returns a count: the function is to return 0
 
     return show
 
@@ -157,7 +163,7 @@ class _Parameter:
 def _parameter(arg: Expr) -> _Parameter:
     if isinstance(arg, StringImm):
         text = arg.value
-        return _Parameter((), lambda _: text)
+        return _Parameter((), lambda _: text)  # text is known at the build, nothing is passed for it
     if isinstance(arg, Call) and arg.name == "packed_array":
         return _array(arg)
     if arg.dtype.kind == "handle":
@@ -165,11 +171,13 @@ def _parameter(arg: Expr) -> _Parameter:
     dtype = numpy_dtype(str(arg.dtype))
     if arg.dtype.is_float:
         return _Parameter(
-            (ctypes.c_double,), lambda given: dtype.type(next(given)) if dtype.itemsize < 8 else next(given)
+            # C passes floats as doubles, which have to be rounded back to the program's type
+            (ctypes.c_double,),
+            lambda given: dtype.type(next(given)) if dtype.itemsize < 8 else next(given),
         )
     if arg.dtype.is_bool:
         return _Parameter((ctypes.c_int64,), lambda given: bool(next(given)))
-    mask = (1 << 64) - 1 if arg.dtype.kind == "uint" else -1
+    mask = (1 << 64) - 1 if arg.dtype.kind == "uint" else -1  # int64 slots carry uint64 values with their sign bit set
     return _Parameter((ctypes.c_int64,), lambda given: next(given) & mask)
 
 
@@ -188,11 +196,12 @@ def _array(arg: Call) -> _Parameter:
     assert pointed is not None and isinstance(rank, IntImm), "a packed array begins with a pointer and its rank"
     (buffer, mode), count = pointed, rank.value
     dtype, writable = numpy_dtype(str(buffer.dtype)), bool(mode & WRITES)
-    strided = len(arg.args) > 2 + count
+    strided = len(arg.args) > 2 + count  # pointer and rank, then extents; what is left beyond are strides
 
     def view(given: Any) -> np.ndarray[Any, Any]:
         address = next(given)
         shape = tuple(next(given) for _ in range(count))
+        # strides are counted in elements
         steps = tuple(next(given) * dtype.itemsize for _ in range(count)) if strided else None
         return _view(address, shape, steps, dtype, writable)
 
@@ -208,13 +217,14 @@ def _view(
 ) -> np.ndarray[Any, Any]:
     """The memory at an address as an array."""
     if not address or 0 in shape:
-        view = np.empty(shape, dtype)
+        view = np.empty(shape, dtype)  # a null pointer or no elements: no memory may be looked at
     else:
         if strides is None:
             size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         else:
+            # from the first byte to behind the last element, which strides may spread
             size = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True)) + dtype.itemsize
         memory = (ctypes.c_uint8 * size).from_address(address)
         view = np.ndarray(shape, dtype, memoryview(memory), 0, strides)
-    view.flags.writeable = writable
+    view.flags.writeable = writable  # a Python function must not write what the program only reads
     return view

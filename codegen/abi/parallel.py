@@ -26,8 +26,8 @@ from .pool import POOL_NUMBER, POOL_RUN, pool_text
 __all__ = ["PARALLEL_FOR", "parallel_for_address", "parallel_text"]
 
 PARALLEL_FOR = "tw_parallel_for"
-_TASKS_PER_THREAD = 4
-_LINE_BYTES = 64
+_TASKS_PER_THREAD = 4  # enough to even out threads of unequal speed, few enough that taking one costs little
+_LINE_BYTES = 64  # a cache line, so that counters of two threads do not share one
 
 _TEXT = """
 @tw_threads = global { ptr, ptr, ptr } { ptr null, FUNCTIONS }
@@ -153,6 +153,7 @@ def _sharing_text() -> str:
 def parallel_text(name: str = PARALLEL_FOR, pool: str = "") -> str:
     """The text of tw_parallel_for (under another name, where that one is taken), a module of its own, with the text of the pool if
     there is one."""
+    # without a pool, the environment has to fill in OpenMP's functions
     functions = (f"ptr @{POOL_RUN}", f"ptr @{POOL_NUMBER}") if pool else ("ptr null", "ptr null")
     text = _TEXT.replace("@NAME", f"@{name}").replace("FUNCTIONS", ", ".join(functions)) + _sharing_text() + pool
     for field in ("PARALLEL", "COUNT", "THREAD_NUMBER", "UNPLACED"):
@@ -163,7 +164,7 @@ def parallel_text(name: str = PARALLEL_FOR, pool: str = "") -> str:
 _compiled: tuple[int, Any] | None = None
 
 
-def parallel_for_address() -> int:
+def parallel_for_address() -> int:  # a global, since the code that calls it may outlive whoever asked first
     """The address of tw_parallel_for in this process. Compiled on the first use, and there to stay."""
     if _compiled is None:
         _compile()
@@ -178,11 +179,12 @@ def _compile() -> None:
         return
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    # LLVM's names of architecture and system, which pool_text is keyed by
     here = llvm.get_triple_parts(llvm.get_process_triple())
     pool = pool_text(here.Arch, here.OS)
     jit = llvm.create_lljit_compiler(llvm.Target.from_default_triple().create_target_machine(opt=2))
     builder = llvm.JITLibraryBuilder().add_ir(parallel_text(pool=pool))
     builder.export_symbol(PARALLEL_FOR).export_symbol("tw_threads")
-    tracker = builder.add_current_process().link(jit, PARALLEL_FOR)
-    join_threads(tracker["tw_threads"])
+    tracker = builder.add_current_process().link(jit, PARALLEL_FOR)  # the process for pthread and the C library
+    join_threads(tracker["tw_threads"])  # fills in ThreadState, before any kernel can call it
     _compiled = tracker[PARALLEL_FOR], (jit, tracker)

@@ -36,13 +36,14 @@ __all__ = ["POOL_NUMBER", "POOL_RUN", "has_pool", "pool_text"]
 
 POOL_RUN, POOL_NUMBER = "tw_pool_run", "tw_pool_number"
 _PAUSE = {
+    # the processor's hint that this is a loop of waiting
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
-    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),  # 1 is YIELD
 }
 _AWAKE_NS = 50_000
 """How long a thread waits awake: a few times what it takes to be woken, so that loops that follow one another find all awake,
 and little where others want the CPU."""
-_SLOTS = 8
+_SLOTS = 8  # how many threads can offer jobs at once; more run theirs alone
 
 _TEXT = """
 ; state, team, function, job, spare: a cache line
@@ -326,6 +327,7 @@ leave:
 
 _NUMBERED = 64
 """Numbers up to which threads have a record. Those beyond are placed by the system alone."""
+# flags above the count in one word, so that one compare-and-swap sees all
 _OPEN, _ASLEEP, _OWNED = -1 << 31, 1 << 30, 1 << 29
 _NUMBERS = {
     "OPEN": _OPEN,
@@ -337,18 +339,18 @@ _NUMBERS = {
     "LAST_AND_ASLEEP": _OWNED | _ASLEEP | 1,
     "SLOTS": _SLOTS,
     "AWAKE_NS": _AWAKE_NS,
-    "EVERYBODY": (1 << 31) - 1,
-    "TEAM_AT": 4,
+    "EVERYBODY": (1 << 31) - 1,  # FUTEX_WAKE takes a signed count
+    "TEAM_AT": 4,  # offsets within %tw.slot
     "SPARE_AT": 24,
-    "LOOK_NS": 20_000,
-    "LOOKS": 25,
+    "LOOK_NS": 20_000,  # how long to look at the slot between two looks at CPU time
+    "LOOKS": 25,  # 25 of 20 us: half a millisecond, before it sleeps
     "FIRST_NS": 100_000,
     "LAST_NS": 4_000_000,
-    "STILL_NS": 5_000,
+    "STILL_NS": 5_000,  # less CPU time than this in LOOK_NS counts as standing still
     "RECORDS": 4 * _NUMBERED,
-    "NUMBERS": _NUMBERED,
+    "NUMBERS": _NUMBERED,  # threads with a record
     "RESERVES": RESERVES,
-    "RESERVED_TEAM": 16,
+    "RESERVED_TEAM": 16,  # larger teams have no reserves
 }
 
 
@@ -362,9 +364,10 @@ def pool_text(architecture: str, system: str) -> str:
         "DECLARE_PAUSE": declared,
         "DO_PAUSE": done,
     }
+    # whole words, in one pass: a number that is put in is not looked at again
     return re.sub(r"\b(?:" + "|".join(words) + r")\b", lambda word: words[word[0]], LINUX_TEXT + PLACEMENT_TEXT + _TEXT)
 
 
 def has_pool(architecture: str, system: str) -> bool:
     """Return whether pool_text has something for a machine by LLVM's names."""
-    return system == "linux" and architecture in CALLS
+    return system == "linux" and architecture in CALLS  # other systems have no text for waiting

@@ -51,7 +51,7 @@ _LONG_RUN = 200_000
 def make_signature(function: Function, symbols: Sequence[Var]) -> Signature:
     """The signature of a lowered function (before its buffers are flattened); `symbols`: its free shape symbols, in the
     order in which the kernel takes them. Raises ExtentNotCheckable for an extent that is not integer arithmetic."""
-    names = unique_names(function, symbols)
+    names = unique_names(function, symbols)  # two parameters may have one name in the program
     in_shapes = {
         var for buffer in function.buffers for extent in buffer.shape for var in walk(extent) if isinstance(var, Var)
     }
@@ -59,9 +59,11 @@ def make_signature(function: Function, symbols: Sequence[Var]) -> Signature:
     for param in function.arguments:
         if isinstance(param, Buffer):
             shape = tuple(_extent(extent, names, param) for extent in param.shape)
+            # the alignment of an element is checked anyway
             alignment = param.alignment if param.alignment > param.dtype.bytes else 0
             params.append(BufferParam(names[param], str(param.dtype), shape, param in function.outputs, alignment))
         elif param in in_shapes or isinstance(param, SizeVar):  # code relies on extents and sizes not being negative
+            # indices of 32 bits: the largest extent has to fit them
             limit = INT32_EXTENT_LIMIT - 1 if param.dtype == "int32" else None
             params.append(ScalarParam(names[param], str(param.dtype), 0, limit))
         else:
@@ -77,12 +79,16 @@ def add_buffers(signature: Signature, buffers: Sequence[Buffer | Var]) -> Signat
         var: var.name
         for buffer in buffers
         if isinstance(buffer, Buffer)
-        for extent in buffer.shape
+        for extent in buffer.shape  # only symbols that a scalar tells can stand in a workspace's extent
         for var in free_vars(extent)
     }
     more = (
         BufferParam(
-            f"workspace_{at}", str(buffer.dtype), tuple(_extent(extent, names, buffer) for extent in buffer.shape), True
+            # True: a workspace is written
+            f"workspace_{at}",
+            str(buffer.dtype),
+            tuple(_extent(extent, names, buffer) for extent in buffer.shape),
+            True,
         )
         for at, buffer in enumerate(buffers)
         if isinstance(buffer, Buffer)
@@ -91,11 +97,13 @@ def add_buffers(signature: Signature, buffers: Sequence[Buffer | Var]) -> Signat
 
 
 def shape_symbols(function: Function) -> tuple[Var, ...]:
+    # a dict for its order, which is the order of the call
     """The variables in the shapes of a function's parameters that are no parameters themselves, by first appearance."""
     symbols: dict[Var, None] = {}
     for buffer in function.buffers:
         for extent in buffer.shape:
             symbols.update((node, None) for node in walk(extent) if isinstance(node, Var))
+    # a scalar parameter that is an extent has its value passed
     return tuple(var for var in symbols if var not in function.scalars)
 
 
@@ -120,7 +128,7 @@ def unique_names(function: Function, symbols: Sequence[Var]) -> dict[Buffer | Va
     taken: set[str] = set()
     for item in (*function.arguments, *symbols):
         name, number = item.name, 0
-        while name in taken:
+        while name in taken:  # the first keeps its name, which callers may pass by keyword
             number += 1
             name = f"{item.name}_{number}"
         taken.add(name)
@@ -147,7 +155,8 @@ def _extent(extent: Expr, names: Mapping[Buffer | Var, str], buffer: Buffer) -> 
 
 def _runs_long(function: Function) -> bool:
     """Return whether the loops whose extents are known take so many turns that other Python threads should run meanwhile."""
-    return any(
+    return any(  # a PARALLEL loop releases the interpreter's lock whatever its turns: other threads take part
         work.loop is not None and (work.loop.kind is LoopKind.PARALLEL or turns >= _LONG_RUN)
+        # unknown extents count as 1: a short call with the lock held is the safe side
         for work, turns in executions(measure_work(function, bounds=False), unknown=1)
     )

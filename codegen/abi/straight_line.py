@@ -9,7 +9,7 @@ class StraightLine:
     """Straight-line code with exits: every `leave_if` starts a new block."""
 
     def __init__(self) -> None:
-        self.lines = ["entry:"]
+        self.lines = ["entry:"]  # line 0 is the label, so that emit_at_entry inserts at 1
         self.block = "entry"
         self.exits: list[tuple[int, str]] = []
         self._count = 0
@@ -38,13 +38,13 @@ class StraightLine:
 
     def leave_if(self, condition: str, target: str, status: int = 0) -> None:
         """Go to `target` (with `status`, for its phi) where the condition holds."""
-        self.exits.append((status, self.block))
-        following = self.label("b")
+        self.exits.append((status, self.block))  # the exit's phi asks from which block each status came
+        following = self.label("b")  # code after a branch needs a block of its own
         self.add(f"br i1 {condition}, label %{target}, label %{following}")
         self.start(following)
 
     def load(self, kind: str, base: str, offset: int) -> str:
-        if offset:
+        if offset:  # an offset of 0 needs no getelementptr
             base = self.value(f"getelementptr i8, ptr {base}, i64 {offset}")
         return self.value(f"load {kind}, ptr {base}")
 

@@ -49,6 +49,7 @@ def kernel_symbol(name: str) -> str:
 
 
 def _symbol(role: str, name: str) -> str:
+    # names of Python functions may hold characters that symbols cannot
     return f"tw_{role}_" + re.sub(r"[^A-Za-z0-9_]", "_", name)
 
 
@@ -65,6 +66,7 @@ def scalar_type(dtype: str) -> str:
 def stub_text(signature: Signature) -> str:
     """The text of all entries for one kernel: a module of its own, to be linked with the kernel's."""
     kinds = ["ptr" if isinstance(p, BufferParam) else scalar_type(p.dtype) for p in signature.params]
+    # a stream comes first, symbols last: the order in which kernels declare them
     kinds = [*(["ptr"] if signature.on_stream else []), *kinds, *["i64"] * len(signature.symbols)]
     declaration = f"declare i32 @{kernel_symbol(signature.name)}({', '.join(kinds)})\n"
     call = "" if signature.on_stream else _call_text(signature)  # Python calls kernels for GPUs by other ways
@@ -87,6 +89,7 @@ def _emit_overflow_check(text: StraightLine, operation: str, a: str, b: str) -> 
 
 def check_statuses(signature: Signature) -> tuple[int, ...]:
     """Every status that the check of a signature can give, but for 0 and those of pairs of arguments (Check.OVERLAP)."""
+    # the exits of the text itself, so that a test of statuses cannot miss one
     return tuple(sorted({status for status, _ in _check_body(signature).exits}))
 
 
@@ -100,16 +103,17 @@ def _check_body(signature: Signature) -> StraightLine:
     known = {p.name: _check_scalar(text, i, p) for i, p in enumerate(signature.params) if isinstance(p, ScalarParam)}
     extents = {i: _check_buffer(text, i, p) for i, p in signature.buffers}
     ranges = {i: _check_layout(text, i, p, extents[i]) for i, p in signature.buffers}
+    # symbols before extents: a symbolic extent is compared with the value that its symbol was given
     _bind_symbols(text, signature, extents, known)
     _check_extents(text, signature, extents, known)
     check_overlaps(text, [i for i, p in signature.buffers if p.is_output], {i: span[:2] for i, span in ranges.items()})
-    total = "0"
+    total = "0"  # the total decides whether the interpreter's lock is released
     for _, _, size in ranges.values():
         total = text.value(f"add i64 {total}, {size}")
     for k, symbol in enumerate(signature.symbols):
         text.store("i64", known[symbol.name], "%symbols", 8 * k)
     text.store("i64", total, "%symbols", 8 * len(signature.symbols))
-    text.add("ret i32 0")
+    text.add("ret i32 0")  # 0 where nothing was wrong
     if text.exits:
         text.start("fail")
         text.add("%status = phi i32 " + ", ".join(f"[ {status}, %{block} ]" for status, block in text.exits))
@@ -127,10 +131,12 @@ def integer_bounds(param: ScalarParam) -> tuple[int | None, int | None]:
     """The least and greatest value to compare an int64 with; None where the type cannot exceed it."""
     bits = ITEM_BYTES[param.dtype] * 8
     signed = param.dtype.startswith("int")
+    # the range of the type itself
     least, greatest = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     lower = least if param.least is None else max(least, param.least)
     upper = greatest if param.greatest is None else min(greatest, param.greatest)
     if bits == 64:
+        # an int64 cannot lie outside of the range, so that no comparison is needed
         return (None if lower == least else lower), (None if upper == greatest else upper)
     return lower, upper
 
@@ -140,7 +146,7 @@ def _check_scalar(text: StraightLine, i: int, param: ScalarParam) -> str:
     value = text.load("i64", "%args", record_offset(i, "data"))
     if not param.dtype.startswith(("int", "uint")):
         return value
-    sign = "u" if param.dtype == "uint64" else "s"
+    sign = "u" if param.dtype == "uint64" else "s"  # the value was read as 64 bits: uint64 is compared without sign
     for how, bound in zip(("lt", "gt"), integer_bounds(param), strict=True):
         if bound is not None:
             wrong = text.compare(sign + how, "i64", value, bound)
@@ -154,8 +160,10 @@ def _check_buffer(text: StraightLine, i: int, param: BufferParam) -> list[str]:
     refused = text.compare("ne", "i32", text.value(f"and i32 {flags}, {int(Flag.FOREIGN_DEVICE)}"), 0)
     text.leave_if(refused, "fail", pack_status(Check.DEVICE, i))
     dtype = text.load("i32", "%args", record_offset(i, "dtype"))
+    # code, bits and lanes are compared as one word
     text.leave_if(text.compare("ne", "i32", dtype, DLPACK_TYPES[param.dtype]), "fail", pack_status(Check.DTYPE, i))
     ndim = text.load("i32", "%args", record_offset(i, "ndim"))
+    # rank before shape: fewer extents than expected must not be read past
     text.leave_if(text.compare("ne", "i32", ndim, len(param.shape)), "fail", pack_status(Check.RANK, i))
     if param.is_output:
         refused = text.compare("ne", "i32", text.value(f"and i32 {flags}, {int(Flag.READ_ONLY)}"), 0)
@@ -165,38 +173,41 @@ def _check_buffer(text: StraightLine, i: int, param: BufferParam) -> list[str]:
     for d, extent in enumerate(param.shape):
         if isinstance(extent, int):
             text.leave_if(text.compare("ne", "i64", extents[d], extent), "fail", pack_status(Check.SHAPE, i, d))
+    # a fixed extent was compared: as a constant it folds in what follows
     return [str(e) if isinstance(e, int) else extents[d] for d, e in enumerate(param.shape)]
 
 
 def _check_layout(text: StraightLine, i: int, param: BufferParam, extents: list[str]) -> tuple[str, str, str]:
     """Strides and alignment, which nobody asks of an empty tensor; returns (begin, end, bytes) of the memory."""
     data = text.load("i64", "%args", record_offset(i, "data"))
-    item = ITEM_BYTES[param.dtype]
+    item = ITEM_BYTES[param.dtype]  # the last dimension's stride, in bytes
     check_span(text, i, item, extents)
     inner = [str(item)]
     for extent in reversed(extents):
         inner.append(text.value(f"mul i64 {inner[-1]}, {extent}"))
-    size = inner.pop()
+    size = inner.pop()  # what is left at the end is the whole size
     filled = text.compare("ne", "i64", size, 0)
     aligned = max(item, param.alignment)
     if aligned > 1:
         odd = text.compare("ne", "i64", text.value(f"and i64 {data}, {aligned - 1}"), 0)
+        # a pointer of an empty tensor may be anything
         text.leave_if(text.both(odd, filled), "fail", pack_status(Check.ALIGNMENT, i))
     if extents:
         _check_strides(text, i, extents, inner[::-1], filled)
-    return data, text.value(f"add i64 {data}, {size}"), size
+    return data, text.value(f"add i64 {data}, {size}"), size  # begin and end of the memory, for the search for overlaps
 
 
 def check_span(text: StraightLine, i: int, item: int, extents: list[str]) -> None:
     """Refuse extents below 0, and those that multiply to more bytes than memory has, 0 left out as numpy does: what is computed of
     them from here on fits 64 bits."""
+    # 0 left out: another extent beside it must not be unbounded
     known = item * math.prod(int(extent) for extent in extents if extent.isdecimal() and extent != "0")
     span = str(known)
     for d, extent in enumerate(extents):
         if extent.isdecimal():
             continue
         none = text.compare("eq", "i64", extent, 0)
-        factor = text.value(f"select i1 {none}, i64 1, i64 {extent}")
+        factor = text.value(f"select i1 {none}, i64 1, i64 {extent}")  # a factor of 0 would hide what follows
         span, lost = _emit_overflow_check(text, "umul", span, factor)  # an extent below 0 is a factor of 2^63 and more
         beyond = text.compare("uge", "i64", span, BEYOND_MEMORY)
         text.leave_if(text.either(lost, beyond), "fail", pack_status(Check.EXTENT, i, d))
@@ -206,14 +217,15 @@ def _check_strides(text: StraightLine, i: int, extents: list[str], expected: lis
     strides = text.load("ptr", "%args", record_offset(i, "strides"))
     unit = text.load("i64", "%args", record_offset(i, "unit"))
     given, done = text.label("strides"), text.label("compact")
+    # null strides mean compact, as DLPack has it
     text.add(f"br i1 {text.compare('eq', 'ptr', strides, 'null')}, label %{done}, label %{given}")
     text.start(given)
     for d, (extent, stride) in enumerate(zip(extents, expected, strict=True)):
         if extent in ("0", "1"):
-            continue
+            continue  # a stride along one element or none is never used
         actual, lost = _emit_overflow_check(text, "smul", text.load("i64", strides, 8 * d), unit)
         other = text.either(lost, text.compare("ne", "i64", actual, stride))
-        wrong = text.both(other, text.compare("ne", "i64", extent, 1))
+        wrong = text.both(other, text.compare("ne", "i64", extent, 1))  # an extent of 1 that is known only at run time
         text.leave_if(text.both(wrong, filled), "fail", pack_status(Check.STRIDE, i, d))
     text.add(f"br label %{done}")
     text.start(done)
@@ -229,11 +241,14 @@ def _bind_symbols(
             value = text.value(f"{ {'+': 'add', '-': 'sub', '//': 'sdiv'}[operator] } i64 {value}, {number}")
         if binding.steps:
             text.leave_if(
-                text.compare("slt", "i64", value, 0), "fail", pack_status(Check.SYMBOL, binding.param, binding.dim)
+                # such as n - 1 of an extent of 0
+                text.compare("slt", "i64", value, 0),
+                "fail",
+                pack_status(Check.SYMBOL, binding.param, binding.dim),
             )
         if symbol.limit is not None:
             text.leave_if(
-                text.compare("sge", "i64", value, symbol.limit),
+                text.compare("sge", "i64", value, symbol.limit),  # indices of 32 bits in the code
                 "fail",
                 pack_status(Check.TOO_LARGE, binding.param, binding.dim),
             )
@@ -249,6 +264,7 @@ def _check_extents(
             if isinstance(extent, int):
                 continue
             expected = extent_value(text, extent, known, pack_status(Check.SYMBOL, i, d))
+            # equal texts are the same value, as where a symbol is bound by this very extent
             if expected != extents[i][d]:
                 wrong = text.compare("ne", "i64", extents[i][d], expected)
                 text.leave_if(wrong, "fail", pack_status(Check.SYMBOL, i, d))
@@ -263,7 +279,7 @@ def extent_value(text: StraightLine, extent: Extent, known: dict[str, str], over
     operator, left, right = extent
     a, b = extent_value(text, left, known, overflow), extent_value(text, right, known, overflow)
     if operator in _WIDE:
-        value, lost = _emit_overflow_check(text, _WIDE[operator], a, b)
+        value, lost = _emit_overflow_check(text, _WIDE[operator], a, b)  # only + - * can exceed 64 bits
         text.leave_if(lost, "fail", overflow)
         return value
     if operator in ("min", "max"):
@@ -276,8 +292,10 @@ def _floor_division(text: StraightLine, operator: str, a: str, b: str) -> str:
     """a // b or a % b rounded towards minus infinity, 0 where b is 0; the least a // -1 is itself: the processor would stop."""
     zero = text.compare("eq", "i64", b, 0)
     least = text.both(text.compare("eq", "i64", a, -(1 << 63)), text.compare("eq", "i64", b, -1))
+    # sdiv by 0 or of the least integer by -1 is a trap on x86
     divisor = text.value(f"select i1 {text.either(zero, least)}, i64 1, i64 {b}")
     remainder = text.value(f"srem i64 {a}, {divisor}")
+    # floor differs from truncation where remainder and divisor have unlike signs
     signs = text.compare("slt", "i64", text.value(f"xor i64 {remainder}, {divisor}"), 0)
     below = text.both(signs, text.compare("ne", "i64", remainder, 0))
     if operator == "%":
@@ -314,7 +332,7 @@ def _scalar_value(text: StraightLine, i: int, dtype: str) -> str:
     kind = scalar_type(dtype)
     if kind == "half":
         return text.value(f"bitcast i16 {text.value(f'trunc i64 {bits} to i16')} to {kind}")
-    if kind in ("float", "double"):
+    if kind in ("float", "double"):  # records hold every float as a double
         double = text.value(f"bitcast i64 {bits} to double")
         return double if kind == "double" else text.value(f"fptrunc double {double} to float")
     return bits if kind == "i64" else text.value(f"trunc i64 {bits} to {kind}")
@@ -329,7 +347,9 @@ def _call_text(signature: Signature) -> str:
     text.add(f"%records = alloca [{max(count, 1) * RECORD_BYTES} x i8], align 16")
     text.add(f"%symbols = alloca [{len(signature.symbols) + 1} x i64], align 16")
     text.add("%overflow = alloca i32")
+    # room for what the type's function fills in
     text.add(f"%described = alloca [{ctypes.sizeof(DLTensor)} x i8], align 16")
+    # missing or further arguments: the Python path binds them or says what is wrong
     text.leave_if(text.compare("ne", "i64", "%nargs", count), "slow")
     text.leave_if(text.compare("ne", "ptr", "%kwnames", "null"), "slow")
     for i, param in enumerate(signature.params):
@@ -342,13 +362,13 @@ def _call_text(signature: Signature) -> str:
     text.leave_if(text.compare("ne", "i32", status, 0), "slow")
     _run_kernel(text, signature)
     text.start("unclear")
-    text.add(f"call void {process_word(text, table, 'clear_error')}()")
+    text.add(f"call void {process_word(text, table, 'clear_error')}()")  # the Python path will raise its own
     text.add("br label %slow")
     text.start("slow")
     call = process_word(text, table, "vectorcall")
     result = text.value(f"call ptr {call}(ptr %self, ptr %args, i64 %nargs, ptr %kwnames)")
     text.add(f"ret ptr {result}")
-    strings = (
+    strings = (  # 7 and 2 count the zero byte
         f'@{_symbol("failed", name)} = private constant [7 x i8] c"failed\\00"\n'
         f'@{_symbol("format", name)} = private constant [2 x i8] c"i\\00"\n'
     )
@@ -362,10 +382,10 @@ def _run_kernel(text: StraightLine, signature: Signature) -> None:
     name, table = signature.name, _symbol("python", signature.name)
     run = f"call i32 @{_symbol('run', name)}(ptr %records, ptr %symbols)"
     if signature.long_running:
-        text.add("br label %free")
+        text.add("br label %free")  # such a kernel releases the lock, however small its arguments are
     else:
         total = text.load("i64", "%symbols", 8 * len(signature.symbols))
-        large = text.compare("sge", "i64", total, GIL_THRESHOLD)
+        large = text.compare("sge", "i64", total, GIL_THRESHOLD)  # below, releasing the lock takes longer than it frees
         text.add(f"br i1 {large}, label %free, label %locked")
     text.start("free")
     state = text.value(f"call ptr {process_word(text, table, 'save_thread')}()")
@@ -384,7 +404,7 @@ def _run_kernel(text: StraightLine, signature: Signature) -> None:
     text.add(f"call void {process_word(text, table, 'incref')}(ptr {none})")
     text.add(f"ret ptr {none}")
     text.start("failed")
-    call = process_word(text, table, "call_method")
+    call = process_word(text, table, "call_method")  # only the Python object knows what a status means
     error = text.value(
         f"call ptr (ptr, ptr, ptr, ...) {call}(ptr %self, ptr @{_symbol('failed', name)}, "
         f"ptr @{_symbol('format', name)}, i32 %status)"

@@ -50,17 +50,21 @@ const int32_t *tw_thread_count;
 
 def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
     """Raise UnsupportedIntrinsic for what C cannot say; NoCompiler, RejectedSource and UnresolvedSymbol where no code can be made."""
+    # a contracted product and sum is rounded once: constants must not be split then
     fuses = target.fuses and not options.contracts
+    # before the passes, which may rewrite shapes
     symbols = {function.name: shape_symbols(function) for function in functions}
     functions, _ = split_constant_parts(functions, Target(), OF_ANOTHER_TARGET, options, fuses=fuses)
     signatures = [make_signature(function, symbols[function.name]) for function in functions]
     pipeline = c_pipeline(options.bounds_check, options.passes, fuses)
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
+    # a dict keeps their order and drops repeated ones
     imported = tuple(dict.fromkeys(text for function in final for text in function.attrs.get("import_c", ())))
     for source in imported:  # each by itself, for a message about it alone
         load_imported(source)
     packed = PackedCalls()
     programs = tuple(FinalKernel(f, s, symbols[f.name]) for f, s in zip(final, signatures, strict=True))
+    # the C text of an exported kernel keeps its calls by name, so that only what runs here is bound
     bound = tuple(_rename_reserved(replace(program, function=packed.bound(program.function))) for program in programs)
     text = c_text(bound, options.fast_math, options.fp_contract)
     unit = _Unit(bound, text, options.fast_math, options.fp_contract, packed, imported)
@@ -69,6 +73,7 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
     kernels: dict[str, Kernel] = {}
     for function, signature, program in zip(final, signatures, bound, strict=True):
         addresses = {role: stubs.address(symbol) for role, symbol in stub_symbols(signature.name).items()}
+        # a status counts from 1 in the list of the kernel's assertions
         messages = unit.text.messages[program.signature.name]
         failure = partial(packed.failure, partial(kernel_failure, signature, messages=messages))
         kernels[signature.name] = make_kernel(
@@ -97,6 +102,7 @@ def _stubs(signatures: Sequence[Signature], bound: Sequence[FinalKernel], unit: 
     parts: list[str] = []
     exports: list[str] = []
     for signature, program in zip(signatures, bound, strict=True):
+        # the stub calls the C function by its address, over the slots of callback.py
         parts += [kernel_text(signature, unit.address(program.signature.name)), stub_text(signature)]
         exports += stub_symbols(signature.name).values()
     return compile_text(parts, Target(), tuple(exports), {}, {})
@@ -116,12 +122,17 @@ class _Unit:
     @property
     def _compiled(self) -> str:
         entries = "".join(entry_text(program.signature) for program in self.programs)
+        # compilers count the lines of the text that the user sees
         return f'{_IN_PROCESS}#line 1 "kernels.c"\n{self.text.text}{entries}'
 
     @property
     def options(self) -> list[str]:
         return compiler_options(
-            fast_math=self.fast_math, fp_contract=self.fp_contract, parallel=self.text.parallel, native=True
+            # native: it runs on this very machine
+            fast_math=self.fast_math,
+            fp_contract=self.fp_contract,
+            parallel=self.text.parallel,
+            native=True,
         )
 
     @cached_property
@@ -129,6 +140,7 @@ class _Unit:
         try:
             library = library_of_c(self._compiled, self.options, self.imported)
         except OSError as error:
+            # dlopen has no other way to tell which symbol is missing
             _, undefined, name = str(error).rpartition("undefined symbol: ")
             if not undefined:
                 raise tool_failed("the C compiler", f"its library cannot be loaded: {error}") from error
@@ -137,8 +149,10 @@ class _Unit:
                 called=user_source(),
                 fix="load the library that has it first: ctypes.CDLL(path, ctypes.RTLD_GLOBAL)",
             ) from error
+        # so that tw.set_threads reaches code that is loaded already
         ctypes.c_void_p.in_dll(library, "tw_thread_count").value = state_address() + ThreadState.count.offset
         for name, address in self.packed.symbols.items():
+            # a Python function is called through a pointer that the library holds
             ctypes.c_void_p.in_dll(library, name).value = address
         return library
 

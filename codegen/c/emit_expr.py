@@ -32,7 +32,7 @@ class CExprEmitter(ExprEmitter):
 
     def begin(self, *roots: Expr) -> None:
         """A statement with these values is written next."""
-        self.shared.clear()
+        self.shared.clear()  # names are worth it only where the text would repeat long values
         self._sizes.clear()
         self._several = find_repeated(roots) if any(self.is_long(root) for root in roots) else frozenset()
 
@@ -49,8 +49,9 @@ class CExprEmitter(ExprEmitter):
         return f"{name}_{suffix(dtype)}"
 
     def value(self, expr: Expr, lane: int = 0) -> str:
-        lane = lane if expr.dtype.lanes > 1 else 0
+        lane = lane if expr.dtype.lanes > 1 else 0  # a scalar is the same in all lanes
         text = super().value(expr, lane)
+        # kept once: the same value in another lane has another name
         if id(expr) in self._several and (id(expr), lane) not in self.shared:
             text = self.shared[id(expr), lane] = self.kept(text, expr.dtype)
         return text
@@ -65,11 +66,12 @@ class CExprEmitter(ExprEmitter):
         """The value of the first arm where the condition holds, else of the second; only that one is evaluated."""
         texts, before = list[tuple[list[str], str]](), self.lines
         for arm in arms:
-            outside, self.lines = dict(self.shared), list[str]()
+            outside, self.lines = dict(self.shared), list[str]()  # what one arm names is not there in the other
             text = arm()
             texts.append((self.lines, text))
-            self.shared, self.lines = outside, before
+            self.shared, self.lines = outside, before  # names of an arm end with its block
         if not any(lines for lines, _ in texts):
+            # without lines of its own an arm can be an expression
             return f"({condition} ? {texts[0][1]} : {texts[1][1]})"
         self._lets += 1
         name = f"tw_let_{self._lets}"
@@ -91,10 +93,10 @@ def _if_then_else(em: CExprEmitter, expr: IfThenElse, lane: int) -> str:
 def _let(em: CExprEmitter, expr: Let, lane: int) -> str:
     lanes = range(expr.var.dtype.lanes)
     texts = [em.value(expr.value, each) for each in lanes]
-    if children(expr.value):
+    if children(expr.value):  # a constant or name is as cheap as another name
         texts = [em.kept(text, expr.var.dtype) for text in texts]
     if len(texts) > 1:
-        em.lanes[expr.var] = texts
+        em.lanes[expr.var] = texts  # C has no vectors: each lane has its name
     else:
         em.names[expr.var] = texts[0]
     return em.value(expr.body, lane)
@@ -107,7 +109,7 @@ def _load(em: CExprEmitter, expr: BufferLoad, lane: int) -> str:
         return em.loaded(em.element(expr.buffer, index, lane), expr.dtype)
 
     if expr.predicate is None:
-        return read()
+        return read()  # the address may lie outside of the buffer where the predicate is false
     condition = em.operand_text(expr.predicate, lane)
     return em.chosen(condition, expr.dtype, read, lambda: em.constant(0, expr.dtype))
 

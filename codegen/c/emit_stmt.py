@@ -35,8 +35,9 @@ from .types import storage_type, value_type
 __all__ = ["EmittedKernel", "emit_kernel"]
 
 _STACK_BUDGET = 16 * 1024
+# threads of OpenMP may have small stacks
 """Bytes of stack that one function takes for buffers; what is larger, or of unknown size, goes to the heap."""
-_ALIGNMENT = 64
+_ALIGNMENT = 64  # a cache line, and the widest vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class _Emitter(StmtEmitter):
     def __init__(self, function: Function) -> None:
         self.function, analyzer = function, build_analyzer(function)
         super().__init__(CExprEmitter(analyzer, CALLS, self._fail_lines), analyzer, [])
+        # words that compilers define beyond the standard's
         self.taken |= {"restrict", "inline", "typeof", "signed", "NULL", "tw_status", "unix", "linux"}
         self.parallel = False
         self._frames: list[_Frame] = []
@@ -99,7 +101,7 @@ class _Emitter(StmtEmitter):
         public = parameter_names(signature)
         self.taken |= {
             signature.name,
-            *(name + f for name in STANDARD for f in ("", "f")),
+            *(name + f for name in STANDARD for f in ("", "f")),  # float variants end in f
             *_collect_called_names(self.function.body),
         }
         names = [self.fresh(name) for name in public]  # a parameter may hide no function that is called
@@ -107,7 +109,7 @@ class _Emitter(StmtEmitter):
         for var, name in zip(symbols, names, strict=False):
             self.analyzer.bind(var, symbol_range(var))
             self.exprs.names[var] = name
-            if var.dtype.bits != 64:
+            if var.dtype.bits != 64:  # symbols are passed as int64, the program may count in 32 bits
                 self.line(f"const {value_type(var.dtype)} {self.bind(var, name)} = ({value_type(var.dtype)}){name};")
         for param, name in zip(self.function.arguments, names[len(symbols) :], strict=True):
             self._parameter(param, name, param in written)
@@ -132,6 +134,7 @@ class _Emitter(StmtEmitter):
     def _parameter(self, param: Buffer | Var, name: str, is_written: bool) -> None:
         self.exprs.names[param] = name
         if isinstance(param, Var):
+            # C has no 16-bit floats: the bits are passed, and widened once
             if param.dtype.is_float and param.dtype.bits == 16:
                 self.line(f"const float {self.bind(param, name + '_value')} = {self.exprs.loaded(name, param.dtype)};")
             return
@@ -139,6 +142,7 @@ class _Emitter(StmtEmitter):
         if param.dtype.is_bool:  # any byte but 0 is true: C's own bool would not look at all of it
             constness = "" if is_written else "const "
             self.line(f"{constness}{kind} *const {self.bind(param, name + '_bytes')} = ({constness}{kind} *){name};")
+        # a parameter that is only written for another's sake is declared const in the header
         elif is_written and param not in self.function.outputs:
             self.line(f"{kind} *const {self.bind(param, name + '_written')} = ({kind} *){name};")
         self._place(param, self.exprs.names[param])
@@ -151,11 +155,12 @@ class _Emitter(StmtEmitter):
     def _close(self) -> _Frame:
         """The end of a frame: its label, what is freed there, and at its beginning the pointers."""
         frame = self._frames.pop()
-        if frame.is_left:
+        if frame.is_left:  # a label nobody jumps to is a warning
             self.line(f"{frame.label}:;")
         for name in frame.heap:
             self.line(f"free({name});")
         indent = "  " * self.indent
+        # declared before any jump, so that free of one that was never set is free(NULL)
         self.lines[frame.start : frame.start] = [f"{indent}void *{name} = NULL;" for name in frame.heap]
         return frame
 
@@ -164,10 +169,10 @@ class _Emitter(StmtEmitter):
     def _fail_lines(self, condition: str, status: str) -> list[str]:
         """Leaves with `status` where the condition holds."""
         frame = self._frames[-1]
-        for each in self._frames:
+        for each in self._frames:  # what contains this frame has to look at the status too
             each.is_left = True
         lines = [f"if ({bare(condition)}) {{"]
-        lines += ["#pragma omp atomic write"] if len(self._frames) > 1 else []
+        lines += ["#pragma omp atomic write"] if len(self._frames) > 1 else []  # several iterations may fail at once
         return [*lines, f"tw_status = {status};", f"goto {frame.label};", "}"]
 
     def _fail(self, condition: str, status: str) -> None:
@@ -196,16 +201,18 @@ class _Emitter(StmtEmitter):
         if isinstance(call, Call) and call.name in ("call_extern", "call_pure_extern"):
             self.exprs.lines = []
             self.exprs.begin(call)
+            # a call of which the result is dropped may be of void functions
             text = call_outside_function(self.exprs, call, 0)
             self._raw([*self.exprs.lines, f"{text};"])
             return
         text = self.values(call)[0][0]
+        # a name or 0 has no effect: a statement of it is a warning
         if text not in ("0", "") and not text.isidentifier():
             self.line(f"(void)({text});")
 
     def assertion(self, stmt: Assert) -> None:
         holds = " && ".join(f"({lane})" for lane in self.values(stmt.condition)[0])
-        self._fail(f"!({holds})", str(1 + self.message_number(stmt.message)))
+        self._fail(f"!({holds})", str(1 + self.message_number(stmt.message)))  # status 0 is success
 
     def store(self, stmt: BufferStore) -> None:
         index = stmt.indices[0] if stmt.indices else IntImm(0)
@@ -216,7 +223,7 @@ class _Emitter(StmtEmitter):
             return
         lanes = index.dtype.lanes
         (places, values, *predicates) = self.values(index, stmt.value, *masks)
-        values = [self.exprs.memory_text(value, stmt.buffer.dtype) for value in values] * (
+        values = [self.exprs.memory_text(value, stmt.buffer.dtype) for value in values] * (  # one value for all lanes
             lanes if len(values) < lanes else 1
         )
         if lanes > 1 and any(
@@ -240,6 +247,7 @@ class _Emitter(StmtEmitter):
         """An element that grows in one step: unsigned, where integers are to wrap."""
         ((place,), (value,), *predicates) = self.values(index, addend, *masks)
         name, kind = self.exprs.name(buffer), str(buffer.dtype)
+        # signed overflow is undefined in C
         element = f"((u{kind}_t *){name})[{place}]" if kind.startswith("int") else f"{name}[{place}]"
         value = f"(u{kind}_t)({bare(value)})" if kind.startswith("int") else bare(value)
         with self.block(f"if ({predicates[0][0]})") if predicates else nullcontext():
@@ -257,6 +265,7 @@ class _Emitter(StmtEmitter):
         else:
             end = self.fresh(f"{stmt.var.name}_end" if stmt.var.name.isidentifier() else "end")
             self.line(f"const {kind} {end} = {extent if begin in ('0', '0LL') else f'{begin} + ({extent})'};")
+        # an inner parallel loop runs on the thread that has its iteration
         shared = stmt.kind is LoopKind.PARALLEL and len(self._frames) == 1
         if shared:
             self.parallel = True
@@ -271,7 +280,7 @@ class _Emitter(StmtEmitter):
                 self._frames.append(_Frame(f"tw_next_{self._labels}", len(self.lines)))
             self.statement(stmt.body)
             left = shared and self._close().is_left
-        self.taken = taken
+        self.taken = taken  # names of the loop's body end with it
         if left:
             self._frames[-1].is_left = True
             self.line(f"if (tw_status) goto {self._frames[-1].label};")
@@ -282,25 +291,27 @@ class _Emitter(StmtEmitter):
         buffer, frame = stmt.buffer, self._frames[-1]
         kind, count = storage_type(buffer.dtype), 1
         for extent in buffer.shape:
+            # -1: an extent that is not known at compile time
             count = count * extent.value if isinstance(extent, IntImm) else -1
             if count < 0:
                 break
         size = max(count, 1) * buffer.dtype.bytes
         if count >= 0 and size <= frame.stack:
-            frame.stack -= size
+            frame.stack -= size  # what lies in a frame together shares its budget
             name = self.bind(buffer)
-            self.line(f"_Alignas({_ALIGNMENT}) {kind} {name}[{max(count, 1)}];")
+            self.line(f"_Alignas({_ALIGNMENT}) {kind} {name}[{max(count, 1)}];")  # C has no arrays of no elements
             self._place(buffer, name)
             self.statement(stmt.body)
             return
         beyond = exceeds_memory(buffer)
-        if beyond is not None:
+        if beyond is not None:  # the product of extents might wrap and allocate too little
             self._fail(self.values(beyond)[0][0], str(OUT_OF_MEMORY))
         extents = [value[0] for value in self.values(*buffer.shape)]
         name = self.bind(buffer)
         memory = self.fresh(f"{name}_memory")
-        if memory not in frame.heap:
+        if memory not in frame.heap:  # a loop may come here again with the same name
             frame.heap.append(memory)
+        # int64_t first, so that the product is not of ints
         bytes_text = " * ".join([f"(int64_t){buffer.dtype.bytes}", *(f"({extent})" for extent in extents)])
         self.line(f"{memory} = tw_allocate({bytes_text});")
         self._fail(f"{memory} == NULL", str(OUT_OF_MEMORY))
@@ -308,12 +319,12 @@ class _Emitter(StmtEmitter):
         self._place(buffer, name)
         self.statement(stmt.body)
         self.line(f"free({memory});")
-        self.line(f"{memory} = NULL;")
+        self.line(f"{memory} = NULL;")  # the exit frees it as well: not twice
 
 
 def _restrict_pointers(prototype: str) -> str:
     """The pointers of a prototype overlap nothing that is written."""
-    return prototype.replace(" *", " *restrict ")
+    return prototype.replace(" *", " *restrict ")  # overlaps are refused by the check, so that compilers may rely on it
 
 
 def _collect_called_names(body: Stmt) -> set[str]:

@@ -35,12 +35,13 @@ class CExporter(KernelExporter):
         the manifest. Raises ExportError; NoCompiler and RejectedSource for a library."""
         place = check_place(path)
         self._check(place, threads, loadable)
-        stem = place.stem.removeprefix("lib") or place.stem
+        stem = place.stem.removeprefix("lib") or place.stem  # libX.so and X.c have the same stem
         programs = tuple(program.take_name(stem) for program in self.programs)
         names = [program.signature.name for program in programs]
         text = c_text(programs, self.fast_math, self.fp_contract)
         check_names(names, (), ())
         parallel = text.parallel and threads == "openmp"
+        # serial text keeps the lines in place, as comments
         source = text.text if parallel else text.text.replace("#pragma omp ", "/* serial */ //")
         description = describe(
             stem,
@@ -55,21 +56,35 @@ class CExporter(KernelExporter):
         for function in description["functions"]:
             del function["declarations"][1]  # there are no _checked functions
         header = header_text(
-            stem, [p.signature for p in programs], target="'c'", threads=threads, version=own_version(), checked=False
+            # the header names them only where they exist
+            stem,
+            [p.signature for p in programs],
+            target="'c'",
+            threads=threads,
+            version=own_version(),
+            checked=False,
         )
         files = {f"{stem}.c" if place.suffix == ".so" else place.name: source.encode(), f"{stem}.h": header.encode()}
         if place.suffix == ".so":
             options = compiler_options(
-                fast_math=self.fast_math, fp_contract=self.fp_contract, parallel=parallel, native=False
+                # others may load it on another machine
+                fast_math=self.fast_math,
+                fp_contract=self.fp_contract,
+                parallel=parallel,
+                native=False,
             )
             files[place.name] = built_c(
-                source, [*options, "-Xlinker", "-soname", "-Xlinker", place.name, "-Wl,--as-needed"]
+                # a soname without the folder, which may be moved
+                source,
+                [*options, "-Xlinker", "-soname", "-Xlinker", place.name, "-Wl,--as-needed"],
             )
         files[f"{stem}.json"] = manifest_text(description, files).encode()
         if place.suffix == ".so":
+            # a Python package beside it finds the library
             files |= package_files(stem, place.name, openmp=parallel, version=own_version())
         write_together(
             {
+                # executable as far as the umask has it
                 place.with_name(name): (content, 0o777 if name.endswith(".so") else 0o666)
                 for name, content in files.items()
             }
@@ -98,7 +113,7 @@ class CExporter(KernelExporter):
             check_parameters(program.signature)
             refuse_callback(program.signature.name, program.function)
             if program.function.attrs.get("import_c"):
-                raise UnsupportedIntrinsic(
+                raise UnsupportedIntrinsic(  # the text would call what it does not contain
                     f"cannot export {program.signature.name}",
                     called=user_source(),
                     reason="C was imported into it, which is a file of its own",

@@ -30,11 +30,11 @@ def imported_c(source: str) -> str:
         place, text = Path(folder, "source.c"), Path(folder, "source.ll")
         place.write_text(source)
         command = [clang, "-x", "c", "-O3", "-S", "-emit-llvm", "-o", str(text), str(place)]
-        done = run_tool(command, folder)
+        done = run_tool(command, folder)  # -O3: the text is inlined into kernels that are optimised already
         if done.returncode:
             raise RejectedSource(
                 "clang refuses the C that was imported",
-                reason=done.stderr.strip()[:1500],
+                reason=done.stderr.strip()[:1500],  # a compiler's complaints may fill pages
                 called=user_source(),
                 fix="compile it by itself first: the lines are counted in the text that was passed",
             )
@@ -49,6 +49,7 @@ def load_imported(source: str) -> ctypes.CDLL:
 
 def imported_addresses(sources: Iterable[str], names: Iterable[str]) -> dict[str, int]:
     """Return the addresses of the functions of C sources that LLVM IR calls; empty where clang makes LLVM IR of the sources too."""
+    # with clang they are in the module itself
     return loaded_addresses(sources, names) if shutil.which("clang") is None else {}
 
 
@@ -59,6 +60,6 @@ def loaded_addresses(sources: Iterable[str], names: Iterable[str]) -> dict[str, 
     found: dict[str, int] = {}
     for library in map(load_imported, sources):
         for name in names:
-            if name not in found and hasattr(library, name):
+            if name not in found and hasattr(library, name):  # the first source that defines it counts
                 found[name] = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
     return found

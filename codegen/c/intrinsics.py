@@ -31,9 +31,10 @@ def _reinterpret(em: CExprEmitter, call: Call, lane: int) -> str:
     """The bits of a value in another type. Lanes of the one may be several lanes of the other."""
     source, target = call.args[0], call.dtype
     of, to = source.dtype.bits, target.bits
-    if to <= of:
+    if to <= of:  # a wide value is read in parts
         shift = lane % (of // to) * to
         text = _bits(em, source, lane // (of // to))
+        # a narrow one is put together from several lanes
         return _reinterpret_bits(em, f"({text} >> {shift})" if shift else text, target)
     ratio = to // of
     parts = [_bits(em, source, lane * ratio + k) for k in range(ratio)]
@@ -43,15 +44,16 @@ def _reinterpret(em: CExprEmitter, call: Call, lane: int) -> str:
 def _bits(em: CExprEmitter, source: Expr, lane: int) -> str:
     text, dtype = em.value(source, lane), source.dtype
     if dtype.is_float and dtype.bits > 16:
+        # through memcpy of the prelude: a cast of pointers breaks aliasing rules
         return f"tw_bits_of_double({bare(text)})" if dtype.bits == 64 else f"(uint64_t)tw_bits_of({bare(text)})"
     if dtype.is_float:
         return f"(uint64_t){em.memory_text(text, dtype)}"
-    return f"(uint64_t)(uint{max(dtype.bits, 8)}_t)({text})"
+    return f"(uint64_t)(uint{max(dtype.bits, 8)}_t)({text})"  # bools are a byte in memory
 
 
 def _reinterpret_bits(em: CExprEmitter, text: str, dtype: DType) -> str:
     if dtype.is_bool:
-        return f"(({text} & 1) != 0)"
+        return f"(({text} & 1) != 0)"  # a byte may hold more than one bit
     if dtype.is_float and dtype.bits > 16:
         return f"tw_double_of({text})" if dtype.bits == 64 else f"tw_float_of((uint32_t)({text}))"
     return em.loaded(f"(uint16_t)({text})", dtype) if dtype.is_float else f"({value_type(dtype)})({text})"
@@ -70,16 +72,17 @@ def call_outside_function(em: CExprEmitter, call: Call, lane: int) -> str:
         operands.append(quote_string(arg.value) if isinstance(arg, StringImm) else bare(em.value(arg, lane)))
     result = _pass_argument(call, call.dtype)
     operand_text = ", ".join(operands)
-    if name.value.removesuffix("f") in STANDARD or name.value in STANDARD:
+    if name.value.removesuffix("f") in STANDARD or name.value in STANDARD:  # the headers' own declaration counts
         return f"{name.value}({operand_text})"
     declared = f"{result} {name.value}({', '.join(kinds) or 'void'});"
     if em.declarations.setdefault(name.value, declared) != declared:
+        # two calls with unlike types: C allows one declaration, so that the second casts
         return f"(({result} (*)({', '.join(kinds) or 'void'})){name.value})({operand_text})"
     return f"{name.value}({operand_text})"
 
 
 def _pass_argument(call: Call, dtype: DType) -> str:
-    if dtype.lanes == 1 and not (dtype.is_float and dtype.bits == 16):
+    if dtype.lanes == 1 and not (dtype.is_float and dtype.bits == 16):  # vectors and half floats have no type in C11
         return value_type(dtype)
     name = call.args[0]
     assert isinstance(name, StringImm), "the first argument of an external call is its symbol"
@@ -107,6 +110,7 @@ def _address(em: CExprEmitter, call: Call, lane: int) -> str:
 def _prefetch(em: CExprEmitter, call: Call, lane: int) -> str:
     address, *levels = call.args
     level = next((given.value for given in levels if isinstance(given, IntImm)), 1)
+    # GCC's locality counts from 3 (near) to 0, ours from 1
     em.lines.append(f"tw_prefetch({em.value(address, lane)}, {4 - level});")
     return "0"
 
@@ -116,7 +120,7 @@ def _unaligned_elements(em: CExprEmitter, call: Call, lane: int) -> str:
     start, size = call.args
     pointed = pointed_buffer(start)
     assert pointed is not None and isinstance(size, IntImm), "unaligned_elements takes a pointer and a number of bytes"
-    distance = f"((0 - (uintptr_t){em.value(start, lane)}) & {size.value - 1})"
+    distance = f"((0 - (uintptr_t){em.value(start, lane)}) & {size.value - 1})"  # the size is a power of two
     return f"({value_type(call.dtype)})({distance} / {pointed[0].dtype.bytes})"
 
 
@@ -132,7 +136,9 @@ def _call_python(em: CExprEmitter, symbol: str, args: list[Expr], lane: int) -> 
     em.declarations[symbol] = f"void (*{symbol})({', '.join(['int64_t *', *kinds])});"
     result, _ = em.name_value("", DType("int64"))
     operands = [f"&{result}", *(f"({kind})({text})" for kind, (_, text) in zip(kinds, passed, strict=True))]
+    # a failure until the function has come to its end
     em.lines += [f"int64_t {result} = {FAILED};", f"{symbol}({', '.join(operands)});"]
+    # unsigned: one comparison for all values at or above it
     em.lines += em.fail(f"(uint64_t){result} >= {FAILED}u", str(CALLBACK_RAISED))
     return result
 
@@ -149,9 +155,9 @@ def _trace(em: CExprEmitter, call: Call, lane: int) -> str:
     last = values[-1]
     assert isinstance(last, str), "the last operand of a trace is its value"
     if tag.value.startswith(PACKED_PREFIX):
-        _call_python(em, tag.value, args, lane)
+        _call_python(em, tag.value, args, lane)  # bound to Python, it prints where Python prints
         return last
-    parts, passed = [tag.value.replace("%", "%%") + ":"], list[str]()
+    parts, passed = [tag.value.replace("%", "%%") + ":"], list[str]()  # a percent sign would begin a format
     for arg, value in zip(args, values, strict=True):
         if isinstance(value, str):
             parts.append("%.9g" if arg.dtype.is_float else "%lld")
@@ -188,6 +194,6 @@ CALLS = CallTable(
         "call_packed": _emit_python_call,
         "trace": _trace,
         "call_llvm_intrinsic": _llvm,
-        "target_has": lambda em, call, lane: "false",
+        "target_has": lambda em, call, lane: "false",  # the C target has no features: portable bodies alone
     },
 )

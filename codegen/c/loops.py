@@ -23,6 +23,7 @@ def lanes_as_loops(function: Function) -> Function:
     def rule(node: Node) -> Node | None:
         if not isinstance(node, For) or node.kind is not LoopKind.VECTORIZED:
             return None
+        # the pragma stays: to the emitter it says that iterations are independent
         return replace(node, kind=LoopKind.SERIAL, pragmas=(*node.pragmas, (VECTORIZE, IntImm(1))))
 
     return function.with_body(rewrite(function.body, rule))

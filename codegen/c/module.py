@@ -57,6 +57,7 @@ def c_text(programs: Sequence[FinalKernel], fast_math: bool = False, fp_contract
     """The text of kernels of stage "final", to be compiled with or without the liberties of fast_math and fp_contract.
 
     Raises UnsupportedIntrinsic for what C has no way to say."""
+    # one name for contents that several kernels hold
     constants = name_symbols(program.function for program in programs)
     emitted: dict[str, EmittedKernel] = {}
     for program in programs:
@@ -68,19 +69,20 @@ def c_text(programs: Sequence[FinalKernel], fast_math: bool = False, fp_contract
                 fix='target="llvm"',
             )
         guards = _guards(program.signature)
-        emitted[program.signature.name] = emit_kernel(
+        emitted[program.signature.name] = emit_kernel(  # a program without OpenMP can say how many threads it has
             program.function, program.signature, program.symbols, guards, constants
         )
     kernels = "\n\n".join(
         f"{unit.text}\n\n{_error_text(program.signature, unit.messages)}"
         for program, unit in zip(programs, emitted.values(), strict=True)
     )
+    # a dict: two kernels may declare the same function
     outside = {name: text for unit in emitted.values() for name, text in unit.declarations.items()}
-    parallel = "#pragma omp parallel for" in kernels
+    parallel = "#pragma omp parallel for" in kernels  # asked of the text, since passes may have made every loop serial
     options = " ".join(compiler_options(fast_math=fast_math, fp_contract=fp_contract, parallel=parallel, native=False))
     parts = [
         _ABOUT.format(names=", ".join(emitted), options=options) + HEADER + (_THREADS if parallel else ""),
-        used_functions(kernels, FUNCTIONS),
+        used_functions(kernels, FUNCTIONS),  # only what is used: compilers warn of static functions that are not
         "\n".join(outside.values()),
         "\n".join(_constant(held, symbol) for held, symbol in constants.items()),
         kernels,
@@ -92,8 +94,10 @@ def c_text(programs: Sequence[FinalKernel], fast_math: bool = False, fp_contract
 def _guards(signature: Signature) -> list[str]:
     """Lines that refuse what the code relies on not to be passed: extents below 0, numbers beyond their bounds."""
     lines, names = list[str](), parameter_names(signature)
+    # not strict: the names of the parameters follow those of the symbols
     for symbol, name in zip(signature.symbols, names, strict=False):
         at = signature.bindings[symbol.name]
+        # the header lets callers pass any int64
         lines.append(f"if ({name} < 0) return {pack_status(Check.EXTENT, at.param, at.dim)};")
         if symbol.limit is not None:
             lines.append(f"if ({name} >= {symbol.limit}) return {pack_status(Check.TOO_LARGE, at.param, at.dim)};")
@@ -108,7 +112,7 @@ def _guards(signature: Signature) -> list[str]:
 def _error_text(signature: Signature, messages: Sequence[str]) -> str:
     """Return the meaning of each status that the function can return."""
     texts = status_texts(signature, messages, ())
-    own = {0, OUT_OF_MEMORY, *range(1, len(messages) + 1)}
+    own = {0, OUT_OF_MEMORY, *range(1, len(messages) + 1)}  # what _checked functions return is not among them
     for symbol in signature.symbols:
         at = signature.bindings[symbol.name]
         own |= {pack_status(check, at.param, at.dim) for check in (Check.EXTENT, Check.TOO_LARGE)}
@@ -120,13 +124,15 @@ def _error_text(signature: Signature, messages: Sequence[str]) -> str:
 
 def _constant(held: Constant, symbol: str) -> str:
     """The contents as integers of the elements' width."""
-    data = held.data.reshape(-1)
+    data = held.data.reshape(-1)  # a scalar has one element, too
+    # as bits: decimal text of floats would have to be read back exactly, NaN has none
     words = data.view(np.dtype(f"u{data.dtype.itemsize}"))
     lines = [
+        # twelve a line keep within a page's width
         ", ".join(f"{word}u" if data.dtype.itemsize < 8 else f"{word}ull" for word in words[at : at + 12].tolist())
         for at in range(0, len(words), 12)
     ]
-    body = ",\n  ".join(lines) or "0"
+    body = ",\n  ".join(lines) or "0"  # C has no empty initializer
     kind = f"uint{8 * data.dtype.itemsize}_t"
     return f"/* {held.name.replace('*/', '* /')} */\nstatic const _Alignas({ALIGNMENT}) {kind} {symbol}[] = {{\n  {body}\n}};"
 
@@ -136,7 +142,7 @@ def _constant(held: Constant, symbol: str) -> str:
 
 def entry_symbol(name: str) -> str:
     """The function by which a call stub enters."""
-    return f"tw_enter_{name}"
+    return f"tw_enter_{name}"  # tw_ names are ours: a kernel's own name cannot be this one
 
 
 def entry_text(signature: Signature) -> str:
@@ -158,5 +164,7 @@ def _load_slot(i: int, param: BufferParam | ScalarParam) -> str:
         return f"(void *)slots[{i}]"
     if param.dtype in ("float32", "float64", "bool"):
         kind = {"float32": "float", "float64": "double", "bool": "uint8_t"}[param.dtype]
+        # the stub stores the scalar's bytes, which are read as what they are
         return f"*(const {kind} *)&slots[{i}]" + (" != 0" if param.dtype == "bool" else "")
+    # 16-bit floats are passed as their bits
     return f"({'uint16_t' if 'float' in param.dtype else param.dtype + '_t'})slots[{i}]"

@@ -15,15 +15,16 @@ def compiler_options(*, fast_math: bool, parallel: bool, native: bool, fp_contra
     not what C compilers do by themselves.
     """
     contract = "fast" if fast_math or fp_contract else "off"
+    # without -ffinite-math-only, which would lose NaN and infinity
     free = ("-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math")
     return [
         "-O2",
-        "-std=gnu11",
-        "-w",
-        "-fwrapv",
-        "-DTW_WRAPV",
-        "-fno-strict-aliasing",
-        "-fno-math-errno",
+        "-std=gnu11",  # gnu11: strict c11 turns contraction options into others
+        "-w",  # generated code warns of nothing that a reader could change
+        "-fwrapv",  # int sums wrap, as the IR's do
+        "-DTW_WRAPV",  # tells the prelude so (tw_wrap32)
+        "-fno-strict-aliasing",  # bytes of one buffer may be read in another type
+        "-fno-math-errno",  # math functions become single instructions
         *(free if fast_math else ()),
         f"-ffp-contract={contract}",
         *(["-march=native"] if native else []),

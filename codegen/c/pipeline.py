@@ -35,6 +35,7 @@ _USUAL_BITS = 128
 def c_pipeline(bounds_check: bool, options: PassOptions, fuses: bool = True) -> tuple[Pass, ...]:
     """The passes of a build for C, in order. fuses: whether sums take up products with one rounding."""
     passes = (
+        # no fact of a machine holds, so that portable bodies are taken
         Pass("target_facts", lambda function: resolve_facts(function, lambda _: False)),
         Pass("lower_threads", lower_threads),
         Pass("fused_sums", lambda function: round_sums(function, fuses)),
@@ -44,14 +45,15 @@ def c_pipeline(bounds_check: bool, options: PassOptions, fuses: bool = True) -> 
         *((Pass("bound_checks", bound_checks),) if bounds_check else ()),
         Pass("unsafe_select", unsafe_select),
         Pass("trim_loops", trim_loops),
+        # 0 lanes: there is no vector loop whose rest would be split off
         Pass("loop_partition", lambda function: loop_partition(function, 0)),
         Pass("hoist", hoist_invariants),
         Pass("solved_loops", solve_loops),
         Pass("simplify_pieces", simplify),
         Pass("lane_races", serialize_racing_lanes),
-        Pass("flatten", flatten, stage_after="flat"),
+        Pass("flatten", flatten, stage_after="flat"),  # from here on every buffer has one dimension
         Pass("lanes_as_loops", lanes_as_loops),
-        Pass("unroll", unroll),
+        Pass("unroll", unroll),  # after lanes_as_loops, whose loops are not to be unrolled
         Pass("small_parallel", lambda function: run_small_serially(function, _USUAL_BITS)),
         Pass("narrow", narrow_offsets),
         Pass("storage", lambda function: plan_storage(function, options.share_memory)),

@@ -211,19 +211,20 @@ static inline T tw_float_floordiv_NAME(T a, T b) {
 
 def _write_rows(table: dict[str, str], name: str, kind: str, short: str = "") -> dict[str, str]:
     """The rows of a table for one type. short: what the C library's functions of it end in."""
+    # spelt out, as suffixes of types and functions differ
     spelt = {"uUINT": "uint64_t" if "64" in kind else "uint32_t", "_NAME": f"_{name}", "F(": f"{short}("}
     functions: dict[str, str] = {}
     for function, text in table.items():
         for written, meant in spelt.items():
             text = text.replace(written, meant)
-        functions[f"{function}_{name}"] = re.sub(r"\bT\b", kind, text)
+        functions[f"{function}_{name}"] = re.sub(r"\bT\b", kind, text)  # T as a word of its own alone
     return functions
 
 
 def _functions() -> dict[str, str]:
     functions = dict(_ROWS)
     extrema = {"tw_min": _MIN_MAX, "tw_max": _MIN_MAX.replace("min", "max").replace("<", ">")}
-    float_extrema = {
+    float_extrema = {  # min's text turned around: +0 is the greater
         "tw_min": _FLOAT_MIN_MAX,
         "tw_max": _FLOAT_MIN_MAX.replace("tw_min", "tw_max").replace("a < b", "a > b").replace("!signbit", "signbit"),
     }
@@ -232,7 +233,7 @@ def _functions() -> dict[str, str]:
             functions |= _write_rows({**extrema, **table}, f"{sign}int{bits}", f"{sign}int{bits}_t")
     for kind, short in (("float", "f"), ("double", "")):
         functions |= _write_rows({**float_extrema, **_FLOATS}, kind, kind, short)
-    functions |= _write_rows(extrema, "bool", "bool")
+    functions |= _write_rows(extrema, "bool", "bool")  # bools have an order too, but no arithmetic
     return {name: text.strip() for name, text in functions.items()}
 
 

@@ -35,11 +35,12 @@ def llvm_of_c(source: str) -> str:
     """
     clang = shutil.which("clang++") or shutil.which("clang")
     if clang is None:
-        library = load_c(source, cplusplus=True)
+        library = load_c(source, cplusplus=True)  # load_c has made its functions visible to the JIT
         return f"; defined by {library._name}, which is loaded\n"
     with working_folder() as folder:
         place, text = Path(folder, "source.cc"), Path(folder, "source.ll")
         place.write_text(source)
+        # C++ takes what C sources are mostly written as, and extern "C" besides
         _run([clang, "-x", "c++", "-O3", "-S", "-emit-llvm", "-o", text.name, place.name], folder)
         return tool_result(text, clang).decode()
 
@@ -54,7 +55,7 @@ def load_c(source: str, cplusplus: bool = False) -> ctypes.CDLL:
         place.write_text(source)
         _run([*compiler, "-O3", "-shared", "-fPIC", *_OWN_NAMES_FIRST, "-o", library.name, place.name], folder)
         try:
-            _LOADED.append(host().load_for_all(str(library)))
+            _LOADED.append(host().load_for_all(str(library)))  # RTLD_GLOBAL: kernels find them by name
         except OSError as error:
             raise tool_failed(compiler[0], f"its library cannot be loaded: {error}") from error
     return _LOADED[-1]
@@ -68,12 +69,13 @@ def library_of_c(source: str, options: Sequence[str], beside: Sequence[str] = ()
     with temporary_folder() as folder:
         library = Path(folder, "libkernels.so")
         library.write_bytes(made)
-        return ctypes.CDLL(str(library))
+        return ctypes.CDLL(str(library))  # loaded before the folder goes; the mapping outlives the file
 
 
 @shielded_call
 def built_c(source: str, options: Sequence[str], beside: Sequence[str] = ()) -> bytes:
     """A shared library of C sources. Raises NoCompiler and RejectedSource."""
+    # -lm behind the sources, since linkers look leftwards for what is lacking
     return _run_compiler(source, ["-shared", "-fPIC", *_OWN_NAMES_FIRST, *options], ["-lm"], beside, _LIBRARY)
 
 
@@ -95,7 +97,7 @@ def _run_compiler(
             other.write_text(text)
         _run(
             [*compiler, *options, "-o", result.name, place.name, *(other.name for other in others), *libraries], folder
-        )
+        )  # with the folder as working directory, messages name source.c without its path
         return tool_result(result, compiler[0], begins)
 
 
@@ -140,7 +142,7 @@ def _run(command: Sequence[str], folder: str) -> None:
     done = run_tool(command, folder)
     if done.returncode:
         raise RejectedSource(
-            f"{Path(command[0]).name} refuses the source",
+            f"{Path(command[0]).name} refuses the source",  # a compiler's complaints may fill pages
             reason=done.stderr.strip()[:1500] or f"it ends with status {done.returncode} and says nothing",
             called=user_source(),
             fix="compile it by itself first: the lines are counted in the text that was passed",

@@ -10,7 +10,7 @@ __all__ = ["constant", "quote_string", "storage_type", "suffix", "value_type"]
 
 def storage_type(dtype: DType) -> str:
     """The type of an element in memory. A bool takes a byte, and any byte but 0 is true; 16-bit floats are their bits."""
-    if dtype.kind in ("int", "uint"):
+    if dtype.kind in ("int", "uint"):  # uint16_t stands for the 16-bit floats, whose bits they are
         return f"{dtype.kind}{dtype.bits}_t"
     return {"bool": "uint8_t", "float32": "float", "float64": "double"}.get(str.__str__(dtype.element), "uint16_t")
 
@@ -31,11 +31,12 @@ def suffix(dtype: DType) -> str:
 
 def constant(value: float, dtype: DType) -> str:
     """A constant, in the type that values of `dtype` are computed in."""
-    if dtype.is_integer and dtype.bits < 32:
+    if dtype.is_integer and dtype.bits < 32:  # C's literals are ints, which hold these
         return str(int(value)) if value >= 0 else f"({int(value)})"
     return clike.constant(value, dtype)
 
 
 def quote_string(text: str) -> str:
     """A C string, in octal escapes where a character is special."""
+    # octal: hexadecimal escapes have no greatest length, and ? begins trigraphs
     return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode()) + '"'

@@ -30,6 +30,7 @@ def same_kinds(a: Signature, b: Signature) -> bool:
     """Return whether two kernels are called alike: tensors, outputs and kinds of numbers in the same places."""
 
     def kinds(signature: Signature) -> list[object]:
+        # extents may differ from case to case, so they are not compared
         return [p.is_output if isinstance(p, BufferParam) else p.dtype for p in signature.params]
 
     return kinds(a) == kinds(b)
@@ -37,7 +38,8 @@ def same_kinds(a: Signature, b: Signature) -> bool:
 
 def case_declarations(name: str, cases: Sequence[Signature]) -> dict[str, str]:
     """The C functions, by name, each with its comment and declaration."""
-    _, checked, error = declarations(replace(cases[0], name=name))
+    _, checked, error = declarations(replace(cases[0], name=name))  # any case has the declaration of all
+    # a comment in C ends at the first */
     shapes = "".join(f"\n *   {str(case).replace('*/', '* /')}" for case in cases)
     _, checked_name, error_name = entry_names(name)
     return {
@@ -66,13 +68,15 @@ def case_text(
         lines += [
             f"case{at}:",
             f"  %status{at} = call i32 @{entry_names(case.name)[1]}({passed})",
+            # -1 is a wrong processor, below are failed checks: only these ask the next case
             f"  %ran{at} = icmp sge i32 %status{at}, -1",
             f"  br i1 %ran{at}, label %done{at}, label %refused{at}",
             f"refused{at}:",
-            f"  %bits{at} = lshr i32 %status{at}, 24",
+            f"  %bits{at} = lshr i32 %status{at}, 24",  # a check's number is in bits 24 to 30 of its status
             f"  %check{at} = and i32 %bits{at}, 127",
             f"  switch i32 %check{at}, label %done{at} [ {ways} ]",
             f"done{at}:",
+            # an assertion's number: those of the cases before it come first
             f"  %stopped{at} = icmp sgt i32 %status{at}, 0",
             f"  %begin{at} = select i1 %stopped{at}, i32 {begin}, i32 0",
             f"  %told{at} = add i32 %status{at}, %begin{at}",
@@ -109,9 +113,9 @@ def _texts(
     for case in cases:
         for status, text in status_texts(replace(case, name=name), messages[case.name], features).items():
             place = status + begin if status > 0 else status
-            known = texts.setdefault(place, text)
+            known = texts.setdefault(place, text)  # the status of one check is the same in all cases
             if known != text:
-                texts[place] = known.partition(" (expected ")[0]
+                texts[place] = known.partition(" (expected ")[0]  # what is expected differs from case to case
         begin += len(messages[case.name])
     shapes = "; ".join(map(str, cases))
     return {**texts, pack_status(Check.CASE, 0): f"{NoCase.code}: no case of {name} takes these tensors: {shapes}"}

@@ -30,6 +30,7 @@ class Companion:
 def find_handles(types: Mapping[str, str]) -> frozenset[str]:
     """The parameters that a function of the library itself made, as what maps its weights: they come first in C, and are passed to
     checked functions as they are. types: as of Companion."""
+    # what is passed as a pointer to const of a type of ours is such a handle
     return frozenset(name for name, kind in types.items() if kind.startswith("const "))
 
 

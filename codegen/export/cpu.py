@@ -55,6 +55,7 @@ def baseline_target(target: Target) -> Target:
 
 def _table(target: Target) -> tuple[dict[str, Fact], str, str]:
     unknown = target.architecture not in _TABLES
+    # CPUID is assembled by LLVM's parser of this machine's assembler
     if unknown or (target.architecture == "x86_64" and Target().architecture != "x86_64"):
         raise NoProcessorCheck(
             f"cannot export code for {target.architecture}",
@@ -65,7 +66,7 @@ def _table(target: Target) -> tuple[dict[str, Fact], str, str]:
             allowed=", ".join(_TABLES) if unknown else "aarch64, riscv64; x86_64 where that is this machine",
         )
     facts, cpu, features = _TABLES[target.architecture]
-    platform = find_platform(target) or LINUX
+    platform = find_platform(target) or LINUX  # other systems are asked as Linux is
     return _OTHER_FACTS.get((target.architecture, platform.name), facts), cpu, features
 
 
@@ -73,11 +74,13 @@ def _table(target: Target) -> tuple[dict[str, Fact], str, str]:
 def needed_features(target: Target) -> tuple[str, ...]:
     """The features beyond the baseline that code for `target` may use, of those that a processor can be asked for."""
     table, *_ = _table(target)
+    # a function with just this feature, to see whether the target's code may be inlined into it
     callees = [least(target.architecture, name) for name in table]
     lacking = set(stronger_callees(attributes(target.llvm_cpu, target.llvm_features), callees, target.machine()))
     length = (f"{_LENGTH}{target.sve_bits}",) if target.sve_bits else ()
     if target.rvv_bits > 128:  # as many every one has
         length = (f"{_LEAST}{target.rvv_bits}",)
+    # the order of the table gives each feature its bit
     return (*(name for k, name in enumerate(table) if k not in lacking), *length)
 
 
@@ -86,14 +89,15 @@ def cpu_text(target: Target, features: Sequence[str]) -> str:
     table, *_ = _table(target)
     run_in_turn(llvm.initialize_native_asmparser)()  # CPUID is inline assembly
     facts = [table[name] for name in features if name in table]
-    words = sorted({fact.word for fact in facts})
+    words = sorted({fact.word for fact in facts})  # several facts may stand in one word, which is asked once
     lines = _x86_words(words) if target.architecture == "x86_64" else _system_words(words)
     total = "0"
     for k, fact in enumerate(facts):
         lines += [
             f"  %s{k} = lshr i64 %w{words.index(fact.word)}, {fact.shift}",
-            f"  %v{k} = and i64 %s{k}, {(1 << fact.width) - 1}",
+            f"  %v{k} = and i64 %s{k}, {(1 << fact.width) - 1}",  # a field of some bits, such as Apple's numbers
             f"  %t{k} = icmp ult i64 %v{k}, {fact.least}",
+            # registers that the system has to save: AVX's upper halves are lost otherwise
             f"  %x{k} = and i64 {'%xcr0' if fact.os else '0'}, {fact.os}",
             f"  %o{k} = icmp ne i64 %x{k}, {fact.os}",
             f"  %m{k} = or i1 %t{k}, %o{k}",
@@ -104,6 +108,7 @@ def cpu_text(target: Target, features: Sequence[str]) -> str:
         total = f"%a{k}"
     lengths = [int(name.partition("=")[2]) for name in features if name.startswith((_LENGTH, _LEAST))]
     if lengths:
+        # the word that says whether there are vectors at all
         vectors = table["v" if target.architecture == "riscv64" else "sve"]
         total = _length_asked(lines, total, words.index(vectors.word), vectors.shift, lengths[0], len(facts))
     body = "\n".join(lines)
@@ -148,11 +153,12 @@ _XGETBV = '{ i32, i32 } asm sideeffect ".byte 0x0f, 0x01, 0xd0", "={ax},={dx},{c
 
 
 def _x86_words(words: Sequence[str]) -> list[str]:
+    # baseline code must not fault on a leaf the processor does not know
     """%w0, %w1 ... by CPUID, zero where the processor does not know the leaf; and %xcr0."""
     lines = [
         f"  %leaf1 = call {_CPUID}(i32 1, i32 0)",
         "  %has1 = extractvalue { i32, i32, i32, i32 } %leaf1, 2",
-        "  %saves = and i32 %has1, 134217728",
+        "  %saves = and i32 %has1, 134217728",  # bit 27 is OSXSAVE: XGETBV may be executed
         "  %os = icmp ne i32 %saves, 0",
         "  br i1 %os, label %saved, label %asked",
         "saved:",
@@ -165,8 +171,9 @@ def _x86_words(words: Sequence[str]) -> list[str]:
     ]
     for i, word in enumerate(words):
         leaf, *sub, register = word.split(".")
-        number, index = int(leaf, 16), int(sub[0]) if sub else 0
+        number, index = int(leaf, 16), int(sub[0]) if sub else 0  # a leaf without a subleaf has index 0
         # the greatest leaf, or for a second leaf its greatest index, stands in eax
+        # 0x80000000 has the greatest of the extended leaves
         ask = f"i32 {number if index else number & 0x80000000}, i32 0"
         lines += [
             f"  %limits{i} = call {_CPUID}({ask})",
@@ -194,14 +201,16 @@ _WITH_VECTORS = {
 }
 
 
+# the instruction that tells the length is executed only where there are vectors
 def _length_asked(lines: list[str], total: str, word: int, bit: int, bits: int, shift: int) -> str:
     """`total` with bit `shift` set where SVE's registers do not have `bits` bits, or RVV's have fewer, or there are none. bit: of the
     word, which says whether there are."""
+    # RVV's vscale counts 64 bits, and longer registers run the code too
     unit, wrong = (64, "ult") if bit == RISCV["v"].shift else (128, "ne")
     lines += [
         f"  %vector.bit = and i64 %w{word}, {1 << bit}",
         "  %vector.there = icmp ne i64 %vector.bit, 0",
-        "  br label %vector.before",
+        "  br label %vector.before",  # a block of its own, as phi wants one name for where it came from
         "vector.before:",
         "  br i1 %vector.there, label %vector.ask, label %vector.asked",
         "vector.ask:",
@@ -226,10 +235,11 @@ def _declarations(words: Sequence[str]) -> str:
     lines = [
         f'@tw_cpu_name{i} = private constant [{len(name) + 1} x i8] c"{name}\\00"'
         for i, word in enumerate(words)
-        for kind, _, name in [word.partition(".")]
+        for kind, _, name in [word.partition(".")]  # only Apple's facts are asked by name
         if kind == "sysctl"
     ]
     kinds = {word.partition(".")[0] for word in words}
+    # getauxval is called for kinds that are no name here
     lines += [_CALLED["getauxval"]] if kinds - _CALLED.keys() else []
     return "\n".join([*lines, *(text for kind, text in _CALLED.items() if kind in kinds), ""])
 
@@ -253,7 +263,7 @@ def _system_words(words: Sequence[str]) -> list[str]:
                 "  %pair = alloca [2 x i64], align 8",
                 "  %pair.value = getelementptr i64, ptr %pair, i64 1",
                 f"  store i64 {_EXTENSIONS}, ptr %pair",
-                "  store i64 0, ptr %pair.value",
+                "  store i64 0, ptr %pair.value",  # before Linux 6.4 the call fails, and leaves the 0
                 f"  %probed = call i64 (i64, ...) @syscall(i64 {_HWPROBE}, ptr %pair, i64 1, i64 0, ptr null, i64 0)",
                 f"  %w{i} = load i64, ptr %pair.value",
             ]
@@ -262,7 +272,7 @@ def _system_words(words: Sequence[str]) -> list[str]:
                 f"  %value{i} = alloca i64, align 8",
                 f"  %size{i} = alloca i64, align 8",
                 f"  store i64 0, ptr %value{i}",
-                f"  store i64 4, ptr %size{i}",
+                f"  store i64 4, ptr %size{i}",  # sysctl writes 4 bytes for the facts that are asked
                 f"  %asked{i} = call i32 @sysctlbyname(ptr @tw_cpu_name{i}, ptr %value{i}, ptr %size{i}, ptr null, i64 0)",
                 f"  %w{i} = load i64, ptr %value{i}",
             ]
@@ -272,5 +282,5 @@ def _system_words(words: Sequence[str]) -> list[str]:
                 f"  %w{i} = zext i32 %has{i} to i64",
             ]
         else:
-            lines.append(f"  %w{i} = call i64 @getauxval(i64 {word})")
+            lines.append(f"  %w{i} = call i64 @getauxval(i64 {word})")  # the word is the key: AT_HWCAP or AT_HWCAP2
     return lines

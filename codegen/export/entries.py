@@ -51,12 +51,12 @@ def entries_text(
         f"declare i64 @{ABSENT}()",
         f"declare i32 @{symbols['check']}(ptr, ptr)",
         f"declare i32 @{symbols['run']}({', '.join(['ptr'] * (2 + len(stream)))})",
-    ]
+    ]  # C's order is its own: handles, extents, the rest
     carried = [f"{kind} %p{i}" for i, kind in enumerate(carried_kinds(signature))]
     extents = [f"i64 %n{k}" for k in range(len(signature.symbols))]
     first, rest = (
         [text for text, p in zip(carried, signature.params, strict=True) if (p.name in handles) == is_first]
-        for is_first in (True, False)
+        for is_first in (True, False)  # handles come first
     )
     return "\n".join(
         [
@@ -82,7 +82,7 @@ def carried_kinds(signature: Signature) -> list[str]:
 
 def _finish(text: StraightLine) -> list[str]:
     """The way out with a status."""
-    if text.exits:
+    if text.exits:  # without exits the phi would have no edge
         text.start("fail")
         text.add("%status = phi i32 " + ", ".join(f"[ {status}, %{block} ]" for status, block in text.exits))
         text.add("ret i32 %status")
@@ -92,7 +92,7 @@ def _finish(text: StraightLine) -> list[str]:
 def _ask_processor(text: StraightLine, masks: Sequence[int]) -> None:
     if not all(masks):  # some code runs anywhere
         return
-    absent, refused = text.value(f"call i64 @{ABSENT}()"), "true"
+    absent, refused = text.value(f"call i64 @{ABSENT}()"), "true"  # "true": refused where all of the variants are
     for mask in masks:
         if not any(other != mask and other & mask == other for other in masks):  # else that one's being there is enough
             refused = text.both(refused, text.compare("ne", "i64", text.value(f"and i64 {absent}, {mask}"), 0))
@@ -123,7 +123,7 @@ def _plain(signature: Signature, masks: Sequence[int]) -> list[str]:
     known |= {
         p.name: _scalar_bits(text, i, p.dtype) for i, p in enumerate(signature.params) if isinstance(p, ScalarParam)
     }
-    for i, param in signature.buffers:
+    for i, param in signature.buffers:  # nothing is read of the tensors, but what the extents multiply to may not fit
         extents = [
             extent_value(text, extent, known, pack_status(Check.EXTENT, i, d)) for d, extent in enumerate(param.shape)
         ]
@@ -146,7 +146,7 @@ def _check_range(text: StraightLine, i: int, param: ScalarParam) -> None:
 
 def _fits_register(text: StraightLine, i: int, dtype: str) -> str:
     if dtype == "bool":
-        return text.compare("ne", "i8", f"%p{i}", 0)
+        return text.compare("ne", "i8", f"%p{i}", 0)  # bits are the carrier: C passes no half
     return text.value(f"bitcast i16 %p{i} to {scalar_type(dtype)}") if dtype in _CARRIED else f"%p{i}"
 
 
@@ -166,7 +166,7 @@ def _emit_checked_entry(signature: Signature, masks: Sequence[int]) -> list[str]
     for i, param in signature.buffers:
         _check_nulls(text, i, param)
     symbols = stub_symbols(signature.name)
-    status = text.value(f"call i32 @{symbols['check']}(ptr %records, ptr %symbols)")
+    status = text.value(f"call i32 @{symbols['check']}(ptr %records, ptr %symbols)")  # checks are done here alone
     refused = text.compare("ne", "i32", status, 0)
     block, sound = text.block, text.label("b")
     text.add(f"br i1 {refused}, label %fail, label %{sound}")
@@ -176,6 +176,7 @@ def _emit_checked_entry(signature: Signature, masks: Sequence[int]) -> list[str]
     )
     text.add(f"ret i32 {result}")
     text.start("fail")
+    # the status of the check, and those of the exits before it
     ways = [f"[ {status}, %{block} ]", *(f"[ {number}, %{at} ]" for number, at in text.exits)]
     text.add("%status = phi i32 " + ", ".join(ways))
     text.add("ret i32 %status")
@@ -190,13 +191,13 @@ def _read_tensor(text: StraightLine, i: int, param: BufferParam, *, on_gpu: bool
     device = text.load("i32", tensor, DLTensor.device_type.offset)
     shape = text.load("ptr", tensor, DLTensor.shape.offset)
     foreign = "true"
-    for kind in GPU_KINDS if on_gpu else HOST_KINDS:
+    for kind in GPU_KINDS if on_gpu else HOST_KINDS:  # several kinds are memory that this code may read
         foreign = text.both(foreign, text.compare("ne", "i32", device, kind))
     fields = {
         "data": ("i64", text.value(f"add i64 {base}, {text.load('i64', tensor, DLTensor.byte_offset.offset)}")),
         "shape": ("ptr", shape),
         "strides": ("ptr", text.load("ptr", tensor, DLTensor.strides.offset)),
-        "unit": ("i64", str(ITEM_BYTES[param.dtype])),
+        "unit": ("i64", str(ITEM_BYTES[param.dtype])),  # DLPack counts strides in elements
         "dtype": ("i32", text.load("i32", tensor, DLTensor.dtype.offset)),
         "ndim": ("i32", text.load("i32", tensor, DLTensor.ndim.offset)),
         "flags": ("i32", text.value(f"select i1 {foreign}, i32 {int(Flag.FOREIGN_DEVICE)}, i32 0")),
@@ -211,6 +212,7 @@ def _check_nulls(text: StraightLine, i: int, param: BufferParam) -> None:
     rank, tensor = len(param.shape), f"%p{i}"
     known, after = text.label("ranked"), text.label("next")
     ndim = text.load("i32", tensor, DLTensor.ndim.offset)
+    # the check reports a wrong rank, this reads extents that are there
     text.add(f"br i1 {text.compare('eq', 'i32', ndim, rank)}, label %{known}, label %{after}")
     text.start(known)
     filled = "true"
@@ -221,6 +223,7 @@ def _check_nulls(text: StraightLine, i: int, param: BufferParam) -> None:
             filled = text.both(filled, text.compare("ne", "i64", text.load("i64", shape, 8 * d), 0))
     nowhere = text.compare("eq", "i64", text.load("i64", tensor, DLTensor.data.offset), 0)
     text.leave_if(text.both(nowhere, filled), "fail", pack_status(Check.NULL, i, NULL_DATA))
+    # a byte offset beyond all memory would wrap around to a sound address
     far = text.compare("uge", "i64", text.load("i64", tensor, DLTensor.byte_offset.offset), BEYOND_MEMORY)
     text.leave_if(text.both(far, filled), "fail", pack_status(Check.NULL, i, FAR_DATA))
     text.add(f"br label %{after}")

@@ -98,23 +98,26 @@ def error_text(name: str, texts: Mapping[int, str], overlaps: OverlapTexts, attr
 
     def place(text: str | None) -> int:
         if text is None:
-            return -1
+            return -1  # a missing half: the pair cannot overlap
         data.extend(text.encode() + b"\0")
         return len(data) - len(text.encode()) - 1
 
     place("unknown status")  # stands first
     table = ", ".join(f"[2 x i32] [i32 {status}, i32 {place(text)}]" for status, text in texts.items())
     places = ", ".join(f"[2 x i32] [i32 {place(head)}, i32 {place(tail)}]" for head, tail in overlaps)
+    # the longest first half and the longest second
     halves = [max((len(half.encode()) for half in column if half), default=0) for column in zip(*overlaps, strict=True)]
-    room = sum(halves) + 1
+    room = sum(halves) + 1  # and the zero byte
     escaped = "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in data)
     length, count = len(texts), len(overlaps)
     return "\n".join(
         [
             _SEARCH_TEXT,
+            # align 1: texts need none, and gaps would grow the file
             f'@{name}.texts = internal constant [{len(data)} x i8] c"{escaped}", align 1',
             f"@{name}.table = internal constant [{length} x [2 x i32]] [{table}]",
             f"@{name}.places = internal constant [{count} x [2 x i32]] [{places}]",
+            # zeroinitializer takes no place in the file
             f"@{name}.slots = internal global [{count * count * room} x i8] zeroinitializer, align 1",
             f"define ptr @{name}(i32 %status) {attributes} {{",
             f"  %text = call ptr @tw_status_text(i32 %status, ptr @{name}.texts, ptr @{name}.table, i32 {length},"

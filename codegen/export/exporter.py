@@ -31,7 +31,7 @@ class Exporter(KernelExporter):
     ) -> tuple[Path, Path, Path]:
         """Write the library, and beside it NAME.h, NAME.json, NAME.pc and CMake files; returns where the first three are.
         companion: what else is in it. Raises ExportError."""
-        from .library import write_library
+        from .library import write_library  # imported here: most kernels are never exported
 
         return write_library(self, path, threads, loadable, companion)
 

@@ -51,14 +51,15 @@ def write_together(files: Mapping[Path, tuple[bytes, int]]) -> None:
     """
     written: list[tuple[str, Path]] = []
     path = Path()
-    _sweep(files)
+    _sweep(files)  # rests of killed writers, before new ones are made
     try:
         for path, (content, mode) in files.items():
             if path.is_dir():  # a file cannot take its place, and the others would have taken theirs
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            # all are written before any is renamed: a full disk changes nothing
             written.append((_temporary(path, [content], mode), path))
         for temporary, path in written:
-            os.replace(temporary, path)
+            os.replace(temporary, path)  # rename is atomic within a file system
     except OSError as error:
         raise NotWritten(
             f"cannot write {str(path)!r}",
@@ -66,7 +67,7 @@ def write_together(files: Mapping[Path, tuple[bytes, int]]) -> None:
             called=user_source(),
             fix="export to a folder that exists, may be written to and has room",
         ) from error
-    finally:
+    finally:  # after success they have been renamed, and unlink finds nothing
         for temporary, _ in written:
             with suppress(OSError):
                 os.unlink(temporary)
@@ -74,7 +75,7 @@ def write_together(files: Mapping[Path, tuple[bytes, int]]) -> None:
 
 def make_folders(folders: Iterable[Path]) -> None:
     """Make folders that are not there yet. Raises NotWritten."""
-    for folder in sorted(folders):
+    for folder in sorted(folders):  # sorted: parents come before what is in them
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -103,14 +104,14 @@ def write_stream(place: Path, parts: Iterable[bytes | memoryview]) -> None:
 
 def _sweep(places: Iterable[Path]) -> None:
     """Remove what writers of these files left beside them when they were killed, an hour ago or more."""
-    before = time.time() - 3600
+    before = time.time() - 3600  # an hour: younger ones may belong to a writer at work
     written = set(places)
     for folder in {place.parent for place in written}:
         with suppress(OSError):
             for entry in os.scandir(folder):
                 name, _, token = entry.name.rpartition(".")
                 if (
-                    name[:1] == "."
+                    name[:1] == "."  # a name of ours in every part, so that nobody else's file is touched
                     and folder / name[1:] in written
                     and _TOKEN.fullmatch(token)
                     and entry.stat().st_mtime < before
@@ -124,13 +125,14 @@ _TOKEN = re.compile("[0-9a-f]{16}")
 
 def _temporary(path: Path, parts: Iterable[bytes | memoryview], mode: int) -> str:
     """A file beside `path` with this content, on the disk."""
+    # in the same folder, since rename works within one file system only
     name = str(path.with_name(f".{path.name}.{secrets.token_hex(8)}"))
     file = create_private(name, mode)
     try:
         with file:
             file.writelines(parts)
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(file.fileno())  # else a crash after the rename may leave an empty file in its place
     except OSError:
         with suppress(OSError):
             os.unlink(name)

@@ -46,7 +46,7 @@ class FinalKernel:
 
     def take_name(self, stem: str) -> FinalKernel:
         """Itself; or, where it was given no name, the same under the library's."""
-        if self.signature.name != _DEFAULT_NAME:
+        if self.signature.name != _DEFAULT_NAME:  # a name that was given stays
             return self
         name = library_identifier(stem)
         return replace(
@@ -68,4 +68,5 @@ class KernelExporter:
 
     def only(self, name: str) -> Self:
         """For one of the kernels alone."""
+        # alone, a kernel is not looked up by its name
         return replace(self, programs=tuple(p for p in self.programs if p.signature.name == name), is_module=False)

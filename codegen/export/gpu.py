@@ -43,7 +43,8 @@ class GpuImage:
     @classmethod
     def of(cls, architecture: str, code: bytes, *, is_portable: bool = False) -> GpuImage:
         """Of a cubin, or of PTX."""
-        text = code + b"\0" if is_portable else code
+        text = code + b"\0" if is_portable else code  # PTX is text for the driver, and ends with a zero byte
+        # aligned: the driver reads ELF headers in place
         return cls(architecture, Constant("code", aligned_copy(np.frombuffer(text, np.uint8))), is_portable)
 
     @property
@@ -54,7 +55,7 @@ class GpuImage:
     @property
     def is_particular(self) -> bool:
         """Return whether it uses what no other architecture has, as sm_90a does."""
-        return self.architecture.endswith("a")
+        return self.architecture.endswith("a")  # NVIDIA's suffix for code that runs on this architecture alone
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class GpuFunction:
     def join(self, other: GpuFunction) -> GpuFunction:
         """With another schedule's code of the same function, for other architectures."""
         params = tuple(
-            replace(ours, alignment=max(ours.alignment, theirs.alignment))
+            replace(ours, alignment=max(ours.alignment, theirs.alignment))  # the stricter of both, as either may run
             if isinstance(ours, BufferParam) and isinstance(theirs, BufferParam)
             else ours
             for ours, theirs in zip(self.signature.params, other.signature.params, strict=True)
@@ -100,6 +101,7 @@ class GpuFunction:
     def images(self) -> list[tuple[int, GpuImage]]:
         """Return the images of all variants with the variants' places, the best first."""
         every = [(at, image) for at, variant in enumerate(self.variants) for image in variant.images]
+        # machine code before text, particular before general, newest first
         return sorted(every, key=lambda pair: (pair[1].is_portable, not pair[1].is_particular, -pair[1].number))
 
     def description(self) -> dict[str, Any]:
@@ -118,6 +120,7 @@ class GpuFunction:
                         "cluster": list(launch.cluster),
                         "parts": launch.parts,
                         "dynamic_shared_bytes": launch.dynamic_shared_bytes,
+                        # a map is written as what it is made of
                         "args": [asdict(arg) if isinstance(arg, TensorMap) else arg for arg in launch.args],
                     }
                     for launch in variant.launches
@@ -136,6 +139,7 @@ def gpu_statuses(signature: Signature) -> dict[int, str]:
     texts: dict[int, str] = {}
     for kind, (error, what) in TROUBLES.items():
         text = f"{error.code}: {signature.name} did not run: {what}"
+        # these arise before any of the driver's results
         known = {} if kind in (Trouble.NO_DRIVER, Trouble.OLD_DRIVER, Trouble.ARCHITECTURE) else RESULTS
         texts |= {trouble(kind): text} | {trouble(kind) + result: f"{text} ({said})" for result, said in known.items()}
     return texts
@@ -159,6 +163,7 @@ def gpu_text(function: GpuFunction, symbols: Mapping[Constant, str], attributes:
     head = f"define i32 @{name}({', '.join(parameters)}) {attributes} {{"
     parts.append("\n".join([head, *_choose_image(function, names, parameters).lines, "}"]))
     calls = [f"declare {kind} @tw_cuda_{call}({given})" for call, (kind, given) in _CALLED.items()]
+    # an image that two variants share is defined once
     images = dict.fromkeys(symbols[image.content] for _, image in function.images)
     held = dict.fromkeys(symbols[held] for variant in function.variants for held in variant.constants)
     outside = [f"@{symbol} = external constant i8" for symbol in (*images, *held)]
@@ -205,10 +210,10 @@ def _choose_image(function: GpuFunction, names: _Names, parameters: Sequence[str
     most = max(len(variant.workspaces) + len(variant.constants) for variant in function.variants)
     text.add(f"%frame = alloca [{FRAME_BYTES} x i8], align 8")
     text.add(f"%memory = alloca [{max(most, 1)} x i64], align 8")
-    text.add("%told = alloca i32")
+    text.add("%told = alloca i32")  # a status, also where no image runs
     for at in range(most):
         text.store("i64", "0", "%memory", 8 * at)
-    text.add(f"store i32 {trouble(Trouble.ARCHITECTURE)}, ptr %told")
+    text.add(f"store i32 {trouble(Trouble.ARCHITECTURE)}, ptr %told")  # where no image fits, this is what remains
     entered = text.value("call i32 @tw_cuda_enter(ptr %stream, ptr %frame)")
     refused, inside, done = text.label("refused"), text.label("inside"), text.label("done")
     text.add(f"br i1 {text.compare('ne', 'i32', entered, 0)}, label %{refused}, label %{inside}")
@@ -233,7 +238,7 @@ def _choose_image(function: GpuFunction, names: _Names, parameters: Sequence[str
         text.start(following)
     text.add(f"br label %{done}")
     text.start(done)
-    for at in range(most):
+    for at in range(most):  # all slots are freed, whichever variant ran: 0 is nothing
         text.add(
             f"call void @tw_cuda_free(ptr {text.value(f'getelementptr i8, ptr %memory, i64 {8 * at}')}, ptr %stream)"
         )
@@ -246,9 +251,10 @@ def _runs(text: StraightLine, image: GpuImage, capability: str) -> str:
     """Return whether a GPU runs an image, from ten times the major and the minor version of its architecture."""
     if image.is_particular:
         return text.compare("eq", "i32", capability, image.number)
-    newer = text.compare("sge", "i32", capability, image.number)
+    newer = text.compare("sge", "i32", capability, image.number)  # code of an older minor version runs on newer ones
     if image.is_portable:
         return newer
+    # machine code is not compatible across major versions
     return text.both(newer, text.compare("slt", "i32", capability, image.number // 10 * 10 + 10))
 
 
@@ -289,7 +295,9 @@ class _Launches(StraightLine):
         self.items: list[str] = []
         for i, param in enumerate(signature.params):
             kind = "ptr" if isinstance(param, BufferParam) else scalar_type(param.dtype)
+            # a bool is a byte in memory, as kernels read it
             self._item("i8" if kind == "i1" else kind, self.value(f"zext i1 %p{i} to i8") if kind == "i1" else f"%p{i}")
+            # floats and bools are never part of an extent
             if kind.startswith("i") and param.dtype not in ("bool", "bfloat16"):
                 extended = f"{'s' if param.dtype.startswith('int') else 'z'}ext {kind} %p{i} to i64"
                 self.known[param.name] = f"%p{i}" if kind == "i64" else self.value(extended)
@@ -328,7 +336,8 @@ class _Launches(StraightLine):
         first = len(self.signature.params)
         places = self.items[first:]
         for place, workspace in zip(places, self.variant.workspaces, strict=False):
-            size = self._extent(workspace.elements)
+            size = self._extent(workspace.elements)  # not strict: constants follow the workspaces
+            # elements times at most 32 bytes have to fit
             self.leave_if(self.compare("sgt", "i64", size, 1 << 58), "fail", trouble(Trouble.MEMORY) + _OUT_OF_MEMORY)
             size = self.value(f"mul i64 {size}, {ITEM_BYTES[workspace.dtype]}")
             self._leave_unless_done(self.value(f"call i32 @tw_cuda_allocate(ptr {place}, i64 {size}, ptr %stream)"))
@@ -343,9 +352,10 @@ class _Launches(StraightLine):
             self.store("ptr", self._map(arg) if isinstance(arg, TensorMap) else self.items[arg], arguments, 8 * at)
         block = ", ".join(f"i32 {extent}" for extent in launch.block)
         slot = self.value(f"getelementptr i8, ptr %kernels, i64 {8 * number}")
+        # the driver finds a kernel by its name, once
         kernel = f"ptr %frame, ptr %library, ptr {slot}, ptr @{self.names.text(launch.name)}"
         x, *others = (self._extent(extent) for extent in launch.grid)
-        if launch.parts:
+        if launch.parts:  # blocks that stay and take parts in turn
             x = self._count_held(launch, kernel)
         grid = ", ".join(f"i64 {extent}" for extent in (x, *others))
         self._leave_unless_done(
@@ -366,6 +376,7 @@ class _Launches(StraightLine):
 
     def _map(self, of: TensorMap) -> str:
         """Return where the driver's form of a map is; of a tensor without elements, which nobody reads, anything."""
+        # the driver wants a map's address a multiple of 64
         place = self.value(f"alloca [{MAP_BYTES} x i8], align {MAP_ALIGNMENT}")
         extents, strides, box = (
             self.value(f"alloca [{len(of.box)} x {kind}], align 8") for kind in ("i64", "i64", "i32")
@@ -375,9 +386,10 @@ class _Launches(StraightLine):
             zip(reversed(of.shape), reversed(of.strides), reversed(of.box), strict=True)
         ):
             size = self._extent(extent)
+            # the driver refuses extents of 0
             empty = self.value(f"or i1 {empty}, {self.compare('sle', 'i64', size, 0)}")
             self.store("i64", size, extents, 8 * at)
-            if at:
+            if at:  # the innermost stride is the element's size, which the driver knows
                 self.store("i64", self._extent(stride), strides, 8 * at - 8)
             self.store("i32", str(part), box, 4 * at)
         rank = self.value(f"select i1 {empty}, i32 0, i32 {len(of.box)}")

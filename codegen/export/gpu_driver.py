@@ -118,6 +118,7 @@ def _function(head: str, text: StraightLine, attributes: str) -> str:
 def _emit_call(text: StraightLine, name: str, arguments: str) -> str:
     """The result of one of the driver's functions."""
     place = f"getelementptr (i8, ptr @tw_cuda_functions, i64 {8 * _FUNCTIONS.index(name)})"
+    # atomic, since another thread may be filling the table
     function = text.value(f"load atomic ptr, ptr {place} monotonic, align 8")
     return text.value(f"call i32 {function}({arguments})")
 
@@ -145,14 +146,17 @@ def _find() -> StraightLine:
     ready = text.value("load atomic i32, ptr @tw_cuda_ready acquire, align 4")
     _return_if(text, text.compare("ne", "i32", ready, 0), "i32 0")
     library = text.value(f"call ptr @dlopen(ptr @tw_cuda_library, i32 {_NOW})")
+    # dlopen of a library that is not there costs one search of the path, each time
     _return_if(text, text.compare("eq", "ptr", library, "null"), f"i32 {trouble(Trouble.NO_DRIVER)}")
     for at in range(len(_FUNCTIONS)):
         function = text.value(f"call ptr @dlsym(ptr {library}, ptr @tw_cuda_name{at})")
+        # a driver without a function is older than what this code was written for
         _return_if(text, text.compare("eq", "ptr", function, "null"), f"i32 {trouble(Trouble.OLD_DRIVER)}")
         text.add(
             f"store atomic ptr {function}, ptr getelementptr (i8, ptr @tw_cuda_functions, i64 {8 * at}) monotonic, align 8"
         )
     _leave_unless_done(text, _emit_call(text, "cuInit", "i32 0"), Trouble.NO_GPU)
+    # release: whoever sees the 1 sees the functions
     text.add("store atomic i32 1, ptr @tw_cuda_ready release, align 4")
     text.add("ret i32 0")
     return text
@@ -164,7 +168,7 @@ def _context() -> StraightLine:
     text = StraightLine()
     text.add("%context = alloca ptr")
     text.store("i32", "0", "%frame", _PUSHED)
-    number = text.value("ptrtoint ptr %stream to i64")
+    number = text.value("ptrtoint ptr %stream to i64")  # the default streams are names below the least address
     of_stream, of_thread, push, done = (text.label(name) for name in ("of_stream", "of_thread", "push", "done"))
     text.add(f"br i1 {text.compare('ugt', 'i64', number, _PER_THREAD)}, label %{of_stream}, label %{of_thread}")
     text.start(of_stream)
@@ -174,6 +178,7 @@ def _context() -> StraightLine:
     _leave_unless_done(text, _emit_call(text, "cuCtxGetCurrent", "ptr %context"), Trouble.NO_GPU)
     ask, retain = text.label("ask"), text.label("retain")
     text.add(
+        # a thread without a context: the first GPU's primary one
         f"br i1 {text.compare('eq', 'ptr', text.value('load ptr, ptr %context'), 'null')}, label %{ask}, label %{done}"
     )
     text.start(ask)
@@ -181,13 +186,14 @@ def _context() -> StraightLine:
     text.add(f"store ptr {known}, ptr %context")
     text.add(f"br i1 {text.compare('eq', 'ptr', known, 'null')}, label %{retain}, label %{push}")
     text.start(retain)
+    # retained once and never released: it lives as long as the process
     _leave_unless_done(text, _emit_call(text, "cuDevicePrimaryCtxRetain", "ptr %context, i32 0"), Trouble.NO_GPU)
     text.add(f"store atomic ptr {text.value('load ptr, ptr %context')}, ptr @tw_cuda_primary release, align 8")
     text.add(f"br label %{push}")
     text.start(push)
     context = text.value("load ptr, ptr %context")
     _leave_unless_done(text, _emit_call(text, "cuCtxPushCurrent_v2", f"ptr {context}"), Trouble.NO_GPU)
-    text.store("i32", "1", "%frame", _PUSHED)
+    text.store("i32", "1", "%frame", _PUSHED)  # only what was pushed is popped
     text.add(f"br label %{done}")
     text.start(done)
     text.add("ret i32 0")
@@ -197,6 +203,7 @@ def _context() -> StraightLine:
 def _enter() -> StraightLine:
     text = StraightLine()
     for step in ("@tw_cuda_find()", "@tw_cuda_context(ptr %stream, ptr %frame)"):
+        # in this order: finding the context needs the functions
         _leave_unless_done(text, text.value(f"call i32 {step}"))
     device = text.value(f"getelementptr i8, ptr %frame, i64 {_DEVICE}")
     capability = text.value(f"getelementptr i8, ptr %frame, i64 {CAPABILITY}")
@@ -210,11 +217,12 @@ def _enter() -> StraightLine:
     text.add(f"store i32 {text.value(f'add i32 {tens}, {minor}')}, ptr {capability}")
     result = results[0]
     for other in results[1:]:
+        # the first result that is an error
         result = text.value(f"select i1 {text.compare('ne', 'i32', result, 0)}, i32 {result}, i32 {other}")
     failed, on = text.label("failed"), text.label("on")
     text.add(f"br i1 {text.compare('ne', 'i32', result, 0)}, label %{failed}, label %{on}")
     text.start(failed)
-    text.add("call void @tw_cuda_leave(ptr %frame)")
+    text.add("call void @tw_cuda_leave(ptr %frame)")  # what enter pushed has to be popped by itself, where it fails
     text.add(f"ret i32 {text.value(f'add i32 {result}, {trouble(Trouble.NO_GPU)}')}")
     text.start(on)
     text.add("ret i32 0")
@@ -236,13 +244,14 @@ def _load() -> StraightLine:
     text = StraightLine()
     text.add("%library = alloca ptr")
     known = text.value("load atomic ptr, ptr %slot acquire, align 8")
-    _return_if(text, text.compare("ne", "ptr", known, "null"), "i32 0")
+    _return_if(text, text.compare("ne", "ptr", known, "null"), "i32 0")  # loaded before
     _leave_unless_done(
         text,
         _emit_call(
             text, "cuLibraryLoadData", "ptr %library, ptr %image, ptr null, ptr null, i32 0, ptr null, ptr null, i32 0"
         ),
     )
+    # another thread's library is lost where both loaded one
     text.add(f"store atomic ptr {text.value('load ptr, ptr %library')}, ptr %slot release, align 8")
     text.add("ret i32 0")
     return text
@@ -261,7 +270,7 @@ def _kernel() -> StraightLine:
     text.add(f"store atomic ptr {text.value('load ptr, ptr %kernel')}, ptr %slot release, align 8")
     text.add(f"br label %{allow}")
     text.start(allow)
-    _return_if(text, text.compare("eq", "i32", "%shared", 0), "i32 0")
+    _return_if(text, text.compare("eq", "i32", "%shared", 0), "i32 0")  # up to 48 KiB need no permission
     kernel, device = text.value("load atomic ptr, ptr %slot acquire, align 8"), text.load("i32", "%frame", _DEVICE)
     result = _emit_call(text, "cuKernelSetAttribute", f"i32 {_DYNAMIC_SHARED}, i32 %shared, ptr {kernel}, i32 {device}")
     text.add(f"ret i32 {result}")
@@ -273,8 +282,10 @@ def _launch() -> StraightLine:
     text = StraightLine()
     extents = ("%x", "%y", "%z")
     for extent in extents:
+        # an empty tensor: the driver would refuse the launch
         _return_if(text, text.compare("sle", "i64", extent, 0), "i32 0")
     for extent, most in zip(extents, _MOST_BLOCKS, strict=True):
+        # the driver takes 32 bits, so that what exceeds them must not wrap
         _return_if(text, text.compare("sgt", "i64", extent, most), f"i32 {trouble(Trouble.LAUNCH) + _INVALID_VALUE}")
     found = text.value("call i32 @tw_cuda_kernel(ptr %frame, ptr %library, ptr %slot, ptr %name, i32 %shared)")
     _leave_unless_done(text, found, Trouble.LOAD)
@@ -284,7 +295,7 @@ def _launch() -> StraightLine:
         text,
         "cuLaunchKernel",
         f"ptr {kernel}, {grid}, i32 %bx, i32 %by, i32 %bz, i32 %shared, ptr %stream, ptr %arguments, ptr null",
-    )
+    )  # null: no extras, arguments are passed one by one
     _leave_unless_done(text, result, Trouble.LAUNCH)
     text.add("ret i32 0")
     return text
@@ -301,6 +312,7 @@ def _emit_held() -> StraightLine:
     kernel = text.value("load atomic ptr, ptr %slot acquire, align 8")
     text.add("store i32 %cluster, ptr %times")
     single, together, done = (text.label(name) for name in ("single", "together", "done"))
+    # without clusters the driver tells blocks of one processor, with them clusters of the GPU
     text.add(f"br i1 {text.compare('eq', 'i32', '%cluster', 1)}, label %{single}, label %{together}")
     text.start(single)
     bytes_ = text.value("zext i32 %shared to i64")
@@ -310,6 +322,7 @@ def _emit_held() -> StraightLine:
     _leave_unless_done(text, _emit_call(text, "cuDeviceGetAttribute", asked), Trouble.LAUNCH)
     text.add(f"br label %{done}")
     text.start(together)
+    # CUlaunchConfig without attributes but those of the kernel
     text.add(f"store [{_CONFIG_BYTES} x i8] zeroinitializer, ptr %config")
     parts = text.value("trunc i64 %parts to i32")
     for at, value in enumerate((parts, "1", "1", "%threads", "1", "1", "%shared")):
@@ -319,8 +332,10 @@ def _emit_held() -> StraightLine:
     text.add(f"br label %{done}")
     text.start(done)
     held = text.value(f"mul i32 {text.value('load i32, ptr %each')}, {text.value('load i32, ptr %times')}")
+    # at least one cluster, which the launch itself may refuse
     held = text.value(f"select i1 {text.compare('slt', 'i32', held, '%cluster')}, i32 %cluster, i32 {held}")
     held = text.value(f"zext i32 {held} to i64")
+    # never more blocks than there are parts
     held = text.value(f"select i1 {text.compare('slt', 'i64', held, '%parts')}, i64 {held}, i64 %parts")
     text.store("i64", held, "%place", 0)
     text.add("ret i32 0")
@@ -344,6 +359,7 @@ def _map() -> StraightLine:
 
 def _allocate() -> StraightLine:
     text = StraightLine()
+    # the driver refuses to allocate 0 bytes
     least = text.value(f"select i1 {text.compare('slt', 'i64', '%bytes', 1)}, i64 1, i64 %bytes")
     _leave_unless_done(
         text, _emit_call(text, "cuMemAllocAsync", f"ptr %place, i64 {least}, ptr %stream"), Trouble.MEMORY
@@ -355,7 +371,7 @@ def _allocate() -> StraightLine:
 def _fill() -> StraightLine:
     text = StraightLine()
     _leave_unless_done(text, text.value("call i32 @tw_cuda_allocate(ptr %place, i64 %bytes, ptr %stream)"))
-    _return_if(text, text.compare("eq", "i64", "%bytes", 0), "i32 0")
+    _return_if(text, text.compare("eq", "i64", "%bytes", 0), "i32 0")  # nothing to copy of an empty constant
     memory = text.value("load i64, ptr %place")
     _leave_unless_done(
         text,
@@ -369,7 +385,7 @@ def _fill() -> StraightLine:
 def _free() -> StraightLine:
     text = StraightLine()
     memory = text.value("load i64, ptr %place")
-    _return_if(text, text.compare("eq", "i64", memory, 0), "void")
+    _return_if(text, text.compare("eq", "i64", memory, 0), "void")  # 0 was never allocated
     _emit_call(text, "cuMemFreeAsync", f"i64 {memory}, ptr %stream")
     text.add("ret void")
     return text

@@ -83,7 +83,7 @@ def header_text(
 ) -> str:
     """The header. library: the file's stem. checked: whether there are _checked functions. companion: what else is in it."""
     identifier = library_identifier(library)
-    guard = f"TILEWRIGHT_{identifier.upper()}_H"
+    guard = f"TILEWRIGHT_{identifier.upper()}_H"  # a guard of its own for each library: a program may use several
     setter = hook_name(identifier)
     parts = [
         _ABOUT.format(
@@ -103,7 +103,7 @@ def header_text(
             "\n".join(
                 [
                     _comment(signature, companion.notes),
-                    *declarations(signature, companion.types)[:: 1 if checked else 2],
+                    *declarations(signature, companion.types)[:: 1 if checked else 2],  # plain and error: every second
                     "",
                 ]
             )
@@ -125,14 +125,14 @@ def declarations(signature: Signature, types: Mapping[str, str] = ALONE.types) -
     first, plain, checked = list(stream), [f"int64_t {name}" for name in extents], list(stream)
     for param, name in zip(signature.params, own, strict=True):
         said = f"{types[param.name]}{name}" if param.name in types else _plain_parameter(param, name)
-        (first if param.name in handles else plain).append(said)
+        (first if param.name in handles else plain).append(said)  # handles come before the extents
         is_tensor = isinstance(param, BufferParam) and param.name not in handles
-        checked.append(f"const DLTensor *{name}" if is_tensor else said)
+        checked.append(f"const DLTensor *{name}" if is_tensor else said)  # a handle is passed as it is
     functions = entry_names(signature.name)
     return (
         f"int32_t {functions[0]}({', '.join([*first, *plain]) or 'void'});",
         f"int32_t {functions[1]}({', '.join(checked) or 'void'});",
-        f"const char *{functions[2]}(int32_t status);",
+        f"const char *{functions[2]}(int32_t status);",  # checked functions take extents from the tensors
     )
 
 
@@ -145,7 +145,7 @@ def _plain_parameter(param: BufferParam | ScalarParam, name: str) -> str:
 
 def _comment(signature: Signature, notes: Mapping[str, str]) -> str:
     names = parameter_names(signature)[len(signature.symbols) :]
-    width = max((len(name) for name in names), default=0)
+    width = max((len(name) for name in names), default=0)  # names in a column
     lines = [f"/* {signature.name}"]
     if signature.on_stream:
         width = max(width, len(STREAM))
@@ -153,7 +153,7 @@ def _comment(signature: Signature, notes: Mapping[str, str]) -> str:
             f" *   {STREAM:<{width}}  CUstream or cudaStream_t, NULL for the default one; tensors lie in its GPU's memory"
         )
     for param, name in zip(signature.params, names, strict=True):
-        what = str(param).removeprefix(f"{param.name}: ")
+        what = str(param).removeprefix(f"{param.name}: ")  # what stands behind the name in a signature's text
         what = notes.get(param.name, what if what.startswith("out ") else f"in  {what}")
         note = "   (its bits)" if _C_TYPES[param.dtype] == "uint16_t" and param.dtype.endswith("float16") else ""
         what = what.replace("*/", "* /")  # of a symbol with an odd name
