@@ -32,8 +32,8 @@ from ..operations import fixed_extent, is_known, iteration_count
 from ..plan import ALIKE, Candidate
 from ..structure import structure_key
 from .factors import find_sides, matricize_factors, sweep_factors
-from .gemm_nest import PREFETCH, passes_caches, prefetch_panels, result_stage, sum_up, tasks
-from .gemm_plan import Plan, Product, group_panels, plans
+from .gemm_nest import PREFETCH, passes_caches, prefetch_panels, product_sizes, result_stage, sum_up, tasks
+from .gemm_plan import Plan, group_panels, plans
 from .gemv import find_schedule
 from .injective import sweep, worth_threads
 from .quotient_axes import find_digits, split_digits
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["contraction", "least_time"]
+__all__ = ["apply", "contraction", "least_time"]
 
 MOST_CHANGED = 1
 """Of how many tiles other tasks and depths are looked at."""
@@ -139,13 +139,13 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
 
     def timed(each: Contraction, way: Plan) -> _Timed:
         def times() -> list[Estimate]:
-            return [group.draft(lambda own: _apply(own, each, way, digits), drafts, lines)]
+            return [group.draft(lambda own: apply(own, each, way, digits), drafts, lines)]
 
         (time,) = group.times(("contraction", form, next(numbers)), times)
         return time, each, way
 
     for each in (*_narrower(whole), *_mirror_contraction(group, whole)):
-        product = _product_sizes(group, each)
+        product = product_sizes(group, each)
         ways = plans(product, machine)
         if each.mirrored:  # a block of the sum would be of all rows
             ways = tuple(dict.fromkeys(replace(way, depth=0) for way in ways))
@@ -168,7 +168,7 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
     )
     first = _soonest_first([*tiles, *changed])
     candidates = [
-        Candidate(_description(each, way), partial(_apply, group, each, way, digits), time, further=at >= len(first))
+        Candidate(_description(each, way), partial(apply, group, each, way, digits), time, further=at >= len(first))
         for at, (time, each, way) in enumerate((*first, *further))
     ]
     if not digits and (few := find_schedule(group)) is not None:
@@ -176,33 +176,6 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
             0, Candidate("a matrix and few vectors", partial(few, group), group.draft(few, drafts, lines))
         )
     return candidates
-
-
-def _product_sizes(group: Group, found: Contraction) -> Product:
-    """The sizes of the matrices."""
-    return Product(
-        iteration_count(found.rows),
-        iteration_count(found.columns),
-        iteration_count(found.summed),
-        iteration_count(found.outer),
-        group.anchor.output(0).dtype.bits,
-        stride=numeric_shape(found.b.producer)[-1],
-        scattered=not _has_rows_of_columns(group, found),
-    )
-
-
-def _has_rows_of_columns(group: Group, found: Contraction) -> bool:
-    """Return whether B can be read where it lies: each of its rows along the columns, by a call's own elements."""
-    columns, b = found.columns, found.b
-    return (
-        len(columns) == 1
-        and b.indices[-1] is columns[0]
-        and all(isinstance(index, (IterVar, IntImm)) for index in b.indices)
-        and b not in found.guarded
-        and not found.mirrored
-        and not is_known(source(b))
-        and not upstream(group, b)
-    )
 
 
 def _soonest_first(rows: Sequence[_Timed]) -> list[_Timed]:
@@ -232,8 +205,9 @@ def _description(found: Contraction, way: Plan) -> str:
     return f"rows {rows}, columns {columns}{', mirrored' if found.mirrored else ''}: {way}"
 
 
-def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, int]) -> None:
-    s, anchor = group.s, group.anchor
+def apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, int] = MappingProxyType({})) -> None:
+    """Schedule the group as a product of matrices."""
+    s, anchor, sizes = group.s, group.anchor, product_sizes(group, found)
     sums = result_stage(group, chosen)
     if found.mirrored:
         s[group.output].mirror(*_diagonal(group, found))
@@ -259,7 +233,7 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
     outer, (i, j) = [axes[place] for place in order], [[axes[place] for place in places] for places in across]
     stage.reorder(*outer, *i, *j)
     per_panel, per_tile = tasks(stage, [*outer, fuse_axes(stage, i), fuse_axes(stage, j)], chosen)
-    if passes_caches(group, _product_sizes(group, found)):
+    if passes_caches(group, sizes):
         stage.pragma(stage.leaf_iter_vars[-1], "nontemporal_store")
     summed = sums.op.reduce_axis
     k = (
@@ -267,7 +241,7 @@ def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, 
     )  # several loops where one would have to find its place
     at = sum_up(sums, k, stage, per_panel, per_tile, chosen)
     if panel is None:
-        if numeric_shape(found.b.producer)[-1] > chosen.tile.columns:
+        if not sizes.in_place and sizes.stride > chosen.tile.columns:
             sums.prefetch(source(found.b), sums.leaf_iter_vars[-3], PREFETCH)
     elif is_known(source(found.b)):
         panel.parallel(panel.op.axis[0])
@@ -309,14 +283,16 @@ def _panels(
     width: int,
 ) -> None:
     """The copy of one side, over these axes: `width` values `along` some of them lie side by side for each term of the sum."""
-    s, windows = group.s, not all(isinstance(index, IterVar) for index in load.indices)
+    s, windows = group.s, not all(isinstance(index, (IterVar, IntImm)) for index in load.indices)
     for head in upstream(group, load) if not windows else ():  # what is read more than once stays a stage of its own
         if s[head].attach_type != "inline":
             s[head].compute_inline()
 
     def places(*at: Expr) -> list[Expr]:
         index = dict(zip(axes, at, strict=True))
-        number = flat([(index[axis], fixed_extent(axis)) for axis in along if axis in index and fixed_extent(axis) > 1])
+        number = flat(
+            [(index[axis], fixed_extent(axis)) for axis in along if axis in index and fixed_extent(axis) != 1]
+        )
         return [
             *(index[axis] for axis in found.outer if axis in index),
             number // width,
@@ -327,7 +303,7 @@ def _panels(
     moved = stage.transform_layout(places, 0)
     assert moved is not None
     lane = moved[-1]
-    lanes = group.machine.lanes(load.dtype.bits)
+    lanes = group.machine.lanes(max(load.dtype.bits, group.anchor.output(0).dtype.bits))
     how = copied_how(load, along, found.summed, width, lanes)
     if how == "turned":
         steps, step = stage.split(moved[-2], factor=lanes)

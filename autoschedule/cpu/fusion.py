@@ -12,8 +12,8 @@ from ...te.operation import Operation
 from ...te.rewrite import inline
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, op_loads
+from ..forms.contraction import is_product
 from ..operations import is_expensive, weight
-from .operands import is_product
 from .sum_plan import Terms, best_plan, find_terms, gathers
 
 __all__ = ["axes_shared", "cheap", "computed_again"]

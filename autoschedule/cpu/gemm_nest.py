@@ -4,18 +4,23 @@ tiles, and those of the sums, placed at a tile or at a panel."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import IterVar
+from ...ir.expr import IntImm, IterVar
 from ...schedule import Stage
 from ...te.tensor import Tensor
+from ..accesses import numeric_shape, source
+from ..forms.contraction import Contraction, panel_width
+from ..matrices import upstream
+from ..operations import fixed_extent, is_known, iteration_count
 from .gemm_plan import Plan, Product
 from .streams import last_cache
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["PREFETCH", "prefetch_panels", "passes_caches", "result_stage", "sum_up", "tasks"]
+__all__ = ["PREFETCH", "passes_caches", "prefetch_panels", "product_sizes", "result_stage", "sum_up", "tasks"]
 
 PREFETCH = 8
 """Rows of B that are asked for ahead: they lie too far apart for the processor to guess."""
@@ -23,6 +28,36 @@ PASSES = 4
 """Tiles of rows that read a panel from which on it is worth asking for the next one beside them."""
 SHALLOW = 256
 """Sums up to which stores cost something beside them."""
+
+
+def product_sizes(group: Group, found: Contraction) -> Product:
+    """The sizes of the matrices."""
+    width = panel_width(found.b, found.columns[0])
+    return Product(
+        iteration_count(found.rows),
+        iteration_count(found.columns),
+        iteration_count(found.summed),
+        prod(fixed_extent(axis) or 1 for axis in found.outer),
+        max(found.b.dtype.bits, group.anchor.output(0).dtype.bits),
+        stride=numeric_shape(found.b.producer, 0)[-1],
+        scattered=not width and not _has_rows_of_columns(group, found),
+        in_place=width > 0,
+        columns=width,
+    )
+
+
+def _has_rows_of_columns(group: Group, found: Contraction) -> bool:
+    """Return whether B can be read where it lies: each of its rows along the columns, by a call's own elements."""
+    columns, b = found.columns, found.b
+    return (
+        len(columns) == 1
+        and b.indices[-1] is columns[0]
+        and all(isinstance(index, (IterVar, IntImm)) for index in b.indices)
+        and b not in found.guarded
+        and not found.mirrored
+        and not is_known(source(b))
+        and not upstream(group, b)
+    )
 
 
 def result_stage(group: Group, chosen: Plan) -> Stage:

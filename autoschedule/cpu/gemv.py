@@ -26,10 +26,11 @@ from ...schedule import Stage
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import ASSUMED, source
+from ..forms.contraction import Contraction, match_product
 from ..matrices import upstream
 from ..operations import is_known
-from .gemm_plan import TASKS
-from .operands import Operands, is_product, operands, reduce_axes
+from .gemm_nest import product_sizes
+from .gemm_plan import TASKS, Product
 from .streams import last_cache
 
 if TYPE_CHECKING:
@@ -67,56 +68,55 @@ class Thin:
 
 def find_schedule(group: Group) -> Callable[[Group], None] | None:
     """Return what schedules a product of a matrix and a few vectors; None where the group's anchor is none."""
-    if not is_product(group.anchor):
+    found = match_product(group.anchor)
+    if found is None:
         return None
-    terms = operands(group)
-    shape = thin(group, terms)
-    return None if shape is None else lambda own: gemv(own, terms, shape)
+    sizes = product_sizes(group, found)
+    shape = thin(group, found, sizes)
+    return None if shape is None else lambda own: gemv(own, sizes, shape)
 
 
-def thin(group: Group, terms: Operands) -> Thin | None:
+def thin(group: Group, found: Contraction, sizes: Product) -> Thin | None:
     """Return a product as one of a matrix and a few vectors; None where it is none."""
     anchor, lanes = group.anchor, group.machine.lanes(group.anchor.output(0).dtype.bits)
-    (k,) = reduce_axes(anchor)
-    if terms.product.in_place:
+    (k,) = anchor.reduce_axis
+    if sizes.in_place:
         return None
-    for matrix, vectors, outer in ((terms.b, terms.a, 1), (terms.a, terms.b, 0)):
+    for matrix, vectors, outer in ((found.b, found.a, 1), (found.a, found.b, 0)):
         few, last = constant_extent(anchor.axis[-1 - outer if outer else -1]), matrix.indices[-1]
         if few is None or constant_extent(anchor.axis[-2 + outer]) == 1 and outer == 0:
             continue
         most = ALONG if outer else lanes // 2  # more columns than that fill the lanes themselves
         most = min(most, ALL_TOGETHER) if upstream(group, matrix) else most  # which is computed anew for each few
-        if last is k and few <= most and (terms.product.k or ASSUMED) >= LONG * min(few - 1, 4):
+        if last is k and few <= most and (sizes.k or ASSUMED) >= LONG * min(few - 1, 4):
             return Thin(matrix, vectors, outer, few, True)
         if last is anchor.axis[-2 + outer] and few <= ACROSS:
             return Thin(matrix, vectors, outer, few, False)
     return None
 
 
-def gemv(group: Group, terms: Operands, shape: Thin) -> None:
+def gemv(group: Group, sizes: Product, shape: Thin) -> None:
     """Schedules the group. What the matrix is computed from element by element is inlined: each is read once."""
     for head in upstream(group, shape.matrix):
         group.s[head].compute_inline()
-    product = terms.product
-    threads = (
-        group.machine.cores if max(product.m, product.n) * (product.k or 1) * product.batch >= WORTH_THREADS else 1
-    )
+    most = max(sizes.m, sizes.n) * (sizes.k or 1) * sizes.batch
+    threads = group.machine.cores if most >= WORTH_THREADS else 1
     if shape.along:
         _schedule_along_sum(group, shape, threads)
     else:
-        _schedule_across_rows(group, shape, product.batch, threads)
+        _schedule_across_rows(group, shape, sizes.batch, threads)
 
 
 def _schedule_along_sum(group: Group, shape: Thin, threads: int) -> None:
     s, anchor, output = group.s, group.anchor, group.output
-    (k,) = reduce_axes(anchor)
+    (k,) = anchor.reduce_axis
     if shape.vectors.indices[-1] is not k:
         _copy_vectors(group, shape.vectors)
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)
     far, depth = _is_far(group, shape.matrix), constant_extent(k) or ASSUMED
     partials: list[Stage] = []
     for size in dict.fromkeys(min(size, depth) for size in (CHAINS * lanes if far else lanes, lanes)):
-        _, part = s[anchor].split(reduce_axes(s[anchor].op)[0], factor=size)
+        _, part = s[anchor].split(s[anchor].op.reduce_axis[0], factor=size)
         partial = s.rfactor(anchor.output(0), part, factor_axis=len(anchor.axis))
         assert isinstance(partial, Tensor)
         partials.append(s[partial])
@@ -142,7 +142,7 @@ def _schedule_along_sum(group: Group, shape: Thin, threads: int) -> None:
             sums.unroll(axis)
     else:
         stage.unroll(row)
-    sums.unroll(reduce_axes(sums.op)[0])
+    sums.unroll(sums.op.reduce_axis[0])
     for inner in partials:
         inner.set_scope("local")
         inner.compute_at(stage, some)
@@ -153,7 +153,7 @@ def _add_up(stage: Stage, outer: int, one_by_one: bool) -> None:
     """The sums of a tile, of all its rows together or of one after the other."""
     *batch, i, j, lane = stage.op.axis
     few, row = (i, j) if outer else (j, i)
-    stage.reorder(*batch, *((row, *reduce_axes(stage.op)) if one_by_one else (*reduce_axes(stage.op), row)), few, lane)
+    stage.reorder(*batch, *((row, *stage.op.reduce_axis) if one_by_one else (*stage.op.reduce_axis, row)), few, lane)
     stage.unroll(few)
     if not one_by_one:
         stage.unroll(row)
@@ -180,7 +180,7 @@ def _copy_vectors(group: Group, vectors: ProducerLoad) -> None:
 
 def _schedule_across_rows(group: Group, shape: Thin, batch: int, threads: int) -> None:
     s, anchor, output = group.s, group.anchor, group.output
-    (k,) = reduce_axes(anchor)
+    (k,) = anchor.reduce_axis
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)
     depth, width = constant_extent(k) or 0, max(group.machine.l1 // 2 * 8 // anchor.output(0).dtype.bits, lanes)
     parts = min(threads * TASKS, depth // LEAST_PART) if threads > 1 and batch < threads else 1
@@ -206,7 +206,7 @@ def _schedule_across_rows(group: Group, shape: Thin, batch: int, threads: int) -
         *outer, i, j = sums.op.axis
         few, row = (i, j) if shape.outer else (j, i)
         chunk, row = sums.split(row, factor=STREAMS * lanes)
-        sums.reorder(*outer, few, chunk, *reduce_axes(sums.op), row)
+        sums.reorder(*outer, few, chunk, *sums.op.reduce_axis, row)
         sums.vectorize(row)
     else:
         _add_rows(sums, shape, lanes, width)
@@ -222,7 +222,7 @@ def _add_rows(sums: Stage, shape: Thin, lanes: int, width: int) -> None:
     else:
         *outer, i, j = sums.op.axis
         few, row = (i, j) if shape.outer else (j, i)
-    (k,) = reduce_axes(sums.op)
+    (k,) = sums.op.reduce_axis
     several, k = sums.split(k, factor=STREAMS)
     wide, row = sums.split(row, factor=width)
     vector, lane = sums.split(row, factor=lanes)

@@ -13,15 +13,23 @@ from dataclasses import dataclass
 from itertools import takewhile
 from math import gcd
 
-from ...ir.expr import Cast, Expr, IntImm, IterVar, ProducerLoad
+from ...ir.expr import Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad
 from ...ir.lazy_values import cached_property
 from ...te.factors import factors, guarded_load
 from ...te.operation import Operation
 from ...te.tf32 import unwrap_tf32
-from ..accesses import contiguous_axes, dimension, find_axes, load_axes, row_steps, source
+from ..accesses import contiguous_axes, dimension, find_axes, load_axes, numeric_shape, op_loads, row_steps, source
 from ..operations import fixed_extent, iteration_count
 
-__all__ = ["Contraction", "match_contraction", "strip_conversion", "strip_guard"]
+__all__ = [
+    "Contraction",
+    "is_product",
+    "match_contraction",
+    "match_product",
+    "panel_width",
+    "strip_conversion",
+    "strip_guard",
+]
 
 SECTOR = 32
 """Bytes of memory that a GPU moves at once."""
@@ -128,6 +136,65 @@ def strip_guard(factor: Expr) -> Expr:
 def strip_conversion(factor: Expr) -> Expr:
     """The load that a factor is, before it is converted once, or rounded to TF32."""
     return factor.value if isinstance(factor, Cast) else unwrap_tf32(factor)
+
+
+def is_product(op: Operation) -> bool:
+    """Return whether an operation is a product of matrices."""
+    return match_product(op) is not None
+
+
+def match_product(op: Operation) -> Contraction | None:
+    """Match a sum of a[.., i, k] * b[.., k, j] over k, either of the two transposed or both, each of them converted or not, for the last
+    two axes i and j, of whatever extents; or of b packed, b[j // w, k, j % w]. Returns None for any other operation."""
+    loads, both = op_loads(op), factors(op)
+    if both is None or len(op.reduce_axis) != 1 or len(op.axis) < 2 or len(loads) != 2:
+        return None
+    if loads[0].producer is loads[1].producer or [*map(_strip_casts, both)] != loads:
+        return None
+    *batch, i, j = op.axis
+    (k,) = op.reduce_axis
+    a, b = loads
+    if not _is_matrix(a, batch, i, k) or not (_is_matrix(b, batch, j, k) or panel_width(b, j)):
+        return None
+    return Contraction(a, b, tuple(batch), (i,), (j,), (k,))
+
+
+def _strip_casts(value: Expr) -> Expr:
+    while isinstance(value, Cast):
+        value = value.value
+    return value
+
+
+def _is_matrix(load: ProducerLoad, batch: list[IterVar], outer: IterVar, k: IterVar) -> bool:
+    before, last = load.indices[:-2], load.indices[-2:]
+    return (
+        len(last) == 2
+        and (last[0] is outer and last[1] is k or last[0] is k and last[1] is outer)
+        and len(before) <= len(batch)
+        and all(
+            isinstance(index, IntImm) or index is axis
+            for index, axis in zip(before, batch[len(batch) - len(before) :], strict=True)
+        )
+    )
+
+
+def panel_width(load: ProducerLoad, column: IterVar) -> int:
+    """The width of the panels in which whoever declared a matrix has laid its columns out, b[j // w, k, j % w]; 0 where there are
+    none."""
+    if len(load.indices) != 3:
+        return 0
+    panel, _, lane = load.indices
+    width = numeric_shape(load.producer, 0)[-1]
+    packed = (
+        isinstance(panel, FloorDiv)
+        and isinstance(lane, FloorMod)
+        and panel.a is column
+        and lane.a is column
+        and isinstance(panel.b, IntImm)
+        and isinstance(lane.b, IntImm)
+        and panel.b.value == lane.b.value == width
+    )
+    return width if packed else 0
 
 
 def _last_dimension(load: ProducerLoad, axis: IterVar) -> int:
