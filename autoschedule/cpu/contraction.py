@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from ...codegen.machine import Machine, RegisterTile
 from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad
 from ...schedule.primitives.mirror import is_symmetric
+from ...te.operation import Operation
 from ..accesses import contiguous_axes, load_axes, numeric_shape, op_loads, row_steps, source
 from ..cost.cpu import Lines
 from ..cost.estimate import Estimate, pad_estimate, soonest
 from ..cost.instructions import NEAR
 from ..drafts.draft import Drafts
-from ..forms.contraction import Contraction, match_contraction, strip_guard
+from ..forms.contraction import Contraction, match_contraction, match_product, strip_guard
 from ..loops import fuse_axes
 from ..matrices import copied, flat, lay_out_matrix, upstream
 from ..operations import fixed_extent, is_known, iteration_count
@@ -65,22 +66,30 @@ def contraction(group: Group, otherwise: Callable[[], None], time: Callable[[], 
     returns False where it is none."""
     if group.parts:
         return False
-    whole = match_contraction(group.anchor, strip_guard)
+    whole = _match(group.anchor)
     if whole is None:
         return _contraction_of_factors(group, time) or _contraction_in_digits(group, time)
     ways = _ways(group, whole)
-    bound = _least(whole, group.machine)
-    sums = time() if _discount_time(bound).seconds < _best_time(ways).seconds else bound
-    group.choose(
-        "contraction",
-        [*ways, *([Candidate("as any sum", otherwise, _discount_time(sums))] if sums is not None else [])],
-    )
+    if all(map(fixed_extent, (*group.anchor.axis, *group.anchor.reduce_axis))):
+        bound = _least(whole, group.machine)
+        sums = time() if _discount_time(bound).seconds < _best_time(ways).seconds else bound
+        if sums is not None:
+            ways.append(Candidate("as any sum", otherwise, _discount_time(sums)))
+    else:  # tasks are panels, of which few are seen for what a call may have
+        ways.append(Candidate("as any sum", otherwise, further=True))
+    group.choose("contraction", ways)
     return True
+
+
+def _match(anchor: Operation) -> Contraction | None:
+    """The form of an anchor: of products of matrices, of whatever sizes."""
+    sized = all(map(fixed_extent, (*anchor.axis, *anchor.reduce_axis)))
+    return match_contraction(anchor, strip_guard) if sized else match_product(anchor)
 
 
 def least_time(group: Group) -> Estimate | None:
     """The time of a group whose anchor is a contraction; None where it is none."""
-    whole = match_contraction(group.anchor, strip_guard) if not group.parts else None
+    whole = _match(group.anchor) if not group.parts else None
     return _best_time(_ways(group, whole)) if whole is not None else None
 
 

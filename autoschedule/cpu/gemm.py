@@ -1,5 +1,5 @@
-"""The rule of products of matrices: which of them are contractions, and those whose sizes the call decides, or whose B is packed
-by who declares it.
+"""The rule of products of matrices: of bytes by instructions for them, of narrow floats that are converted once, and all others as
+contractions.
 
     for panel:                                           # in parallel; as many columns of B as a tile has
         B.panel = B[:, panel]                            # packed, where its columns do not lie side by side
@@ -17,21 +17,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...ir.expr import ProducerLoad
 from ...te.factors import factors
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import source
-from ..forms.contraction import match_product
-from ..matrices import upstream
+from ..forms.contraction import match_product, panel_width
 from ..operations import is_known
 from ..plan import Candidate
 from .byte_tiles import byte_tiles
-from .contraction import apply
 from .factors import Sides, are_widened, find_sides, matricize_factors, sweep_factors
-from .gemm_nest import product_sizes
-from .gemm_plan import plans
-from .gemv import gemv, thin
 from .reduction_dispatch import contraction_or_sums, reduction
 
 if TYPE_CHECKING:
@@ -59,20 +53,13 @@ def _products(group: Group) -> None:
     if found is None:
         reduction(group)
         return
-    sizes, extents = product_sizes(group, found), list(map(constant_extent, (*anchor.axis, *anchor.reduce_axis)))
-    known = is_known(source(found.b)) and not sizes.in_place
-    if not (sizes.in_place or known) and (sides := _find_narrow_sides(anchor)) is not None:
+    known = is_known(source(found.b)) or panel_width(found.b, found.columns[0])
+    if not known and (sides := _find_narrow_sides(anchor)) is not None:
         wide = matricize_factors(group, sides)
         _products(wide)
         sweep_factors(group, wide)
-    elif None not in extents and 0 not in extents and not sizes.in_place:
+    elif all(constant_extent(axis) != 0 for axis in (*anchor.axis, *anchor.reduce_axis)):
         contraction_or_sums(group)
-    elif 0 not in extents:
-        ways = [Candidate(str(way), partial(apply, group, found, way)) for way in plans(sizes, group.machine)]
-        shape = thin(group, found, sizes)
-        if shape is not None and not (known and shape.outer and not _is_widened(group, found.b)):
-            ways.insert(0, Candidate("a matrix and few vectors", partial(gemv, group, sizes, shape)))
-        group.choose("gemm", [*ways, Candidate("as any reduction", partial(reduction, group))])
 
 
 def _find_narrow_sides(anchor: Operation) -> Sides | None:
@@ -81,8 +68,3 @@ def _find_narrow_sides(anchor: Operation) -> Sides | None:
     if both is None or not are_widened(both) or min(constant_extent(axis) or 0 for axis in anchor.axis[-2:]) < WIDENED:
         return None
     return find_sides(anchor)
-
-
-def _is_widened(group: Group, b: ProducerLoad) -> bool:
-    """Return whether B is computed from fewer bytes than it has: packed, it would be more to read, where reading is all there is."""
-    return any(tensor.dtype.bits < b.dtype.bits for head in upstream(group, b) for tensor in head.input_tensors)

@@ -82,9 +82,11 @@ def plan(product: Product, machine: Machine) -> Plan:
 
 def group_panels(usual: Plan, product: Product, machine: Machine) -> Plan | None:
     """The same with as many panels together as an eighth of the second cache holds, where results are as well; None where that is
-    one, or they are no copies."""
+    one, they are no copies, or the call decides on their number."""
+    if not usual.row_tiles:
+        return None
     columns = ceil(product.n / usual.tile.columns)
-    fits = machine.l2 // 8 // (usual.tile.columns * product.k * product.bits // 8)
+    fits = machine.l2 // 8 // (usual.tile.columns * (product.k or ASSUMED) * product.bits // 8)
     wide = min(fits, ceil(columns / (TASKS * machine.cores)) if usual.parallel else columns)
     if not usual.packed or wide < 2:
         return None

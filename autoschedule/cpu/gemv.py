@@ -36,7 +36,7 @@ from .streams import last_cache
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["Thin", "gemv", "find_schedule", "thin"]
+__all__ = ["find_schedule"]
 
 ALONG, ACROSS = 32, 4
 """The most vectors beside a matrix whose rows lie along the sum, and across it: more are worth packing it."""
