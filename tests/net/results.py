@@ -13,7 +13,7 @@ from tilewright.ir.expr import Var
 
 from .choices import declarations
 
-__all__ = ["computed", "result_facts"]
+__all__ = ["computed", "declarations", "draw_argument", "result_facts"]
 
 TARGET = "llvm -mcpu=haswell -uncalibrated"
 _SIZE = 7
@@ -41,7 +41,7 @@ def _results(name: str, exact: bool) -> list[NDArray[Any]]:
     random = np.random.default_rng(zlib.crc32(name.encode()))
     outputs = {tensor for op in ops for tensor in op.outputs}
     least = min((extent for each in args for extent in _shape(each)), default=1)
-    given = [_drawn(random, each, least) for each in args]
+    given = [draw_argument(random, each, least) for each in args]
     tw.build(args, target=TARGET, exact=exact)(*given)
     return [array for each, array in zip(args, given, strict=True) if each in outputs]
 
@@ -51,8 +51,8 @@ def _shape(tensor: Any) -> tuple[int, ...]:
     return () if isinstance(tensor, Var) else tuple(eval(str(extent), {}, _Sizes()) for extent in tensor.shape)
 
 
-def _drawn(random: np.random.Generator, tensor: Any, least: int) -> NDArray[Any] | int:
-    """Whole numbers below the least extent, since they may be indices; fractions where the dtype has them, so that orders of sums
+def draw_argument(random: np.random.Generator, tensor: Any, least: int) -> NDArray[Any] | int:
+    """Draw whole numbers below the least extent, since they may be indices; fractions where the dtype has them, so that orders of sums
     differ."""
     if isinstance(tensor, Var):
         return _SIZE
