@@ -68,8 +68,10 @@ class StmtEmitter(Writer, ABC):
         if len(values) == 1:
             self.line(f"const {kind} {name} = {values[0]};")
             if stmt.value.dtype.is_integer:
+                # a let of an integer may be an extent that later conditions are decided by
                 self.analyzer.bind(stmt.var, stmt.value)
         else:
+            # C has no vectors: each lane has a name
             self.exprs.lanes[stmt.var] = [f"{name}_{lane}" for lane in range(len(values))]
             for lane, value in enumerate(values):
                 self.line(f"const {kind} {name}_{lane} = {value};")
@@ -77,6 +79,7 @@ class StmtEmitter(Writer, ABC):
 
     def condition(self, stmt: If) -> None:
         text = self.values(stmt.condition)[0][0]
+        # what is known within the branch decides conditions nested in it
         with self.block(f"if ({text})"), self.analyzer.constraint(stmt.condition):
             self.statement(stmt.then_body)
         if stmt.else_body is not None:
@@ -84,13 +87,13 @@ class StmtEmitter(Writer, ABC):
                 self.statement(stmt.else_body)
 
     def repetition(self, stmt: While) -> None:
-        with self.block("for (;;)"):
+        with self.block("for (;;)"):  # not while (...): the condition may need lines of its own
             self.line(f"if (!({self.values(stmt.condition)[0][0]})) break;")
             self.statement(stmt.body)
 
     def message_number(self, message: str) -> int:
         """The place of an assertion's message, among those that were met."""
-        if message not in self.messages:
+        if message not in self.messages:  # the same message twice is one status
             self.messages.append(message)
         return self.messages.index(message)
 

@@ -12,6 +12,7 @@ __all__ = ["FLOAT_ROWS", "OTHER_ROWS"]
 
 def library_call(name: str) -> FloatRow:
     """A function, whose name ends in f for floats of 32 bits, as those of the C library do."""
+    # for float32 the C library has names with an f
     return lambda operands, double: f"{name}{'' if double else 'f'}({', '.join(map(bare, operands))})"
 
 
@@ -27,11 +28,12 @@ FLOAT_ROWS: dict[str, FloatRow] = {
             "pow atan2 hypot floor ceil trunc round copysign fma"
         ).split()
     },
-    "nearbyint": library_call("rint"),
+    "nearbyint": library_call("rint"),  # rint rounds ties to even, and raises nothing either
     "abs": library_call("fabs"),
     "rsqrt": _rsqrt,
     "sigmoid": lambda operands, double: f"tw_sigmoid({operands[0]})",
-    "isnan": lambda operands, double: f"({operands[0]} != {operands[0]})",
+    "isnan": lambda operands, double: f"({operands[0]} != {operands[0]})",  # only NaN differs from itself
+    # macros of math.h do not exist in every dialect
     "isinf": lambda operands, double: f"({library_call('fabs')(operands, double)} == tw_infinity())",
     "isfinite": lambda operands, double: f"({library_call('fabs')(operands, double)} < tw_infinity())",
 }
@@ -39,19 +41,21 @@ FLOAT_ROWS: dict[str, FloatRow] = {
 
 def _integer_abs(em: ExprEmitter, call: Call, lane: int) -> str:
     value = em.value(call.args[0], lane)
+    # nothing to do for unsigned
     return value if call.dtype.kind != "int" else f"{em.typed('tw_absolute', call.dtype)}({value})"
 
 
 def _bitwise(symbol: str) -> OtherRow:
     def build(em: ExprEmitter, call: Call, lane: int) -> str:
         a, b = (em.operand_text(arg, lane) for arg in call.args)
-        return em.narrow(f"({a} {symbol} {b})", call.dtype)
+        return em.narrow(f"({a} {symbol} {b})", call.dtype)  # smaller types are computed as int
 
     return build
 
 
 def _bitwise_not(em: ExprEmitter, call: Call, lane: int) -> str:
     value = em.operand_text(call.args[0], lane)
+    # ~ of a bool would be of an int
     return f"(!{value})" if call.dtype.is_bool else em.narrow(f"(~{value})", call.dtype)
 
 
@@ -60,13 +64,16 @@ def _shift(em: ExprEmitter, call: Call, lane: int) -> str:
     a, amount = (em.operand_text(arg, lane) for arg in call.args)
     width = call.dtype.bits - 1
     if call.name == "shift_left":
+        # shifting into a sign bit is undefined
         unsigned = "unsigned long long" if call.dtype.bits == 64 else "unsigned int"
+        # masking keeps amounts from being undefined
         return f"({em.kind(call.dtype)})(({unsigned}){a} << ({amount} & {width}))"
     return em.narrow(f"({a} >> ({amount} & {width}))", call.dtype)
 
 
 def _cast_unsigned(em: ExprEmitter, call: Call, lane: int) -> str:
     source = call.args[0].dtype
+    # a sign must not be extended into the bits that are counted
     return f"({em.kind(DType(f'uint{max(source.bits, 8)}'))})({em.value(call.args[0], lane)})"
 
 
@@ -88,5 +95,5 @@ OTHER_ROWS: dict[str, OtherRow] = {
     "shift_right": _shift,
     "popcount": _popcount,
     "clz": _clz,
-    "likely": lambda em, call, lane: em.value(call.args[0], lane),
+    "likely": lambda em, call, lane: em.value(call.args[0], lane),  # a hint to LLVM only
 }

@@ -11,12 +11,13 @@ from ...ir.visit import children, post_order
 __all__ = ["WRITTEN_OUT", "find_repeated", "shared_values", "written_size"]
 
 WRITTEN_OUT = 2000
+# compilers take such texts in milliseconds; naming would hide the expression from a reader
 """Nodes up to which an expression is written out, whatever it shares."""
 
 
 def written_size(expr: Expr, known: dict[int, int]) -> int:
     """Return the number of nodes that the text of `expr` would have. known: sizes found before, by identity."""
-    for node in post_order(expr, done=known):
+    for node in post_order(expr, done=known):  # operands come first, so that their sizes are there
         known[id(node)] = 1 + sum(known[id(child)] for child in children(node))
     return known[id(expr)]
 
@@ -27,7 +28,7 @@ def find_repeated(roots: Sequence[Expr]) -> frozenset[int]:
     nodes = list(post_order(*roots))
     for node in nodes:
         for child in children(node):
-            uses[id(child)] = uses.get(id(child), 0) + 1
+            uses[id(child)] = uses.get(id(child), 0) + 1  # by identity: equal texts elsewhere may be of other values
     return frozenset(id(node) for node in nodes if uses.get(id(node), 0) > 1 and _worth_a_name(node))
 
 
@@ -36,6 +37,7 @@ def shared_values(roots: Sequence[Expr]) -> list[Expr]:
     them, operands first.
     """
     several = find_repeated(roots)
+    # operands of conditions that may not be evaluated stay where they are
     return [node for node in post_order(*roots, below=_sure_operands) if id(node) in several]
 
 

@@ -15,10 +15,11 @@ def constant(value: float, dtype: DType) -> str:
     if dtype.kind == "bool":
         return "true" if value else "false"
     if dtype.is_float:
-        return _float(float(value), "" if dtype.bits == 64 else "f")
+        return _float(float(value), "" if dtype.bits == 64 else "f")  # an f keeps arithmetic from being done in double
     number = int(value)
     if dtype.bits == 64:
         suffix = "LL" if dtype.kind == "int" else "ULL"
+        # C has no negative literals: the least number's size alone exceeds the type
         return f"(-{-number - 1}LL - 1)" if number == dtype.least < 0 else write_signed(number, suffix)
     return (
         "(-2147483647 - 1)" if number == dtype.least < 0 else write_signed(number, "" if dtype.kind == "int" else "u")
@@ -32,7 +33,7 @@ def write_signed(number: int, suffix: str) -> str:
 
 def _float(value: float, suffix: str) -> str:
     if math.isnan(value):
-        return "tw_nan()" if suffix else "(double)tw_nan()"
+        return "tw_nan()" if suffix else "(double)tw_nan()"  # by bits, as macros of math.h are missing in some dialects
     if math.isinf(value):
         text = "tw_infinity()" if suffix else "(double)tw_infinity()"
         return text if value > 0 else f"(-{text})"
@@ -41,8 +42,9 @@ def _float(value: float, suffix: str) -> str:
         text = next(text for digits in range(6, 10) if _has_rounding(text := f"{value:.{digits}g}", value))
     else:
         text = repr(value)
-    if not any(mark in text for mark in ".en"):
+    if not any(mark in text for mark in ".en"):  # without a mark it would be an integer
         text += ".0"
+    # -0.0 has a sign that comparisons do not see
     return f"({text}{suffix})" if math.copysign(1.0, value) < 0 else text + suffix
 
 
@@ -57,6 +59,6 @@ def bare(text: str) -> str:
     depth = 0
     for at, char in enumerate(text):
         depth += (char == "(") - (char == ")")
-        if depth == 0 and at < len(text) - 1:
+        if depth == 0 and at < len(text) - 1:  # closed before the end: the outer ones do not belong together
             return text
     return text[1:-1]

@@ -33,6 +33,7 @@ class Writer:
     def bind(self, item: Var | Buffer, wanted: str = "") -> str:
         """A fresh C name for a variable or a buffer."""
         stem = re.sub(r"[^A-Za-z0-9_]", "_", wanted or item.name) or "v"
+        # figures cannot begin a name, and tw_ names are the prelude's
         stem = f"v{stem}" if stem[0].isdigit() or stem.startswith("tw_") else stem
         self.exprs.names[item] = self.fresh(stem)
         return self.exprs.names[item]
@@ -56,6 +57,6 @@ class Writer:
         self.indent += 1
         taken = set(self.taken)
         yield
-        self.taken = taken
+        self.taken = taken  # names of a block end with it
         self.indent -= 1
         self.line("}")

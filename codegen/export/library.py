@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["apple_archive", "archive_bytes", "write_library", "write_package"]
 
 _KINDS = {".so": "a shared library", ".a": "a static library", ".o": "an object file"}
+# names of functions in LLVM IR, declared and defined
 _FUNCTION = re.compile(r"^(?:declare|define) [^@\n]*@([\w$]+)\(", re.MULTILINE)
 
 
@@ -70,7 +71,7 @@ def write_library(
             fix=f'f.export("{place.stem or "libname"}.so")',
         )
     check_threads(threads)
-    require_switch("loadable", loadable)
+    require_switch("loadable", loadable)  # before any compilation, which may take minutes
     platform = check_platform(exporter.target, place.suffix, threads)
     if exporter.gpu and platform is not LINUX:
         raise DoesNotFit(
@@ -83,7 +84,8 @@ def write_library(
         check_parameters(function.signature)
     for program in exporter.programs:
         check_parameters(program.signature)
-        refuse_callback(program.signature.name, program.function)
+        refuse_callback(program.signature.name, program.function)  # a callback's address is of this process
+        # LLVM IR of it is wanted, and the fallback only loads it here
         if program.function.attrs.get("import_c") and shutil.which("clang") is None:
             raise NoCompiler(
                 f"cannot export {program.signature.name}",
@@ -97,6 +99,7 @@ def write_library(
         programs=tuple(program.take_name(stem) for program in exporter.programs),
         gpu=tuple(function.take_name(stem) for function in exporter.gpu),
     )
+    # a shared library always has what Python asks for
     return _Library(named, stem, threads, loadable or place.suffix == ".so", companion).write(place)
 
 
@@ -112,6 +115,7 @@ def write_package(exporter: Exporter, folder: Path, name: str, version: str, com
         )
     check_platform(exporter.target, ".so")
     folder = check_place(folder)
+    # by name and on its own threads, as a package has no application to ask
     library = _Library(exporter, name, "hook", True, companion)
     file = Path(f"lib{name}.so")
     texts = package_sources(
@@ -127,7 +131,7 @@ def write_package(exporter: Exporter, folder: Path, name: str, version: str, com
     return folder
 
 
-class _Library:
+class _Library:  # built step by step: each field of it needs those before
     """One library on its way to the disk."""
 
     def __init__(self, exporter: Exporter, stem: str, threads: str, loadable: bool, companion: Companion) -> None:
@@ -137,16 +141,19 @@ class _Library:
         self.signatures = [program.signature for program in exporter.programs]
         self.every = [*self.signatures, *(function.signature for function in exporter.gpu)]
         self.variants = {program.signature.name: program.variants for program in exporter.programs}
+        # the features of all targets, each once, have a bit each
         self.features = tuple(dict.fromkeys(chain.from_iterable(map(needed_features, self._targets()))))
         names = [signature.name for signature in self.every]
         variants = [each.function.name for each in chain.from_iterable(self.variants.values())]
         check_names(names, variants, ())  # texts, messages and addresses are found by these names
         self.kernels, self.kernel_parts, self.constants = self._kernels()
         texts = [text for _, group in self.kernel_parts for text in group]
+        # asked of the code, since passes may have made all loops serial
         self.parallel = any(f"@{PARALLEL_FOR}(" in text for text in texts)
         self.companion = self._add_cases(companion)
         companion = self.companion
         self.setters = (hook_name(library_identifier(stem)),) if threads == "hook" else ()
+        # the code's own functions may not be named as an entry
         check_names(names, (*self.setters, *companion.functions), _FUNCTION.findall("\n".join(self.kernels)))
         self.api = (*(entry for name in names for entry in entry_names(name)), *self.setters, *companion.functions)
 
@@ -163,17 +170,20 @@ class _Library:
     def _targets(self) -> list[Target]:
         """Of all code."""
         return list(
+            # one text for each target, whatever the number of kernels
             dict.fromkeys([self.target, *(each.target for each in chain.from_iterable(self.variants.values()))])
         )
 
     def masks(self, name: str) -> list[int]:
         """The features that each variant of a kernel needs."""
+        # without variants, the library's target is what runs
         targets = [each.target for each in self.variants[name]] or [self.target]
         return [feature_mask(target, self.features) for target in targets]
 
     def _kernels(self) -> tuple[list[str], list[tuple[Target, list[str]]], dict[Constant, str]]:
         """LLVM IR of the kernels themselves; all groups of it, each with its target; the constants. Sets `messages`."""
         exporter = self.exporter
+        # kernels with variants have their code in these alone
         own = [Variant(self.target, p.function, p.symbols) for p in exporter.programs if not p.variants]
         every = [*own, *chain.from_iterable(self.variants.values())]
         called = [*exporter.inner, *(each.checks for each in self._gpu_variants() if each.checks is not None)]
@@ -183,6 +193,7 @@ class _Library:
             *chain.from_iterable(each.constants for each in self._gpu_variants()),
             *(image.content for function in exporter.gpu for _, image in function.images),
         ):
+            # constants of GPU kernels stand in the same memory
             constants.setdefault(held, f"tw_constant_{len(constants)}")
         messages: dict[str, tuple[str, ...]] = {}
 
@@ -194,7 +205,7 @@ class _Library:
                 shape_symbols={each.function.name: each.symbols for each in group},
             )
             made, said = module_text([each.function for each in group], target, options)
-            messages.update(said)
+            messages.update(said)  # messages are found while emitting
             return made
 
         kernels = {
@@ -210,9 +221,11 @@ class _Library:
                 )
         self.messages = messages
         parts = [(target, [made]) for target, made in kernels.items()]
+        # stubs and choices run on any processor, as the first target's code does
         parts[0][1].extend([*choices, *map(stub_text, self.signatures)])
         return (
             list(kernels.values()),
+            # each inner function is a module of its own, as their names may repeat
             [*parts, *((self.target, [text(self.target, [each])]) for each in inner)],
             constants,
         )
@@ -236,6 +249,7 @@ class _Library:
     def write(self, place: Path) -> tuple[Path, Path, Path]:
         """Write it, and what is beside it."""
         library = self.content(place)
+        # the library's own target is not named where variants replace it
         targets = ", ".join(repr(str(target)) for target in self._targets()[bool(any(self.variants.values())) :])
         gpus = ", ".join(
             dict.fromkeys(image.architecture for function in self.exporter.gpu for _, image in function.images)
@@ -251,6 +265,7 @@ class _Library:
         ).encode()
         header_place, manifest_place = place.with_name(self.stem + ".h"), place.with_name(self.stem + ".json")
         described = [
+            # a manifest lists declarations, the library's own description does without
             {**one, "declarations": list(declarations(function.signature)), **function.description()}
             for one, function in zip(self._gpu_functions(), self.exporter.gpu, strict=True)
         ]
@@ -260,7 +275,7 @@ class _Library:
         packages = package_files(
             self.stem, place.name, openmp=openmp, opens=bool(self.exporter.gpu), version=own_version()
         )
-        write_together(
+        write_together(  # the library last: whoever sees it finds header and manifest
             {
                 header_place: (header, 0o666),
                 manifest_place: (manifest, 0o666),
@@ -270,12 +285,14 @@ class _Library:
         )
         return place, header_place, manifest_place
 
-    def content(self, place: Path) -> bytes:
+    def content(self, place: Path) -> bytes:  # suffix decides what is linked
         """The bytes of the library that will be called so."""
         others = self._others(for_python=self.loadable)
         if self.loadable:
+            # processors as well, since the same IR becomes other code
             processors = [text for target in self._targets() for text in (target.llvm_cpu, target.llvm_features)]
             texts = (*chain.from_iterable(group for _, group in self.kernel_parts), *others, *processors)
+            # what tw.load compares a library with, to know whether it is the same code
             identity = hashlib.sha256("\0".join(texts).encode()).hexdigest()
             described = {**self._description(), "gpu_functions": self._gpu_functions(), "identity": identity}
             others.append(
@@ -285,7 +302,7 @@ class _Library:
                     [function.signature.name for function in self.exporter.gpu],
                 )
             )
-        if place.suffix != ".so":
+        if place.suffix != ".so":  # archives and objects take no linker
             code = self._code(others)
             if place.suffix == ".o":
                 return code
@@ -299,7 +316,7 @@ class _Library:
             opens=bool(self.exporter.gpu),
         )
         try:
-            return seal_file(library) if self.loadable else library
+            return seal_file(library) if self.loadable else library  # the metadata's place is known only after linking
         except NoMetadata as error:
             raise tool_failed("the linker", f"its output is not a library: {error}") from error
 
@@ -314,6 +331,7 @@ class _Library:
         entries = [
             entries_text(
                 s,
+                # statuses of a model's companion are the same for all functions
                 {**status_texts(s, self.messages[s.name], self.features), **self.companion.statuses},
                 attributes,
                 self.masks(s.name),
@@ -348,11 +366,13 @@ class _Library:
             texts += [
                 gpu_text(function, self.constants, attributes),
                 stub_text(function.signature),
+                # 0: no feature is needed, the code is the driver's
                 entries_text(function.signature, said, attributes, [0]),
             ]
         return texts
 
     def _gpu_messages(self, function: GpuFunction) -> tuple[str, ...]:
+        # any one has them
         """Return what the positive statuses of a function mean: the checks of one variant are those of all."""
         return next(
             (self.messages[each.checks.function.name] for each in function.variants if each.checks is not None), ()
@@ -384,32 +404,37 @@ def archive_bytes(member: str, content: bytes, symbols: Sequence[str]) -> bytes:
     """An archive of one object file. member: its file name, at most 15 characters of ASCII. symbols: what it defines for
     others."""
     names = b"".join(symbol.encode() + b"\0" for symbol in symbols)
-    table_size = 4 + 4 * len(symbols) + len(names)
-    offset = len(_MAGIC) + 60 + table_size + table_size % 2
+    table_size = 4 + 4 * len(symbols) + len(names)  # a count, an offset of 32 bits for each name, and the names
+    offset = len(_MAGIC) + 60 + table_size + table_size % 2  # members begin at even bytes
+    # big-endian, whatever the machine (the format is older)
     table = struct.pack(f">{1 + len(symbols)}I", len(symbols), *[offset] * len(symbols)) + names
     return _MAGIC + _member("/", table, "0") + _member(f"{member}/", content, "644")
 
 
 def _member(name: str, content: bytes, mode: str) -> bytes:
+    # a name beyond stands in a table of long names
     assert len(name) <= 16, "longer names would need a table of their own"
     header = _HEADER.format(name=name, time=0, owner=0, group=0, mode=mode, size=len(content)).encode()
-    return header + content + b"\n" * (len(content) % 2)
+    return header + content + b"\n" * (len(content) % 2)  # padded to an even length
 
 
 def apple_archive(member: str, content: bytes, symbols: Sequence[str]) -> bytes:
     """An archive of one object file as macOS has it, the bytes that llvm-ar writes: of BSD, where a member's name stands before its
     content, which begins and ends at a multiple of 8 bytes (ar(5), ranlib.h). symbols: what the object defines for others, as C
     calls it."""
-    names = [b"_" + symbol.encode() + b"\0" for symbol in symbols]
+    names = [b"_" + symbol.encode() + b"\0" for symbol in symbols]  # in C names have an underscore in front on macOS
     texts = b"".join(names)
     padding = -len(texts) % 8
+    # behind the table's own header, name and two lengths
     offset = len(_MAGIC) + 60 + len(_INDEX) + 8 + 8 * len(names) + len(texts) + padding
+    # a place in the names, and the member's offset, little-endian
     entries = b"".join(struct.pack("<2I", start, offset) for start in list(accumulate(map(len, names), initial=0))[:-1])
     table = struct.pack("<I", len(entries)) + entries + struct.pack("<I", len(texts)) + texts + b"\0" * padding
     name = member.encode()
-    name += b"\0" * (-(offset + 60 + len(name)) % 8)
+    name += b"\0" * (-(offset + 60 + len(name)) % 8)  # so that the content begins at a multiple of 8
     content += b"\n" * (-len(content) % 8)
     members = ((_INDEX, table, "0"), (name, content, "644"))
+    # #1/ says that the name's bytes stand before the content
     return _MAGIC + b"".join(_member(f"#1/{len(title)}", title + data, mode) for title, data, mode in members)
 
 

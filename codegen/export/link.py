@@ -19,7 +19,7 @@ from .errors import LinkFailed, NoLinker
 
 __all__ = ["program", "shared_library"]
 
-_DRIVERS = ("cc", "clang", "gcc")
+_DRIVERS = ("cc", "clang", "gcc")  # in the order in which they are more likely to be complete
 _LINKERS = ("ld.lld", "ld")
 
 
@@ -33,6 +33,7 @@ def shared_library(code: bytes, file_name: str, target: Target, *, openmp: bool,
     with _folder(file_name) as folder:
         source, result = folder / "kernels.o", folder / file_name
         source.write_bytes(code)
+        # soname and options say the rest
         return _run_command(folder, _command(source, result, target, openmp, opens), result)
 
 
@@ -76,21 +77,25 @@ def _run_command(folder: Path, command: Sequence[str], result: Path) -> bytes:
             called=user_source(),
             fix='export ".a" or ".o", and link it together with the libraries that define what is missing',
         )
-    return tool_result(result, command[0], b"\x7fELF")
+    return tool_result(result, command[0], b"\x7fELF")  # the linker may end with 0 and write nothing
 
 
 def _command(source: Path, result: Path, target: Target, openmp: bool, opens: bool) -> list[str]:
     options = ["-shared", "-o", str(result), str(source)]
+    # defs: whatever is missing shall be said here, not at the first call
     passed = ["-soname", result.name, "-z", "defs", "-z", "noexecstack", "--as-needed"]
     through = [word for option in passed for word in ("-Xlinker", option)]  # -Wl, would part names at their commas
     driver, dlopen = _driver(target), ["-ldl"] if opens else []
     if driver is not None:
+        # the version's own name, as compilers' libgomp.so may not be installed
         return [*driver, *options, *through, "-lm", *dlopen, *(["-l:libgomp.so.1"] if openmp else [])]
+    # a foreign linker would need the foreign system's libraries
     linker = None if target.is_foreign else next(filter(None, map(shutil.which, _LINKERS)), None)
     if linker is not None:
         return [linker, *options, *passed, *_system_libraries(openmp)]
     zig = _zig(target)
     if zig is not None:
+        # zig brings libc and libm, but not OpenMP
         return [*zig, *options, *through, "-lm", *dlopen, *_system_libraries(openmp, "libgomp")]
     raise _nothing(result.name, target, f"none of {', '.join((*_DRIVERS, *_LINKERS))}")
 
@@ -110,13 +115,13 @@ def _zig(target: Target) -> list[str] | None:
     """The compiler that the ziglang package brings, for any machine."""
     if importlib.util.find_spec("ziglang") is None:
         return None
-    return [sys.executable, "-m", "ziglang", "cc", "-target", _zig_target(target)]
+    return [sys.executable, "-m", "ziglang", "cc", "-target", _zig_target(target)]  # zig is a cross compiler by itself
 
 
 def _driver(target: Target) -> list[str] | None:
     """A compiler that links for the target."""
     if target.is_foreign:
-        parts = target.llvm_triple.split("-")
+        parts = target.llvm_triple.split("-")  # Debian's names leave the vendor out
         names = (f"{target.llvm_triple}-gcc", f"{parts[0]}-{'-'.join(parts[2:])}-gcc")
         driver = next(filter(None, map(shutil.which, names)), None)
         return [driver] if driver else None
@@ -130,9 +135,10 @@ def _system_libraries(openmp: bool, *only: str) -> list[str]:
 
     wanted = only or ("libc", "libm", "libgomp")
     names = [name for name in wanted if name != "libgomp" or openmp]
-    numbers = {"libc": 6, "libm": 6, "libgomp": 1}
+    numbers = {"libc": 6, "libm": 6, "libgomp": 1}  # the soversions of glibc and GCC
     for name in names:
-        ctypes.CDLL(f"{name}.so.{numbers[name]}")
+        ctypes.CDLL(f"{name}.so.{numbers[name]}")  # loaded, so that the process's map has its path
+    # /proc's map of this process
     matches = ((rf"/{name}[.-][^/\s]*so[^/\s]*$", host().loaded_files(name)) for name in names)
     return [path for pattern, paths in matches for path in paths if re.search(pattern, path)]
 
@@ -144,5 +150,6 @@ def _zig_target(target: Target) -> str:
 
 def _gist(output: str) -> str:
     """The lines that say what is wrong; a linker says much else."""
+    # an unknown form: all lines
     lines: Sequence[str] = [line for line in output.splitlines() if re.search(r"undefined|cannot find|error", line)]
     return "\n".join((lines or output.splitlines())[:8])

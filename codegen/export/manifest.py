@@ -19,11 +19,12 @@ from .header import declarations
 
 __all__ = ["describe", "manifest_text", "own_version"]
 
-FORMAT = 1
+FORMAT = 1  # a reader refuses a greater number
 
 
 def own_version() -> str:
     """tilewright's."""
+    # the package may be under another name, as in a built library
     return sys.modules[__name__.partition(".")[0]].__version__
 
 
@@ -59,6 +60,7 @@ def describe(
             for program in programs
         ],
         "cases": {name: list(kernels) for name, kernels in companion.cases.items()},
+        # left out where there is none: older readers do not know it
         **({} if companion.model is None else {"model": companion.model.plain_json()}),
         "target": {
             "text": str(target),
@@ -78,4 +80,5 @@ def describe(
 def manifest_text(description: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
     """The JSON file beside a library: its description, and the SHA-256 of its files by name."""
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    # sorted as described, so that the same library has the same bytes
     return json.dumps({**description, "sha256": hashes}, indent=1) + "\n"

@@ -30,7 +30,7 @@ _KEYWORDS = frozenset(
 """.split()
 )
 """Words of C and C++, and what headers and compilers make of others: no name of ours may be one of these."""
-_SPECIAL = re.compile(r".*_t|I|NULL|EOF|errno|assert|std(in|out|err)")
+_SPECIAL = re.compile(r".*_t|I|NULL|EOF|errno|assert|std(in|out|err)")  # _t is POSIX's for types
 """Types and macros of the standard library."""
 _RESERVED = re.compile(r"tw_|__|_[A-Z]|_(init|fini|start|end|edata|etext)$|GOMP_|omp_")
 """Ours, the compiler's, the linker's, OpenMP's: libraries call the last two by these names."""
@@ -47,6 +47,7 @@ def check_names(names: Sequence[str], others: Sequence[str], inner: Sequence[str
     others: further C functions of the library. inner: functions that its code calls or brings along. Raises NotACName,
     NameTaken.
     """
+    # first the names that are given, so that a kernel gets the blame
     owners = dict.fromkeys(others, "the library itself")
     owners |= dict.fromkeys(inner, "a function that the code calls or brings along")
     for name in names:
@@ -72,6 +73,7 @@ def check_names(names: Sequence[str], others: Sequence[str], inner: Sequence[str
 def check_parameters(signature: Signature) -> None:
     """Return what a library tells of its parameters has their names. Raises NotACName for one that no text holds."""
     for item in (*signature.symbols, *signature.params):
+        # JSON and C text are UTF-8, which cannot encode a surrogate alone
         if any(0xD800 <= ord(character) < 0xE000 for character in item.name):
             raise NotACName(
                 f"no parameter of a library can be called {item.name!r}",
@@ -88,6 +90,7 @@ def _why_not(name: str) -> str:
         return "names that begin like this are reserved"
     if len(name) > LONGEST_NAME:
         return f"names have at most {LONGEST_NAME} characters"
+    # the linker would take ours for theirs in the whole program
     if any(hasattr(library, name) for library in _c_libraries()):
         return "a function of the C library is called so"
     return ""
@@ -97,7 +100,7 @@ def _why_not(name: str) -> str:
 def _c_libraries() -> tuple[ctypes.CDLL, ...]:
     opened: list[ctypes.CDLL] = []
     for name in ("libc.so.6", "libm.so.6"):
-        with suppress(OSError):
+        with suppress(OSError):  # another C library: nothing is known to be taken
             opened.append(ctypes.CDLL(name))
     return tuple(opened)
 
@@ -115,11 +118,11 @@ def parameter_names(signature: Signature) -> list[str]:
     for item in (*signature.symbols, *signature.params):
         stem = re.sub(r"[^A-Za-z0-9_]", "_", item.name)
         if not re.match(r"[A-Za-z]", stem):
-            stem = f"p{stem}"
+            stem = f"p{stem}"  # C names begin with a letter
         elif stem in _KEYWORDS or _SPECIAL.fullmatch(stem):
             stem += "_"
         name, number = stem, 0
-        while name in taken:
+        while name in taken:  # symbols and parameters may be called alike once characters are replaced
             number += 1
             name = f"{stem}_{number}"
         taken.add(name)

@@ -36,13 +36,13 @@ class Platform:
     def adapt(self, text: str) -> str:
         """Return LLVM IR that calls what the system has, in place of the functions that it declares."""
         found = [name for name in self.functions if re.search(rf"^declare .*@{name}\(", text, re.MULTILINE)]
-        for name in found:
+        for name in found:  # the declaration goes, since the definition takes its place
             text = re.sub(rf"^declare .*@{name}\(.*$", "", text, flags=re.MULTILINE)
             text = text.replace(f"@{name}(", f"@tw_{name}(") + self.functions[name]
         return text
 
 
-LINUX = Platform("Linux", (".so", ".a", ".o"), ALL_THREADS)
+LINUX = Platform("Linux", (".so", ".a", ".o"), ALL_THREADS)  # Linux alone: .so needs a linker that we call, and libgomp
 MACOS = Platform("macOS", (".o", ".a"))
 WINDOWS = Platform(
     "Windows",
@@ -64,12 +64,14 @@ define internal void @tw_free(ptr %p) nounwind {
 """,
     },
 )
+# LLVM's names of systems
 _SYSTEMS = {"linux": LINUX, "macosx": MACOS, "darwin": MACOS, "ios": MACOS, "windows": WINDOWS, "win32": WINDOWS}
 
 
 def find_platform(target: Target) -> Platform | None:
     """The system that a target's triple names; None where libraries for it cannot be written."""
     _, system = machine_and_system(target.llvm_triple)
+    # triples end in versions: macosx14.0
     return next((each for name, each in _SYSTEMS.items() if system.startswith(name)), None)
 
 

@@ -21,8 +21,10 @@ from .names import parameter_names
 
 __all__ = ["check_package", "package_sources", "python_name"]
 
+# a part of PEP 440: no epochs, no local versions
 _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,5}((a|b|rc)[0-9]{1,9})?(\.post[0-9]{1,9})?(\.dev[0-9]{1,9})?")
 _NEEDED = {"numpy", "ml_dtypes", "tilewright"}
+# files that the runtime imports from above it
 _BELOW_RUNTIME = ("errors.py", "limits.py", "arguments.py", "untrusted_input.py", "environment.py", "forks.py")
 _PAGES = '        self.add_note(f"  page: tilewright explain {self.code}")\n'
 """Names a command that such a package does not bring."""
@@ -93,6 +95,7 @@ class _tw_{name}(_typing.Protocol):
 
 def check_package(name: str, version: str) -> None:
     """Raise NotACName for a name or version that no Python package could have beside what it needs."""
+    # such a package would shadow what it needs
     if keyword.iskeyword(name) or name in sys.stdlib_module_names or name in _NEEDED:
         raise NotACName(
             f"no Python package can be called {name!r}",
@@ -106,6 +109,7 @@ def check_package(name: str, version: str) -> None:
 
 def python_name(name: str, taken: set[str]) -> str:
     """A name of Python's for one of C's, which it adds to those that are taken."""
+    # names that begin with these are the face's own
     chosen = f"{name}_" if keyword.iskeyword(name) or name.startswith(("_tw_", "_runtime")) else name
     while chosen in taken:
         chosen += "_"
@@ -122,7 +126,7 @@ def package_sources(
     cases: Mapping[str, Sequence[str]],
 ) -> dict[str, bytes]:
     """The texts of the package, by their place in the folder: all but the library. own: tilewright's version."""
-    taken = {"KernelError"}
+    taken = {"KernelError"}  # the face exports it
     by_name = {signature.name: signature for signature in signatures}
     functions: list[str] = []
     names: dict[str, str] = {}
@@ -132,6 +136,7 @@ def package_sources(
         text = "\n\n".join(map(str, group))
         functions.append(_FUNCTION.format(name=names[key], key=key, parameters=_parameters(group[0]), text=repr(text)))
     bfloat16 = any(param.dtype == "bfloat16" for signature in signatures for param in signature.params)
+    # only for libraries that use the type
     needed = '["numpy>=1.26", "ml_dtypes>=0.4"]' if bfloat16 else '["numpy>=1.26"]'
     face = _FACE.format(name=name, own=own, version=version, exported=["KernelError", *names.values()])
     texts = {
@@ -161,6 +166,8 @@ def _kind(param: BufferParam | ScalarParam) -> str:
 def _runtime_files() -> dict[str, bytes]:
     """tilewright's own files, by their place beside each other."""
     root = Path(__file__).resolve().parent.parent.parent
+    # sorted, for the same bytes each time
     places = [*(root / file for file in _BELOW_RUNTIME), *sorted((root / "runtime").rglob("*.py"))]
     files = {place.relative_to(root).as_posix(): place.read_bytes() for place in places}
+    # the command is not installed with it
     return {**files, "errors.py": files["errors.py"].replace(_PAGES.encode(), b"")}

@@ -134,4 +134,5 @@ def threads_text(threads: str, library: str, machine: tuple[str, str], *, for_py
     load the library."""
     text = {"none": _NONE, "openmp": _OPENMP, "hook": _HOOK.replace("SETTER", hook_name(library))}[threads]
     text = text.replace("ASK_PYTHON", _ASK_PYTHON if for_python else "")
+    # one thread needs neither pool nor tasks
     return text if threads == "none" else parallel_text(_IN_PYTHON, pool_text(*machine) if for_python else "") + text

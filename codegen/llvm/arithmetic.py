@@ -18,13 +18,14 @@ from .workarounds.saturating_conversions import clamped
 __all__ = ["compare", "convert", "divide", "float_floor_quotient", "float_remainder", "emit_maximum", "select"]
 
 _INTEGER_CONDITION = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+# o: false where one is a NaN; u: true there
 _FLOAT_CONDITION = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
 
 
 def compare(f: FunctionText, symbol: str, a: str, b: str, dtype: DType) -> str:
     """The comparison `a symbol b`. With a NaN only != holds."""
     if dtype.is_float:
-        return f.op(f"fcmp {_FLOAT_CONDITION[symbol]} {llvm_type(dtype)} {a}, {b}")
+        return f.op(f"fcmp {_FLOAT_CONDITION[symbol]} {llvm_type(dtype)} {a}, {b}")  # une alone holds for NaN
     if symbol in ("==", "!="):
         return f.op(f"icmp {'eq' if symbol == '==' else 'ne'} {llvm_type(dtype)} {a}, {b}")
     sign = "s" if dtype.kind == "int" else "u"
@@ -54,17 +55,17 @@ def emit_maximum(
     kind = llvm_type(dtype)
     if not dtype.is_float:
         if dtype.kind == "bool":
-            return f.op(f"{'and' if least else 'or'} {kind} {a}, {b}")
+            return f.op(f"{'and' if least else 'or'} {kind} {a}, {b}")  # of bits the least is "and", the greatest "or"
         name = ("s" if dtype.kind == "int" else "u") + ("min" if least else "max")
         return f.op(f"call {kind} @llvm.{name}.{mangle_type(dtype)}({kind} {a}, {kind} {b})")
-    if not flags and not least and float_constant(0.0, dtype) in (a, b):
+    if not flags and not least and float_constant(0.0, dtype) in (a, b):  # the ReLU: most maxima are with 0
         return _not_below_zero(f, b if a == float_constant(0.0, dtype) else a, dtype)
     # What waits for one after the other waits for two instructions, instead of a branch by a sign or five instructions. Beside a
     # constant LLVM might know such selects for what they are (workarounds/dropped_selects.py).
     waits = seconds and serial and a.startswith("%") and b.startswith("%")
     if not flags and least and (dtype.lanes > 1 and seconds or waits):
         return _least_lanes(f, a, b, dtype)
-    bits = dtype.lanes * dtype.bits
+    bits = dtype.lanes * dtype.bits  # AVX-512's instruction exists for these widths
     if not flags and ranges and dtype.lanes > 1 and (bits in (128, 256) or bits % _WIDEST == 0):
         return _greatest_lanes(f, a, b, dtype)
     if not flags and waits and dtype.lanes == 1:
@@ -81,6 +82,7 @@ def emit_maximum(
 def _not_below_zero(f: FunctionText, a: str, dtype: DType) -> str:
     """The greater of a and +0, without a choice: what is not less than 0, without its sign, which is that of a zero or of a NaN.
     Without it LLVM sees no maximum with 0, which it might take for another one (workarounds/dropped_selects.py)."""
+    # x86 gives the second operand for NaN, so the order of both matters
     none, kind = float_constant(0.0, dtype), llvm_type(dtype)
     chosen = select(f, compare(f, "<", a, none, dtype), none, a, dtype)
     return f.op(f"call {kind} @llvm.fabs.{mangle_type(dtype)}({kind} {chosen})")
@@ -97,6 +99,7 @@ def _greatest_in_both_orders(f: FunctionText, a: str, b: str, dtype: DType) -> s
     """The greater of them in the same way: the "and" of the bits is +0, and with all bits where one is a NaN it is one."""
     one, other, bits = _order_bits(f, a, b, dtype, ">")
     kind = llvm_type(dtype)
+    # all bits set is a NaN
     apart = f.op(f"sext {llvm_type(BOOL.with_lanes(dtype.lanes))} {f.op(f'fcmp uno {kind} {a}, {b}')} to {bits}")
     return _bits(f, f.op(f"or {bits} {f.op(f'and {bits} {one}, {other}')}, {apart}"), bits, kind)
 
@@ -111,13 +114,14 @@ def _greatest_alone(f: FunctionText, a: str, b: str, dtype: DType) -> str:
 def _order_bits(f: FunctionText, a: str, b: str, dtype: DType, symbol: str) -> tuple[str, str, str]:
     """The bits of a where it is before b, else of b; those with both exchanged; and the type of these bits."""
     kind, bits = llvm_type(dtype), llvm_type(DType(f"int{dtype.bits}").with_lanes(dtype.lanes))
-    one, other = (
+    one, other = (  # both orders
         _bits(f, select(f, compare(f, symbol, x, y, dtype), x, y, dtype), kind, bits) for x, y in ((a, b), (b, a))
     )
     return one, other, bits
 
 
 _GREATEST, _CURRENT_ROUNDING = 0b0101, 4
+# VRANGE's immediate: bits 1:0 choose the greater, 3:2 the sign of the result
 """Of two the greater, with its own sign; and as instructions of 512 bits say that they round as usual."""
 _WIDEST = 512
 
@@ -127,9 +131,9 @@ def _greatest_lanes(f: FunctionText, a: str, b: str, dtype: DType) -> str:
     that is chosen last. LLVM has both put in order by their signs first, which takes twice as many."""
     kind, bits = llvm_type(dtype), min(dtype.lanes * dtype.bits, _WIDEST)
     part = dtype.with_lanes(bits // dtype.bits)
-    own, mask = llvm_type(part), f"i{max(part.lanes, 8)} -1"
+    own, mask = llvm_type(part), f"i{max(part.lanes, 8)} -1"  # all lanes; masks have at least 8 bits
     name = f"llvm.x86.avx512.mask.range.{'ps' if dtype.bits == 32 else 'pd'}.{bits}"
-    usual = f", i32 {_CURRENT_ROUNDING}" if bits == _WIDEST else ""
+    usual = f", i32 {_CURRENT_ROUNDING}" if bits == _WIDEST else ""  # only the 512-bit form has a rounding operand
     found = "poison"
     for lane in range(0, dtype.lanes, part.lanes):
         x, y = (_slice_lanes(f, value, dtype, part, lane) for value in (a, b))
@@ -175,12 +179,13 @@ def divide(
 
     divisor: b's value where it is a constant. unsigned: both operands are known not to be negative.
     """
-    if divisor == 0:
+    if divisor == 0:  # 0 by our rules, a trap by LLVM's
         return zero(dtype)
-    if unsigned:
+    if unsigned:  # unsigned division is cheaper, and rounds both ways alike
         return _emit_unsigned(f, a, b, dtype, divisor, want_remainder)
-    if divisor == -1:
+    if divisor == -1:  # the least integer by -1 traps, its negation wraps
         return zero(dtype) if want_remainder else f.op(f"sub {llvm_type(dtype)} {zero(dtype)}, {a}")
+    # by a power of two, floor is a shift and its rest a mask
     if divisor is not None and floor and divisor > 0 and divisor & (divisor - 1) == 0:
         if want_remainder:
             return f.op(f"and {llvm_type(dtype)} {a}, {int_constant(divisor - 1, dtype)}")
@@ -190,7 +195,7 @@ def divide(
 
 def _emit_unsigned(f: FunctionText, a: str, b: str, dtype: DType, divisor: int | None, want_remainder: bool) -> str:
     kind, none = llvm_type(dtype), zero(dtype)
-    if divisor is not None:
+    if divisor is not None:  # a constant that is not 0 needs no check
         return f.op(f"{'urem' if want_remainder else 'udiv'} {kind} {a}, {b}")
     by_zero = f.op(f"icmp eq {kind} {b}, {none}")
     safe = select(f, by_zero, int_constant(1, dtype), b, dtype)
@@ -215,6 +220,7 @@ def _emit_signed(
         safe = select(f, special, int_constant(1, dtype), b, dtype)
     quotient, rest = _quotient_and_rest(f, a, safe, dtype, True, floor or want_remainder)
     if floor:
+        # unlike signs and a rest: the quotient was rounded upwards
         differ = f.op(f"icmp slt {kind} {f.op(f'xor {kind} {rest}, {safe}')}, {none}")
         inexact = f.op(f"icmp ne {kind} {rest}, {none}")
         down = f.op(f"and {llvm_type(BOOL.with_lanes(dtype.lanes))} {differ}, {inexact}")
@@ -226,7 +232,7 @@ def _emit_signed(
     if divisor is None:
         negated = f.op(f"sub {kind} {none}, {a}")
         by_minus_one = f.op(f"icmp eq {kind} {b}, {int_constant(-1, dtype)}")
-        quotient = select(f, by_minus_one, negated, quotient, dtype)
+        quotient = select(f, by_minus_one, negated, quotient, dtype)  # -1 is exact, so that no rest has to be corrected
         quotient = select(f, f.op(f"icmp eq {kind} {b}, {none}"), none, quotient, dtype)
     return quotient
 
@@ -241,6 +247,7 @@ def _quotient_and_rest(f: FunctionText, a: str, b: str, dtype: DType, signed: bo
     No machine divides vectors of integers. Floats do it exactly: the quotient of integers of n bits is an integer or
     at least 2^-n (relatively) away from one, so a float of more than n + 1 bits' precision does not round over it.
     """
+    # vectors by a splat are left to LLVM, which multiplies by a reciprocal
     kind, sign = llvm_type(dtype), "s" if signed else "u"
     if dtype.lanes > 1 and dtype.bits <= 32 and not b.startswith("splat"):
         wide = llvm_type(DType("float32" if dtype.bits <= 16 else "float64").with_lanes(dtype.lanes))
@@ -259,10 +266,11 @@ def _quotient_and_rest(f: FunctionText, a: str, b: str, dtype: DType, signed: bo
 def float_remainder(f: FunctionText, a: str, b: str, dtype: DType, *, floor: bool) -> str:
     """C's fmod, or Python's % (of the sign of b)."""
     kind, none = llvm_type(dtype), zero(dtype)
-    rest = f.op(f"frem {kind} {a}, {b}")
+    rest = f.op(f"frem {kind} {a}, {b}")  # frem calls fmod, which is exact
     if not floor:
         return rest
     adjusted = select(f, _is_rest_opposite(f, rest, b, dtype), f.op(f"fadd {kind} {rest}, {b}"), rest, dtype)
+    # a rest of 0 has the divisor's sign in Python
     signed_zero = f.op(f"call {kind} @llvm.copysign.{mangle_type(dtype)}({kind} {none}, {kind} {b})")
     return select(f, f.op(f"fcmp oeq {kind} {rest}, {none}"), signed_zero, adjusted, dtype)
 
@@ -278,12 +286,14 @@ def float_floor_quotient(f: FunctionText, a: str, b: str, dtype: DType) -> str:
     """Python's // of floats, without the error of a / b's rounding; a / b itself where b is 0."""
     kind = llvm_type(dtype)
     rest = f.op(f"frem {kind} {a}, {b}")
+    # a - rest is a multiple of b: the quotient is right up to its own rounding
     quotient = f.op(f"fdiv {kind} {f.op(f'fsub {kind} {a}, {rest}')}, {b}")
     less = f.op(f"fsub {kind} {quotient}, {float_constant(1.0, dtype)}")
     quotient = select(f, _is_rest_opposite(f, rest, b, dtype), less, quotient, dtype)
     nearest = f.op(f"call {kind} @llvm.rint.{mangle_type(dtype)}({kind} {quotient})")
     plain = f.op(f"fdiv {kind} {a}, {b}")
     signed_zero = f.op(f"call {kind} @llvm.copysign.{mangle_type(dtype)}({kind} {zero(dtype)}, {kind} {plain})")
+    # the zero keeps the sign of a / b
     nearest = select(f, compare(f, "==", nearest, zero(dtype), dtype), signed_zero, nearest, dtype)
     return select(f, compare(f, "==", b, zero(dtype), dtype), plain, nearest, dtype)
 
@@ -297,21 +307,22 @@ def convert(f: FunctionText, value: str, source: DType, target: DType, *, not_ne
         return value
     if target.kind == "bool" and source.kind != "bfloat":
         condition = "fcmp une" if source.is_float else "icmp ne"
-        return f.op(f"{condition} {llvm_type(source)} {value}, {zero(source)}")
+        return f.op(f"{condition} {llvm_type(source)} {value}, {zero(source)}")  # une: NaN is true, as in C
     if source.is_float:
         return _convert_float(f, value, source, target)
     if target.is_float:
+        # a 16-bit float is rounded from float32
         wide = target if target.bits > 16 else DType("float32").with_lanes(target.lanes)
         operation = "sitofp" if source.kind == "int" else "uitofp"
         return convert(f, f.op(f"{operation} {llvm_type(source)} {value} to {llvm_type(wide)}"), wide, target)
     if source.bits == target.bits:
-        return value
+        return value  # wrapping between signed and unsigned of one width is nothing
     if source.bits > target.bits:
         operation = "trunc"
     elif source.kind != "int":
         operation = "zext"
     else:
-        operation = "zext nneg" if not_negative else "sext"
+        operation = "zext nneg" if not_negative else "sext"  # nneg lets LLVM treat it as either
     return f.op(f"{operation} {llvm_type(source)} {value} to {llvm_type(target)}")
 
 
@@ -332,12 +343,14 @@ def _convert_float(f: FunctionText, value: str, source: DType, target: DType) ->
 
 def _saturate(f: FunctionText, value: str, source: DType, target: DType) -> str:
     """A float towards zero, within the target's range; 0 for a NaN."""
-    greatest = _float_at_most(target.greatest, source)
+    greatest = _float_at_most(target.greatest, source)  # fptosi of what does not fit is poison
     within = clamped(f, value, source, float(target.least), greatest)
+    # narrow results are converted by way of 32 bits, which machines have
     through = target if target.bits >= 32 else INT32.with_lanes(target.lanes)
     operation = "fptosi" if through.kind == "int" else "fptoui"
     result = f.op(f"{operation} {llvm_type(source)} {within} to {llvm_type(through)}")
     result = convert(f, result, through, target)
+    # the type's greatest is no float: what exceeds the float below it becomes the greatest
     if int(greatest) != target.greatest:
         above = compare(f, ">", value, float_constant(greatest, source), source)
         result = select(f, above, int_constant(target.greatest, target), result, target)
@@ -346,7 +359,7 @@ def _saturate(f: FunctionText, value: str, source: DType, target: DType) -> str:
 
 def _float_at_most(value: int, dtype: DType) -> float:
     """The greatest value of a float32 or float64 type that is no greater than `value`, 2^n - 1 for some n."""
-    spare = value.bit_length() - (24 if dtype.bits == 32 else 53)
+    spare = value.bit_length() - (24 if dtype.bits == 32 else 53)  # a float32 has 24 bits, a float64 53
     return float(value >> spare << spare) if spare > 0 else float(value)
 
 
@@ -362,6 +375,7 @@ def _round_to_odd(f: FunctionText, value: str, source: DType) -> str:
     nearest = f.op(f"fptrunc {f64} {value} to {f32}")
     back = f.op(f"fpext {f32} {nearest} to {f64}")
     sizes = [f.op(f"call {f64} @llvm.fabs.{mangle_type(source)}({f64} {v})") for v in (back, value)]
+    # rounded away from zero: one step back, as bits of floats are in order
     away = f.op(f"fcmp ogt {f64} {sizes[0]}, {sizes[1]}")
     inexact = f.op(f"fcmp une {f64} {back}, {value}")
     bits = f.op(f"add {i32} {_bits(f, nearest, f32, i32)}, {_extend(f, away, word)}")

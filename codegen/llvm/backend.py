@@ -67,27 +67,33 @@ def prepare(functions: Sequence[Function], target: Target, options: BuildOptions
     """Functions of stage "loops" as far as LLVM. stubs: with what Python calls them by; a function without takes constants that are
     open and the memory that it works in as further arguments, after those that were declared, and what packs the former comes
     with it."""
-    native, fused = target.runs_here, target.fuses and not options.contracts
+    native, fused = target.runs_here, target.fuses and not options.contracts  # contracted sums are rounded otherwise
     symbols = {function.name: shape_symbols(function) for function in functions}
     evaluation, opening, packing = None, Opening(), None
     refused = () if native else OF_ANOTHER_TARGET
     if stubs:
         functions, evaluation = split_constant_parts(
-            functions, target if native else Target(), refused, options, fuses=fused
+            # packing runs here, whatever the target is
+            functions,
+            target if native else Target(),
+            refused,
+            options,
+            fuses=fused,
         )
     else:
         (function,) = functions
         function, packing, opening = open_constants(function, refused)
+        # packing has to run at the first call, which is on this machine
         functions = [function] if packing is None or not native else [function, packing]
         symbols |= {each.name: () for each in functions[1:]}
     signatures = [make_signature(function, symbols[function.name]) for function in functions]
     pipeline = build_pipeline(target, options.bounds_check, options.passes, fuses=fused)
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
-    if not stubs:
+    if not stubs:  # memory is given by the caller, who may run several at once
         final[0] = provide_workspaces(final[0])
         signatures[0] = add_buffers(signatures[0], final[0].arguments[len(signatures[0].params) :])
     packed = PackedCalls()
-    here = [packed.bound(function) for function in final] if native else final
+    here = [packed.bound(function) for function in final] if native else final  # elsewhere there is no Python to call
     constants = name_symbols(final)
     unit = build_unit(
         here,
@@ -95,6 +101,7 @@ def prepare(functions: Sequence[Function], target: Target, options: BuildOptions
         CodegenOptions(
             fast_math=options.fast_math,
             fp_contract=options.fp_contract,
+            # a function without stubs is called by address alone
             parts=tuple(map(stub_text, signatures)) if stubs else (),
             exports=tuple(symbol for s in signatures for symbol in stub_symbols(s.name).values()) if stubs else (),
             symbols=packed.symbols | addresses(constants) | (thread_symbols(final) if native else {}),
@@ -113,6 +120,7 @@ def _compile(functions: Sequence[Function], target: Target, options: BuildOption
     kernels = {
         p.signature.name: _kernel(p, compiled, exporter, prepared.packed, prepared.constants) for p in prepared.programs
     }
+    # code for elsewhere has no addresses
     return BuildResult(Module(kernels, exporter), prepared.native(compiled) if target.runs_here else None)
 
 
@@ -132,6 +140,7 @@ def _kernel(
     )
     exporting = exporter.only(name)
     if not compiled.target.runs_here:
+        # its call raises, its texts can be read
         return foreign_kernel(signature, partial(foreign_target, compiled.target), sources, exporting)
     addresses = {role: compiled.address(symbol) for role, symbol in stub_symbols(name).items()}
     failure = partial(packed.failure, partial(kernel_failure, signature, messages=compiled.messages[name]))

@@ -79,16 +79,17 @@ def module_text(
             vector_bits=target.vector_bits,
             fast_math=options.fast_math,
             fp_contract=options.fp_contract,
+            # x86 orders stores past the caches with nothing but a fence
             store_fence=_STORE_FENCE if target.llvm_triple.startswith("x86_64") else "",
             maths=maths_options(target, fast=options.fast_math),
             debug=debug,
             constants=constants,
         )
-    for held in name_symbols(functions):
+    for held in name_symbols(functions):  # declared only where used: constants may be many
         module.add(declaration(held, constants[held]))
     imported = dict.fromkeys(text for function in functions for text in function.attrs.get("import_llvm", ()))
     from_c = dict.fromkeys(text for function in functions for text in function.attrs.get("import_c", ()))
-    imported.update(dict.fromkeys(filter(None, map(imported_c, from_c))))
+    imported.update(dict.fromkeys(filter(None, map(imported_c, from_c))))  # C that clang has turned into LLVM IR
     header = f'target datalayout = "{target.data_layout}"\ntarget triple = "{target.llvm_triple}"'
     return link_imports(module.text(header), (*imported, *tile_functions(module.declared, target))), messages
 
@@ -124,6 +125,7 @@ def build_unit(functions: Sequence[Function], target: Target, options: CodegenOp
     """Return the unit that compile_function compiles."""
     text, messages = module_text(functions, target, options)
     from_c = dict.fromkeys(source for function in functions for source in function.attrs.get("import_c", ()))
+    # addresses of what the system's compiler made
     symbols = {**imported_addresses(from_c, declared(text)), **options.symbols} if from_c else options.symbols
     exports = [*(kernel_symbol(function.name) for function in functions), *options.exports]
     return Unit(target, (text, *options.parts), tuple(exports), messages, symbols, options.quick)
@@ -146,15 +148,16 @@ def link_imports(text: str, imported: Sequence[str]) -> str:
         try:
             for number, theirs in enumerate(imported):
                 try:
+                    # our target takes the place of theirs
                     modules.append(llvm.parse_assembly(_TARGET.sub("", theirs), context))
-                    modules[0].link_in(modules[-1])
+                    modules[0].link_in(modules[-1])  # link_in destroys the second module
                 except RuntimeError as fault:
                     raise RejectedImport(
                         f"LLVM refuses the text number {number} of those imported",
                         reason=str(fault).strip(),
                         called=user_source(),
                         fix="give LLVM IR as text, as `clang -S -emit-llvm -o -` writes it, in which no name is defined twice",
-                    ) from None
+                    ) from None  # LLVM's message has been said
             return str(modules[0])
         finally:
             for module in modules:  # before their context, whoever still refers to them

@@ -21,12 +21,13 @@ class DebugLines:
         self._file = module.metadata('!DIFile(filename: "loops", directory: ".")')
         self._unit = module.metadata(
             f"distinct !DICompileUnit(language: DW_LANG_C99, file: {self._file}, isOptimized: true, "
-            "emissionKind: LineTablesOnly)"
+            "emissionKind: LineTablesOnly)"  # LineTablesOnly: no variables, no types
         )
         self._type = module.metadata("!DISubroutineType(types: !{})")
         module.named_metadata("llvm.dbg.cu", self._unit)
         module.named_metadata(
             "llvm.module.flags",
+            # without the version LLVM drops all debug information
             module.metadata('!{i32 2, !"Debug Info Version", i32 3}'),
             module.metadata('!{i32 7, !"Dwarf Version", i32 4}'),
         )
@@ -46,5 +47,5 @@ class DebugLines:
         location = self._known.get((described, line))
         if location is None:
             location = self._module.metadata(f"!DILocation(line: {line}, column: 1, scope: {described})")
-            self._known[described, line] = location
+            self._known[described, line] = location  # a location is one metadata node, whoever uses it
         return f", !dbg {location}"

@@ -80,7 +80,7 @@ def _arithmetic(integer: str, floating: str) -> Callable[[ExprEmitter, BinaryOp]
         if not dtype.is_float:
             flags = " nsw" if em.facts.never_overflows(expr) else ""
             return em.f.op(f"{integer}{flags} {llvm_type(dtype)} {a}, {b}")
-        wide = computing_dtype(dtype)
+        wide = computing_dtype(dtype)  # the arithmetic of 16-bit floats is done in 32 bits
         a, b = convert(em.f, a, dtype, wide), convert(em.f, b, dtype, wide)
         # Of 16-bit floats every operation is rounded: nothing may be contracted, even where it may be elsewhere.
         flags = em.float_flags if wide is dtype else ""
@@ -94,6 +94,7 @@ def _division(*, floor: bool, want_remainder: bool) -> Callable[[ExprEmitter, Bi
         a, b, dtype = em.value(expr.a), em.value(expr.b), expr.dtype
         if dtype.is_float:
             return _float_division(em, a, b, dtype, floor, want_remainder)
+        # known signs allow unsigned division
         unsigned = em.facts.not_negative(expr.a) and em.facts.not_negative(expr.b)
         return divide(
             em.f,
@@ -119,6 +120,7 @@ def _float_division(em: ExprEmitter, a: str, b: str, dtype: DType, floor: bool, 
     else:
         kind = llvm_type(wide)
         quotient = em.f.op(f"fdiv {kind} {a}, {b}")
+        # C's truncated quotient of floats
         result = em.f.op(f"call {kind} @llvm.trunc.{mangle_type(wide)}({kind} {quotient})")
     return convert(em.f, result, wide, dtype)
 
@@ -185,12 +187,14 @@ def _ramp(em: ExprEmitter, expr: Ramp) -> str:
         stride is not None and isinstance(start, Add) and isinstance(start.b, IntImm)
     ):  # one vector serves ramps that lie apart
         start, first = start.a, start.b.value
-    base = _broadcast_value(em, start, dtype)
+    base = _broadcast_value(em, start, dtype)  # a splat of the base, and constants for the lanes
     if stride is not None:
         element, scalar = dtype.element, llvm_type(dtype.element)
+        # numbers wrap in the ramp's type
         steps = f"<{', '.join(f'{scalar} {wrap_int(first + lane * stride, element)}' for lane in range(dtype.lanes))}>"
     else:
         numbers = f"<{', '.join(f'{llvm_type(dtype.element)} {lane}' for lane in range(dtype.lanes))}>"
+        # a stride known only at run time
         steps = em.f.op(f"mul{flags} {kind} {_broadcast_value(em, expr.stride, dtype)}, {numbers}")
     return em.f.op(f"add{flags} {kind} {base}, {steps}")
 
@@ -215,7 +219,7 @@ def _shuffle(em: ExprEmitter, expr: Shuffle) -> str:
         if dtype.lanes == 1:
             return joined
         return em.f.op(f"extractelement {llvm_type(dtype)} {joined}, i64 {expr.indices[0]}")
-    if dtype.lanes == 1:
+    if dtype.lanes == 1:  # one lane repeated is a splat
         return em.splat(joined, expr.dtype)
     kind = llvm_type(dtype)
     return em.f.op(f"shufflevector {kind} {joined}, {kind} poison, {shuffle_mask(expr.indices)}")
@@ -224,7 +228,7 @@ def _shuffle(em: ExprEmitter, expr: Shuffle) -> str:
 def _concatenate(em: ExprEmitter, a: str, a_dtype: DType, b: str, b_dtype: DType) -> tuple[str, DType]:
     """The lanes of a, then those of b."""
     lanes = a_dtype.lanes + b_dtype.lanes
-    common = max(a_dtype.lanes, b_dtype.lanes, 2)
+    common = max(a_dtype.lanes, b_dtype.lanes, 2)  # shufflevector wants two operands of one width
     padded = [_pad(em, v, d, common) for v, d in ((a, a_dtype), (b, b_dtype))]
     kind = llvm_type(a_dtype.with_lanes(common))
     mask = [*range(a_dtype.lanes), *range(common, common + b_dtype.lanes)]
@@ -239,6 +243,7 @@ def _pad(em: ExprEmitter, value: str, dtype: DType, lanes: int) -> str:
         return em.f.op(f"insertelement {llvm_type(dtype.with_lanes(lanes))} poison, {llvm_type(dtype)} {value}, i64 0")
     kind = llvm_type(dtype)
     mask = [*range(dtype.lanes), *[0] * (lanes - dtype.lanes)]
+    # lanes that nobody reads may be any
     return em.f.op(f"shufflevector {kind} {value}, {kind} poison, {shuffle_mask(mask)}")
 
 

@@ -77,6 +77,7 @@ _FEW_UNROLLED = 8
 _MOST_LOOPS = 32
 """Loops of one function, where they can be split among several: several of LLVM's loop passes look at all of a function's loops
 whenever they have changed one."""
+# name, result and parameters, as FunctionText.declare takes them
 _PARALLEL_FOR = ("tw_parallel_for", "i32", ("ptr", "ptr", "i32"))
 
 
@@ -103,7 +104,7 @@ class KernelText:
 
     def add_message(self, message: str) -> int:
         """The status that stands for an assertion's message."""
-        if message not in self.messages:
+        if message not in self.messages:  # 0 is success
             self.messages.append(message)
         return 1 + self.messages.index(message)
 
@@ -129,6 +130,7 @@ def emit_kernel(
     each instruction the line that its statement came from. constants: the symbols of those that it reads.
     """
     kernel = KernelText(module, symbol, attributes, vector_bits, fast_math, fp_contract, store_fence, maths, debug)
+    # workspaces are the last arguments
     workspaces = function.arguments[len(function.arguments) - function.attrs.get(WORKSPACES, 0) :]
     if WORKSPACES in function.attrs:
         kernel.thread_stack = _THREAD_STACK
@@ -136,6 +138,7 @@ def emit_kernel(
     written = stored_buffers(function.body)
     for i, param in enumerate(function.arguments):
         if isinstance(param, Buffer):
+            # a buffer whose pointer goes elsewhere may be written there
             may_write = param in written or param.data is not None
             parameters.append(f"{pointer_parameter(param, may_write, max(param.dtype.bytes, param.alignment))} %p{i}")
         else:
@@ -153,6 +156,7 @@ def emit_kernel(
         emitter.bind_buffer(buffer, Place(f"@{(constants or {})[held]}", ALIGNMENT))
     for i, symbol_var in enumerate(symbols):
         emitter.exprs.variables[symbol_var] = _narrow(f, f"%n{i}", symbol_var)
+    # symbols that callers pass and those that shapes have
     for var in {*symbols, *shape_symbols(Function("", function.buffers, Seq(())))}:
         emitter.exprs.facts.bind_symbol(var, not_negative=True)  # a shape's extents are not negative
     emitter.function_body(lambda: emitter.statement(function.body))
@@ -160,6 +164,7 @@ def emit_kernel(
 
 
 def _narrow(f: FunctionText, value: str, var: Var) -> str:
+    # nsw: extents of 32 bits were checked
     return value if var.dtype.bits == 64 else f.op(f"trunc nsw i64 {value} to {llvm_type(var.dtype)}")
 
 
@@ -171,7 +176,7 @@ class StmtEmitter:
         self.exprs = ExprEmitter(
             f, IndexFacts(), BUILDERS, fast_math=kernel.fast_math, fp_contract=kernel.fp_contract, maths=kernel.maths
         )
-        self.exprs.leave_if = self.leave_if
+        self.exprs.leave_if = self.leave_if  # assertions are written by expressions, too
         self._stack_left = kernel.thread_stack if in_parallel else _STACK_BUDGET
         self._status: str | None = None
         self._described = "" if kernel.debug is None else kernel.debug.function(f)
@@ -190,7 +195,7 @@ class StmtEmitter:
         """The whole function, whose statements `write` writes."""
         write()
         if self._status is not None:
-            self.f.jump("exit")
+            self.f.jump("exit")  # the exit frees what is on the heap, also on success
             self.f.begin("exit")
         if self.exprs.streams and self.kernel.store_fence:
             self.f.do(
@@ -200,7 +205,7 @@ class StmtEmitter:
             self.f.do("ret i32 0")
         else:
             for slot in self._heap:
-                self.f.do(f"call void @free(ptr {self.f.read(f'load ptr, ptr {slot}')})")
+                self.f.do(f"call void @free(ptr {self.f.read(f'load ptr, ptr {slot}')})")  # free(NULL) does nothing
             self.f.do(f"ret i32 {self.f.read(f'load i32, ptr {self._status}')}")
         self.f.finish()
 
@@ -210,6 +215,7 @@ class StmtEmitter:
         if builder is None:
             raise InternalError(f"a {type(stmt).__name__} reached code generation")
         self.exprs.start_statement()
+        # other statements have no line in the program's text
         line = stmt.line if isinstance(stmt, (For, BufferStore, Evaluate)) else 0
         if self.kernel.debug is None or not line:
             builder(self, stmt)
@@ -220,10 +226,11 @@ class StmtEmitter:
 
     def leave_if(self, condition: str, status: str) -> None:
         """Leaves the function with `status` where the condition holds."""
-        if self._status is None:
+        if self._status is None:  # most functions never leave early, and need no slot
             self._status = self.f.emit_at_entry("alloca i32")
             self.f.do_at_entry(f"store i32 0, ptr {self._status}")
         leave, go_on = self.f.fresh("leave"), self.f.fresh("on")
+        # failures are rare: LLVM lays their code out of the way
         self.f.branch(self.f.op(f"call i1 @llvm.expect.i1(i1 {condition}, i1 false)"), leave, go_on)
         self.f.begin(leave)
         self.f.do(f"store i32 {status}, ptr {self._status}")
@@ -238,6 +245,7 @@ class StmtEmitter:
         together: list[Stmt] = []
         for part in parts:
             loops = counted[part] if several else 0
+            # no group holds more loops than LLVM takes quickly
             if together and (not loops or sum(counted[stmt] for stmt in together) + loops > _MOST_LOOPS):
                 self._outline(seq(*together))
                 together = []
@@ -251,10 +259,10 @@ class StmtEmitter:
     def store(self, stmt: BufferStore) -> None:
         index = stmt.indices[-1] if stmt.indices else IntImm(0)
         addend = added(stmt)
-        if addend is not None:
+        if addend is not None:  # an addition to memory may become one instruction
             memory.add(self.exprs, stmt.buffer, index, self.exprs.value(addend), stmt.predicate)
             return
-        value = self.exprs.value(memory.widen_masked_update(self.exprs, stmt, index))
+        value = self.exprs.value(memory.widen_masked_update(self.exprs, stmt, index))  # one value for all lanes
         if index.dtype.lanes > 1 and stmt.value.dtype.lanes == 1:
             value = self.exprs.splat(value, stmt.buffer.dtype.with_lanes(index.dtype.lanes))
         memory.store(self.exprs, stmt.buffer, index, value, stmt.predicate)
@@ -279,6 +287,7 @@ class StmtEmitter:
         holds = self.exprs.value(stmt.condition)
         lanes = stmt.condition.dtype.lanes
         if lanes > 1:
+            # all lanes have to hold
             holds = self.f.op(f"call i1 @llvm.vector.reduce.and.v{lanes}i1({llvm_type(stmt.condition.dtype)} {holds})")
         self.leave_if(self.f.op(f"xor i1 {holds}, true"), str(self.kernel.add_message(stmt.message)))
 
@@ -296,7 +305,7 @@ class StmtEmitter:
         test, body, after = self.f.fresh("while"), self.f.fresh("body"), self.f.fresh("after")
         self.f.jump(test)
         self.f.begin(test)
-        self.exprs.start_statement()
+        self.exprs.start_statement()  # values of the condition are computed anew in each turn
         with self.f.scope():
             self.f.branch(self.exprs.value(stmt.condition), body, after)
         self._arm(body, stmt.body, test)
@@ -314,7 +323,7 @@ class StmtEmitter:
         if stmt.kind is LoopKind.PARALLEL and not self.in_parallel:
             self._parallel(stmt)
             return
-        if self._depth == _MOST_LOOPS:
+        if self._depth == _MOST_LOOPS:  # deeper nests go into another function, for LLVM's loop passes
             self._outline(stmt)
             return
         self._depth += 1
@@ -324,9 +333,9 @@ class StmtEmitter:
     def _serial(self, stmt: For) -> None:
         begin, extent = stmt.begin, self.exprs.value(stmt.extent)
         start, kind = self.exprs.value(begin), llvm_type(stmt.var.dtype)
-        self.exprs.facts.bind_loop(stmt.var, begin, stmt.extent)
+        self.exprs.facts.bind_loop(stmt.var, begin, stmt.extent)  # facts about the variable hold in the body
         count = self.exprs.constant_int(stmt.extent)
-        if count == 1:
+        if count == 1:  # one turn: the loop would only hide its constants
             self.exprs.variables[stmt.var] = start
             self.statement(stmt.body)
         elif count is None or count > 0:
@@ -348,7 +357,7 @@ class StmtEmitter:
         f, var = self.f, stmt.var
         kind = llvm_type(var.dtype)
         loop, after = f.fresh("loop"), f.fresh("after")
-        if count is not None:
+        if count is not None:  # a known count is at least 1, so that no guard is needed
             f.jump(loop)
         else:
             f.branch(f.op(f"icmp slt {kind} {start}, {end}"), loop, after)
@@ -361,28 +370,32 @@ class StmtEmitter:
         self.exprs.variables[var] = name
         vectors_before, self.exprs.vector_accesses = self.exprs.vector_accesses, 0
         long_before, self._long_within = self._long_within, False
+        # a search, done only where something depends on it
         independent = cache(lambda: are_independent(stmt, self.exprs.facts.bounds))
         lanes = plain_lanes(stmt, self.kernel.vector_bits, self.kernel.fast_math, independent)
         most = self.exprs.facts.bounds(stmt.extent).hi
-        if most is not None and most < lanes:
+        if most is not None and most < lanes:  # shorter than a vector: LLVM would make one for nothing
             lanes = 0
         serial_before, self.exprs.serial = self.exprs.serial, not lanes
-        told = lanes > 0 and independent.cache_info().currsize > 0
+        told = lanes > 0 and independent.cache_info().currsize > 0  # independence was asked and found
         with f.scope(), f.group_accesses() if told else nullcontext() as group:
             self.statement(stmt.body)
         self.exprs.serial = serial_before
         long = count is not None and (count > _MOST_UNROLLED or self._gains_nothing(stmt, count)) or self._long_within
         full = self.exprs.vector_accesses > _UNROLLED_VECTORS
+        # loops of unknown count are LLVM's to unroll where they are scalar
         scheduled = long or full if count is not None else self.exprs.vector_accesses > 0
         self._long_within = long_before or long or count is None
         self.exprs.vector_accesses += vectors_before
         hints = [f'!{{!"llvm.loop.vectorize.width", i32 {lanes or 1}}}']
         hints += [f'!{{!"llvm.loop.parallel_accesses", {group}}}'] if group is not None else []
         hints += ['!{!"llvm.loop.unroll.disable"}'] if scheduled else []
+        # a loop that is no vector is not interleaved either
         hints += [] if lanes else ['!{!"llvm.loop.interleave.count", i32 1}']
         hint = f.module.loop_metadata(*hints)
         f.jump(latch)
         f.begin(latch)
+        # nuw lets LLVM widen the counter without a sign
         unsigned = " nuw" if self.exprs.facts.not_negative(var) else ""
         f.define(following, f"add{unsigned} nsw {kind} {name}, {step}")
         f.branch(f.read(f"icmp slt {kind} {following}, {end}"), loop, after, hint)
@@ -409,6 +422,7 @@ class StmtEmitter:
         """Run `write` with memory for a buffer."""
         self._own.add(buffer)
         size = constant_bytes(buffer)
+        # rounded up, as vectors may reach beyond the last element
         rounded = max(-(-(size or 0) // OWN_ALIGNMENT) * OWN_ALIGNMENT, OWN_ALIGNMENT)
         if size is not None and rounded <= self._stack_left:
             self._stack_left -= rounded
@@ -426,16 +440,17 @@ class StmtEmitter:
         f.module.declare("aligned_alloc", "noalias ptr", ["i64", "i64"])
         f.module.declare("free", "void", ["ptr captures(none)"])
         slot = f.emit_at_entry("alloca ptr")
-        f.do_at_entry(f"store ptr null, ptr {slot}")
+        f.do_at_entry(f"store ptr null, ptr {slot}")  # null at first: the exit frees all slots
         self._heap.append(slot)
         beyond = exceeds_memory(buffer)
         if beyond is not None:
             self.leave_if(self.exprs.value(beyond), "-1")
-        size = str(buffer.dtype.bytes)
+        size = str(buffer.dtype.bytes)  # nsw: leave_if has refused products beyond memory
         for extent in buffer.shape:
             wide = convert(f, self.exprs.value(extent), extent.dtype, INT64)
             size = f.op(f"mul nsw i64 {size}, {wide}")
         padded = f.op(f"and i64 {f.op(f'add nsw i64 {size}, {OWN_ALIGNMENT - 1}')}, {-OWN_ALIGNMENT}")
+        # aligned_alloc of 0 bytes may return null
         padded = f.op(f"call i64 @llvm.smax.i64(i64 {padded}, i64 {OWN_ALIGNMENT})")
         pointer = f.read(f"call ptr @aligned_alloc(i64 {OWN_ALIGNMENT}, i64 {padded})")
         self.leave_if(f.op(f"icmp eq ptr {pointer}, null"), "-1")
@@ -443,7 +458,7 @@ class StmtEmitter:
         self.bind_buffer(buffer, Place(pointer, OWN_ALIGNMENT))
         write()
         f.do(f"call void @free(ptr {pointer})")
-        f.do(f"store ptr null, ptr {slot}")
+        f.do(f"store ptr null, ptr {slot}")  # freed here: the exit must not free it again
 
     # Functions of their own
 
@@ -460,11 +475,12 @@ class StmtEmitter:
         self.leave_if(f.op(f"icmp ne i32 {status}, 0"), status)
 
     def _inner(self, name: str, parameters: list[str], captured: list[Captured], *, in_parallel: bool) -> StmtEmitter:
+        # noinline, or LLVM would make one large function again
         """Write into a new function, whose parameters tell LLVM again that nothing overlaps."""
         parameters = [*parameters, *(item.parameter(i) for i, item in enumerate(captured))]
         head = f"define internal i32 @{name}({', '.join(parameters)}) noinline {self.kernel.attributes}"
         inner = StmtEmitter(self.kernel, FunctionText(self.kernel.module, head), in_parallel=in_parallel)
-        inner.exprs.facts = self.exprs.facts
+        inner.exprs.facts = self.exprs.facts  # what is known of symbols and outer loops holds there, too
         for i, item in enumerate(captured):
             if isinstance(item.subject, Buffer):
                 inner.bind_buffer(item.subject, Place(f"%c{i}", item.alignment))
@@ -485,6 +501,7 @@ class StmtEmitter:
         for i, (kind, value) in enumerate(values):
             f.do(f"store {kind} {value}, ptr {context_slot(f, structure, context, i)}")
         f.module.declare(_PARALLEL_FOR[0], _PARALLEL_FOR[1], _PARALLEL_FOR[2])
+        # tasks are counted in 32 bits
         tasks = f.op(f"trunc i64 {f.op(f'call i64 @llvm.smin.i64(i64 {extent}, i64 2147483647)')} to i32")
         status = f.read(f"call i32 @tw_parallel_for(ptr @{name}, ptr {context}, i32 {tasks})")
         self.leave_if(f.op(f"icmp ne i32 {status}, 0"), status)
@@ -501,6 +518,7 @@ class StmtEmitter:
             f.location = self.kernel.debug.location(inner._described, stmt.line)
         inner.exprs.facts.bind_loop(stmt.var, stmt.begin, stmt.extent)
         kind = llvm_type(stmt.var.dtype)
+        # chunk ends come as 64 bits, the loop counts in its own type
         lo, hi, *step = (end.split()[1] if kind == "i64" else f.op(f"trunc nsw {end} to {kind}") for end in ends)
         inner.function_body(
             lambda: inner._hoist_allocations(stmt, lambda rest: inner.emit_counted_loop(rest, lo, hi, None, *step))
@@ -509,7 +527,7 @@ class StmtEmitter:
     def _hoist_allocations(self, stmt: For, write: Callable[[For], None]) -> None:
         """A loop, with what each of its iterations would allocate anew allocated once."""
         body = stmt.body
-        if isinstance(body, Allocate) and not any(
+        if isinstance(body, Allocate) and not any(  # an extent that depends on the loop differs in each turn
             node is stmt.var for extent in body.buffer.shape for node in walk(extent)
         ):
             inside = replace(stmt, body=body.body)
