@@ -54,7 +54,7 @@ class ExprEmitter:
         self.variables: dict[Var, str] = {}
         self.places: dict[Buffer, Place] = {}
         self._memo: dict[int, tuple[Expr, str]] = {}  # with the expression, so that its id is not given to another
-        self._mask: tuple[str, int] | None = None
+        self._mask: tuple[str, int] | None = None  # the lanes of the vector condition whose arm is being written
         self.leave_if: Callable[[str, str], None] = lambda condition, status: None
         """Leaves the function with a status where a condition holds; whoever writes statements says how."""
         self.streamed: Buffer | None = None
@@ -93,11 +93,13 @@ class ExprEmitter:
 
     def constant_int(self, expr: Expr) -> int | None:
         """The value of a constant integer, the same in every lane; else None."""
+        # a vector of one value counts as that value
         return integer_value(expr.value if isinstance(expr, Broadcast) else expr)
 
     def splat(self, scalar: str, dtype: DType) -> str:
         """A scalar value in every lane of `dtype`."""
         kind, element = llvm_type(dtype), llvm_type(dtype.element)
+        # LLVM's idiom of a splat, which instruction selection knows
         first = self.f.op(f"insertelement {kind} poison, {element} {scalar}, i64 0")
         return self.f.op(f"shufflevector {kind} {first}, {kind} poison, <{dtype.lanes} x i32> zeroinitializer")
 
@@ -124,6 +126,7 @@ class ExprEmitter:
         chosen, mask_lanes = self._mask
         if mask_lanes != lanes:  # a scalar among vectors: read once if any lane wants it
             chosen = self.f.op(f"call i1 @llvm.vector.reduce.or.v{mask_lanes}i1({_bools(mask_lanes)} {chosen})")
+        # scalars under a mask of one lane
         return chosen if mask is None else self.f.op(f"and {_bools(lanes)} {chosen}, {mask}")
 
     def emit_guarded(self, condition: str, dtype: DType, make: Callable[[], str]) -> str:
@@ -135,7 +138,7 @@ class ExprEmitter:
         then, after = self.f.fresh("then"), self.f.fresh("after")
         self.f.branch(condition, then, after)
         self.f.begin(then)
-        with self.f.scope():
+        with self.f.scope():  # the scope drops values of the branch from those that are reused
             self._emit_branch(act)
         self.f.jump(after)
         self.f.begin(after)
@@ -150,6 +153,7 @@ class ExprEmitter:
             self.f.begin(label)
             with self.f.scope():
                 value = self._emit_branch(make)
+            # the label may have changed: the arm may hold branches of its own
             ends.append(f"[ {value}, %{self.f.label} ]")
             self.f.jump(after)
         self.f.begin(after)
@@ -163,6 +167,7 @@ class ExprEmitter:
         return result
 
     def if_then_else(self, expr: IfThenElse) -> str:
+        # cheap and free of memory: a select needs no branch
         if _is_speculatable(expr.true_value) and _is_speculatable(expr.false_value):
             return self.select(expr.condition, expr)
         if expr.condition.dtype.lanes == 1:
@@ -173,6 +178,7 @@ class ExprEmitter:
                 lambda: self.value(expr.false_value),
             )
         lanes, condition = expr.condition.dtype.lanes, emit_mask(self, expr.condition)
+        # the other arm reads where the condition does not hold
         negated = self.f.op(f"xor {_bools(lanes)} {condition}, splat (i1 true)")
         a = self._emit_masked(condition, lanes, expr.true_value)
         b = self._emit_masked(negated, lanes, expr.false_value)
@@ -182,7 +188,7 @@ class ExprEmitter:
         """A vector whose loads touch only the lanes of `mask`."""
         before = self._mask
         if before is not None:
-            mask = self.f.op(f"and {_bools(lanes)} {before[0]}, {mask}")
+            mask = self.f.op(f"and {_bools(lanes)} {before[0]}, {mask}")  # an arm within an arm
         self._mask = (mask, lanes)
         result = self._emit_branch(lambda: self.value(expr))
         self._mask = before
@@ -200,7 +206,7 @@ def _bools(lanes: int) -> str:
 
 def _is_speculatable(expr: Expr) -> bool:
     """Return whether evaluating it costs little and touches no memory."""
-    for count, node in enumerate(walk(expr)):
+    for count, node in enumerate(walk(expr)):  # 8 nodes: about what a mispredicted branch costs
         if count > 8 or isinstance(node, (BufferLoad, Call, IfThenElse)):
             return False
     return True

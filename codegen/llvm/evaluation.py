@@ -38,10 +38,11 @@ def split_constant_parts(
     remaining = [each.function for each in folded]
     if not parts:
         return remaining, None
+    # one module for all, which shares the cost of LLVM
     code = compile_here([function for function, _ in parts], target, options, fuses=fuses)
     calls = tuple((symbol, results) for symbol, (_, results) in zip(code.symbols, parts, strict=True))
     evaluation = Evaluation(code.module, code.constants, calls, code.parallel)
-    run(evaluation)
+    run(evaluation)  # at once: the results are constants of the kernel that is built next
     return remaining, evaluation
 
 
@@ -58,6 +59,7 @@ class _Here:
 
 def compile_here(functions: Sequence[Function], target: Target, options: BuildOptions, *, fuses: bool) -> _Here:
     """Functions of stage "loops" as code that can run at once. Arguments as above."""
+    # no bounds checks: what is evaluated is the compiler's own
     pipeline = build_pipeline(target, False, options.passes, fuses=fuses)
     final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
     constants = name_symbols(final)
@@ -82,4 +84,5 @@ def has_parallel_loops(functions: Sequence[Function]) -> bool:
 
 def thread_symbols(functions: Sequence[Function]) -> dict[str, int]:
     """The addresses of what loops call that are shared among threads."""
+    # most kernels need no pool: it is made for those that do
     return {PARALLEL_FOR: parallel_for_address()} if has_parallel_loops(functions) else {}

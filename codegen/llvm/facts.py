@@ -52,7 +52,9 @@ class IndexFacts:
         self._index_vars.add(var)
         first, count = self.bounds(begin), self.bounds(extent)
         self._bounds[var] = Interval(
-            first.lo, None if first.hi is None or count.hi is None else first.hi + count.hi - 1
+            # the last value, not the one behind it
+            first.lo,
+            None if first.hi is None or count.hi is None else first.hi + count.hi - 1,
         )
         if self.not_negative(begin):
             self._not_negative.add(var)
@@ -83,18 +85,21 @@ class IndexFacts:
 
     def _compute_is_index(self, expr: Expr) -> bool:
         dtype = expr.dtype
-        if dtype.kind != "int" or dtype.bits < 32:
+        if dtype.kind != "int" or dtype.bits < 32:  # narrow integers wrap by rule, and so are no indices
             return False
         match expr:
             case IntImm():
                 return True
             case Var():
+                # an IterVar is bound before any expression over it is written
                 return expr in self._index_vars or isinstance(expr, IterVar)
             case Add() | Sub() | Mul():
                 return self.is_index(expr.a) and self.is_index(expr.b) and self._may_fit(expr)
+            # these are no larger than their operands
             case Min() | Max() | FloorDiv() | FloorMod() | TruncDiv() | TruncMod():
                 return self.is_index(expr.a) and self.is_index(expr.b)
             case Cast():
+                # a widening cast of an index is one
                 return expr.value.dtype.bits <= dtype.bits and self.is_index(expr.value)
             case Ramp():
                 return self.is_index(expr.base) and self.is_index(expr.stride) and self._may_fit(expr)
@@ -108,7 +113,7 @@ class IndexFacts:
         whose parts are larger than the whole, and where nothing bounds i and j those may wrap and meet again."""
         if not self.is_index(expr):
             return False
-        if expr.dtype.bits > 32:
+        if expr.dtype.bits > 32:  # 64 bits: no extent comes near
             return True
         return self.bounds(expr).within(expr.dtype.element.least, expr.dtype.element.greatest)
 
@@ -139,17 +144,19 @@ class IndexFacts:
             case Var():
                 return expr in self._not_negative or isinstance(expr, SizeVar)
             case Add() | Mul():
+                # only where the sum cannot wrap
                 return self.is_index(expr) and self.not_negative(expr.a) and self.not_negative(expr.b)
             case Max():
-                return self.not_negative(expr.a) or self.not_negative(expr.b)
+                return self.not_negative(expr.a) or self.not_negative(expr.b)  # one side suffices
             case Min() | FloorDiv() | TruncDiv():
                 return self.not_negative(expr.a) and self.not_negative(expr.b)
             case FloorMod():
-                return self.not_negative(expr.b)
+                return self.not_negative(expr.b)  # a remainder has the divisor's sign
             case TruncMod():
-                return self.not_negative(expr.a)
+                return self.not_negative(expr.a)  # and here the dividend's
             case Cast():
                 source = expr.value.dtype
+                # a narrowing cast may set the sign bit
                 return not source.is_float and source.bits < expr.dtype.bits and self.not_negative(expr.value)
             case Ramp():
                 return self.is_index(expr) and self.not_negative(expr.base) and self.not_negative(expr.stride)
@@ -164,7 +171,7 @@ class IndexFacts:
             case IntImm():
                 return abs(expr.value)
             case Mul() if self.is_index(expr):
-                return self.multiple(expr.a) * self.multiple(expr.b)
+                return self.multiple(expr.a) * self.multiple(expr.b)  # of a product, the product of both
             case Add() | Sub() if self.is_index(expr):
                 return math.gcd(self.multiple(expr.a), self.multiple(expr.b))
             case Min() | Max():
@@ -174,17 +181,18 @@ class IndexFacts:
             case Var():
                 return self._multiples.get(expr, 1)
             case _:
-                return 1
+                return 1  # 1 divides everything
 
 
 def split_constant(expr: Expr) -> tuple[list[tuple[bool, Expr]], int]:
     """A sum as its terms, each with whether it is subtracted, and the constant that is left."""
     terms: list[tuple[bool, Expr]] = []
     constant = 0
-    stack = [(False, expr)]
+    stack = [(False, expr)]  # an explicit stack: sums may have thousands of terms
     while stack:
         negative, node = stack.pop()
         if isinstance(node, (Add, Sub)):
+            # a minus turns the sign of all that is within its right side
             stack.append((negative != isinstance(node, Sub), node.b))
             stack.append((negative, node.a))
         elif isinstance(node, IntImm):

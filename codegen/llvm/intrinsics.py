@@ -28,7 +28,7 @@ OtherRow = Callable[["ExprEmitter", Call], str]
 
 def emit_call(em: ExprEmitter, call: Call) -> str:
     """The value of a Call."""
-    row = FLOAT_ROWS.get(call.name)
+    row = FLOAT_ROWS.get(call.name)  # names such as abs have a row for floats and one for integers
     if row is not None and call.args[0].dtype.is_float:
         return _float_call(em, call, row)
     other = OTHER_ROWS.get(call.name)
@@ -45,11 +45,12 @@ def emit_call(em: ExprEmitter, call: Call) -> str:
 
 def _float_call(em: ExprEmitter, call: Call, row: FloatRow) -> str:
     source = call.args[0].dtype
-    if call.name == "fma" and source.bits == 16:
+    if call.name == "fma" and source.bits == 16:  # fma rounds once: by way of float32 it would round twice
         return _narrow_fma(em, call)
     wide = computing_dtype(source)
     operands = [convert(em.f, em.value(arg), arg.dtype, wide) for arg in call.args]
     result = row(em, operands, wide)
+    # isnan and its like give bools
     return result if not call.dtype.is_float else convert(em.f, result, wide, call.dtype)
 
 
@@ -72,11 +73,15 @@ def _round_to_odd(f: FunctionText, a: str, b: str, total: str, dtype: DType) -> 
     i64, i1 = llvm_type(word), llvm_type(BOOL.with_lanes(dtype.lanes))
     part = f.op(f"fsub {kind} {total}, {a}")
     rest = f.op(f"fsub {kind} {a}, {f.op(f'fsub {kind} {total}, {part}')}")
+    # Knuth's sum of two, as neither operand need be the greater
     error = f.op(f"fadd {kind} {rest}, {f.op(f'fsub {kind} {b}, {part}')}")
     inexact = f.op(f"fcmp one {kind} {error}, {float_constant(0.0, dtype)}")  # no: of infinities and NaN
     bits, wrong = (f.op(f"bitcast {kind} {value} to {i64}") for value in (total, error))
+    # all ones where sum and error have unlike signs, else 0
     signs = f.op(f"ashr {i64} {f.op(f'xor {i64} {bits}, {wrong}')}, {int_constant(63, word)}")
+    # one step up or down in the order of bits
     nearer = f.op(f"add {i64} {bits}, {f.op(f'or {i64} {signs}, {int_constant(1, word)}')}")
+    # an odd last bit already says that something was lost
     even = f.op(f"icmp eq {i64} {f.op(f'and {i64} {bits}, {int_constant(1, word)}')}, {int_constant(0, word)}")
     moved = f.op(f"select {i1} {f.op(f'and {i1} {inexact}, {even}')}, {i64} {nearer}, {i64} {bits}")
     return f.op(f"bitcast {i64} {moved} to {kind}")
@@ -125,6 +130,7 @@ def _integer_abs(em: ExprEmitter, call: Call) -> str:
     value, kind = em.value(call.args[0]), llvm_type(call.dtype)
     if call.dtype.kind != "int":
         return value
+    # false: the least integer's absolute value wraps to itself
     return em.f.op(f"call {kind} @llvm.abs.{mangle_type(call.dtype)}({kind} {value}, i1 false)")
 
 
@@ -145,8 +151,9 @@ def _shift(em: ExprEmitter, call: Call) -> str:
     dtype = call.dtype
     a, amount = (em.value(arg) for arg in call.args)
     distance = em.constant_int(call.args[1])
-    if distance is None or not 0 <= distance < dtype.bits:
+    if distance is None or not 0 <= distance < dtype.bits:  # a constant amount within the width needs no mask
         amount = em.f.op(f"and {llvm_type(dtype)} {amount}, {int_constant(dtype.bits - 1, dtype)}")
+    # right shifts of signed numbers keep the sign
     operation = "shl" if call.name == "shift_left" else "ashr" if dtype.kind == "int" else "lshr"
     return em.f.op(f"{operation} {llvm_type(dtype)} {a}, {amount}")
 
@@ -159,6 +166,7 @@ def _popcount(em: ExprEmitter, call: Call) -> str:
 def _clz(em: ExprEmitter, call: Call) -> str:
     source = call.args[0].dtype
     kind = llvm_type(source)
+    # false: 0 has as many leading zeros as bits
     count = em.f.op(f"call {kind} @llvm.ctlz.{mangle_type(source)}({kind} {em.value(call.args[0])}, i1 false)")
     unsigned = DType(f"uint{source.bits}").with_lanes(source.lanes)
     return convert(em.f, count, unsigned, call.dtype)
@@ -184,10 +192,11 @@ def _emit_outside_call(em: ExprEmitter, call: Call) -> str:
         kinds.append("ptr" if isinstance(arg, StringImm) else llvm_type(arg.dtype) + _extension(arg.dtype))
         operands.append(f"{kinds[-1]} {value}")
     result = llvm_type(call.dtype)
-    pure = call.name == "call_pure_extern"
+    pure = call.name == "call_pure_extern"  # memory(none) lets LLVM merge and move calls
     function = em.f.module.declare(
         name.value, result, kinds, "nounwind willreturn memory(none)" if pure else "nounwind"
     )
+    # read: a result that LLVM may not compute again
     return em.f.read(f"call {result} {function}({', '.join(operands)})")
 
 
@@ -204,7 +213,7 @@ def _trace(em: ExprEmitter, call: Call) -> str:
     """Print by Python where the call is bound to it, else by C."""
     tag, *args = call.args
     assert isinstance(tag, StringImm), "the first operand of a trace is its tag"
-    values = [(arg, "" if isinstance(arg, StringImm) else em.value(arg)) for arg in args]
+    values = [(arg, "" if isinstance(arg, StringImm) else em.value(arg)) for arg in args]  # texts are not values
     if tag.value.startswith(PACKED_PREFIX):
         result = _call_python(em, tag.value, [pair for pair in values if not isinstance(pair[0], StringImm)])
         em.leave_if(em.f.op(f"icmp uge i64 {result}, {FAILED}"), str(CALLBACK_RAISED))
@@ -216,7 +225,7 @@ def _trace(em: ExprEmitter, call: Call) -> str:
 def _call_python(em: ExprEmitter, symbol: str, values: list[tuple[Expr, str]]) -> str:
     """Write the call of Python, the function's last statement: FAILED, unless it came to its end."""
     result = em.f.emit_at_entry("alloca i64")
-    em.f.do(f"store i64 {FAILED}, ptr {result}")
+    em.f.do(f"store i64 {FAILED}, ptr {result}")  # FAILED until the callback has stored something else
     passed = [("ptr", result), *(_widen_argument(em, arg.dtype, text) for arg, text in values)]
     function = em.f.module.declare(symbol, "void", [kind for kind, _ in passed])
     em.f.do(f"call void {function}({', '.join(f'{kind} {text}' for kind, text in passed)})")
@@ -224,7 +233,7 @@ def _call_python(em: ExprEmitter, symbol: str, values: list[tuple[Expr, str]]) -
 
 
 def _call_printf(em: ExprEmitter, tag: str, values: list[tuple[Expr, str]]) -> None:
-    parts, passed = [tag.replace("%", "%%") + ":"], list[str]()
+    parts, passed = [tag.replace("%", "%%") + ":"], list[str]()  # percent signs begin formats
     for arg, text in values:
         if isinstance(arg, StringImm):
             parts.append(arg.value.replace("%", "%%"))
@@ -232,7 +241,7 @@ def _call_printf(em: ExprEmitter, tag: str, values: list[tuple[Expr, str]]) -> N
         kind, wide = _widen_argument(em, arg.dtype, text)
         parts.append("%.9g" if kind == "double" else "%lld")
         passed.append(f"{kind} {wide}")
-    line = em.f.module.string(" ".join(parts) + "\n")
+    line = em.f.module.string(" ".join(parts) + "\n")  # a constant in the module, ended by a zero byte
     em.f.module.declare("printf", "i32", ["ptr", "..."])
     em.f.do(f"call i32 (ptr, ...) @printf({', '.join([f'ptr {line}', *passed])})")
 
@@ -242,7 +251,7 @@ def _widen_argument(em: ExprEmitter, dtype: DType, text: str) -> tuple[str, str]
     if dtype.kind == "handle":
         return "ptr", text
     wide = FLOAT64 if dtype.is_float else INT64
-    return llvm_type(wide), convert(em.f, text, dtype, wide)
+    return llvm_type(wide), convert(em.f, text, dtype, wide)  # variadic functions take doubles and 64-bit integers
 
 
 def _extension(dtype: DType) -> str:
@@ -262,7 +271,8 @@ def _access_ptr(em: ExprEmitter, call: Call) -> str:
 def _prefetch(em: ExprEmitter, call: Call) -> str:
     """For reading, into all caches from the given one on, as data."""
     place, *rest = call.args
-    level = integer_value(rest[0], 1) if rest else 1
+    level = integer_value(rest[0], 1) if rest else 1  # level 1 is the nearest cache to us, 3 to LLVM
+    # 0: for reading; 1: data
     em.f.do(f"call void @llvm.prefetch.p0(ptr {em.value(place)}, i32 0, i32 {4 - level}, i32 1)")
     return "0"
 
@@ -274,7 +284,7 @@ def _unaligned_elements(em: ExprEmitter, call: Call) -> str:
         "unaligned_elements takes a pointer and a number of bytes"
     )
     address = em.f.op(f"ptrtoint ptr {em.value(start)} to i64")
-    distance = em.f.op(f"and i64 {em.f.op(f'sub i64 0, {address}')}, {size.value - 1}")
+    distance = em.f.op(f"and i64 {em.f.op(f'sub i64 0, {address}')}, {size.value - 1}")  # sizes are powers of two
     elements = em.f.op(f"udiv i64 {distance}, {start.args[0].dtype.bytes}")
     return em.f.op(f"trunc i64 {elements} to {llvm_type(call.dtype)}")
 

@@ -41,7 +41,7 @@ __all__ = [
     "process_symbols",
 ]
 
-_library_numbers = itertools.count()
+_library_numbers = itertools.count()  # each library has a name of its own
 
 
 @dataclass
@@ -69,7 +69,7 @@ class CompiledModule:
         Raises ForeignTarget where this machine cannot run the code, UnresolvedSymbol where it calls what nobody has.
         """
         if self._loaded is None:
-            self._loaded = _link(self)
+            self._loaded = _link(self)  # linked when first called: many kernels are only exported or read
         return self._loaded.addresses[name]
 
     def undefined_functions(self) -> tuple[str, ...]:
@@ -140,11 +140,12 @@ def object_code(
         module = _optimise_parts(modules, others, target)
         for own, texts in kernels:
             group = _optimise_parts(modules, texts, own)
+            # a group for another processor carries its attributes in the text
             module.link_in(group if own == target else _select_processor(group, modules, own))
         _hide_all_but(module, visible)
         with llvm.create_pipeline_tuning_options(3) as options, llvm.create_pass_builder(machine, options) as builder:
             passes = llvm.create_new_module_pass_manager()
-            passes.add_global_dead_code_eliminate_pass()
+            passes.add_global_dead_code_eliminate_pass()  # what no visible function reaches
             _run(passes, module, builder)
         return machine.emit_object(module)
 
@@ -152,10 +153,12 @@ def object_code(
 def _select_processor(module: llvm.ModuleRef, modules: _Modules, target: Target) -> llvm.ModuleRef:
     """The module, whose functions say that they are for the target, and of which others see kernels alone."""
     _hide_all_but(
-        module, [function.name for function in module.functions if function.name.startswith(kernel_symbol(""))]
+        # kernels are called across groups
+        module,
+        [function.name for function in module.functions if function.name.startswith(kernel_symbol(""))],
     )
     text = add_attributes(str(module), attributes(target.llvm_cpu, target.llvm_features))
-    module.close()
+    module.close()  # the text is parsed anew with attributes: llvmlite cannot set them
     return modules.parse(text)
 
 
@@ -172,7 +175,7 @@ class _Modules:
         try:
             self._all.append(llvm.parse_assembly(text, self._context))
         except RuntimeError as error:
-            raise _rejection_error(text, str(error)) from None
+            raise _rejection_error(text, str(error)) from None  # None: LLVM's error has no more to say
         return self._all[-1]
 
     def __enter__(self) -> _Modules:
@@ -181,22 +184,22 @@ class _Modules:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for module in self._all:
+        for module in self._all:  # modules before the context whose memory they use
             module.close()
         self._context.close()
 
 
 def _optimise_parts(modules: _Modules, parts: Sequence[str], target: Target, quick: bool = False) -> llvm.ModuleRef:
     """The parts as one LLVM module after O3, or, quick, after O0."""
-    narrow = may_get_short_masks(parts)
+    narrow = may_get_short_masks(parts)  # some code generators mistake masks of few lanes
     parts = [split_loads(part) for part in parts] if quick else parts
-    for options in ATTEMPTS[-1:] if quick else ATTEMPTS:
+    for options in ATTEMPTS[-1:] if quick else ATTEMPTS:  # each attempt leaves out what made the one before invalid
         module = _link_parts(parts, modules)
         _optimise(module, _machine(target, quick), *options)
-        if _is_valid(module):
+        if _is_valid(module):  # LLVM's verifier, since O3 has made invalid code of valid code
             text = str(module)
             if not (narrow and options[1] and has_short_masks(text)):
-                return _mend(module, text, modules, target)
+                return _mend(module, text, modules, target)  # right as IR, but the code generator would go wrong
         module.close()
     raise InternalError("LLVM made invalid code of valid code, at every level of it")
 
@@ -214,7 +217,7 @@ def _mend(module: llvm.ModuleRef, text: str, modules: _Modules, target: Target) 
     return modules.parse(changed)
 
 
-def _link_parts(parts: Sequence[str], modules: _Modules) -> llvm.ModuleRef:
+def _link_parts(parts: Sequence[str], modules: _Modules) -> llvm.ModuleRef:  # linking consumes the second module
     module = modules.parse(parts[0])
     for part in parts[1:]:
         module.link_in(modules.parse(part))
@@ -258,6 +261,7 @@ def _optimise(
     whether it takes small loops apart."""
     with llvm.create_pipeline_tuning_options(level) as options:
         options.loop_vectorization, options.slp_vectorization = loops, lines
+        # interleaving and unrolling at O2 and above
         options.loop_interleaving, options.loop_unrolling = level > 1, unrolls
         with llvm.create_pass_builder(machine, options) as builder:
             passes = builder.getModulePassManager()
@@ -285,6 +289,7 @@ def _rejection_error(text: str, reason: str) -> RejectedByCompiler | InternalErr
     """LLVM did not take the text. Our own text is well-formed, but for what users name themselves: intrinsics and the
     types of outside functions."""
     line = _reported_line(text, reason)
+    # only names that users chose reach these
     if "llvm." in line or "declare" in line or ("@" in line and "call" in line):
         return RejectedByCompiler(
             "LLVM does not know a function as it is called",
@@ -298,7 +303,7 @@ def _rejection_error(text: str, reason: str) -> RejectedByCompiler | InternalErr
 def _reported_line(text: str, reason: str) -> str:
     match = re.search(r":(\d+):\d+: error", reason)
     lines = text.splitlines()
-    return lines[int(match[1]) - 1] if match and int(match[1]) <= len(lines) else ""
+    return lines[int(match[1]) - 1] if match and int(match[1]) <= len(lines) else ""  # LLVM counts lines from 1
 
 
 # Linking
@@ -339,7 +344,7 @@ class _Loaded:
 def declared(text: str) -> tuple[str, ...]:
     """The functions that LLVM IR calls and does not define."""
     wanted = set(_DECLARATION.findall(text)) - set(_DEFINITION.findall(text))
-    return tuple(sorted(name for name in wanted if not name.startswith("llvm.")))
+    return tuple(sorted(name for name in wanted if not name.startswith("llvm.")))  # llvm.* are operations, not symbols
 
 
 def _link(compiled: CompiledModule) -> _Loaded:
@@ -349,7 +354,7 @@ def _link(compiled: CompiledModule) -> _Loaded:
     return _load([compiled.object_bytes], _find_outside_symbols(compiled), compiled.exports, compiled.target)
 
 
-def load_together(modules: Sequence[CompiledModule]) -> None:
+def load_together(modules: Sequence[CompiledModule]) -> None:  # one LLJIT for several saves most of linking's time
     """Load modules for one target, of which no two export the same name, as one library, which stays until the last of them goes.
     Raises as CompiledModule.address does."""
     symbols: dict[str, int] = {}
@@ -369,7 +374,7 @@ def _load(codes: Sequence[bytes], symbols: Mapping[str, int], exports: Sequence[
     library = llvm.JITLibraryBuilder().add_current_process()
     for code in codes:
         library.add_object_img(code)
-    for name, address in symbols.items():
+    for name, address in symbols.items():  # our own addresses come before what the process has by the same name
         library.import_symbol(name, address)
     for name in exports:
         library.export_symbol(name)
@@ -407,10 +412,10 @@ def _find_outside_symbols(compiled: CompiledModule) -> dict[str, int]:
     """The address of each function that the code calls and does not define."""
     symbols = dict(compiled._symbols)  # pyright: ignore[reportPrivateUsage]
     symbols.update(process_symbols(name for name in compiled.undefined_functions() if name not in symbols))
-    for name in _IMPLIED:
+    for name in _IMPLIED:  # calls that appear only in machine code are in no text
         address = _process_symbol(name)
         if address is not None:
-            symbols.setdefault(name, address)
+            symbols.setdefault(name, address)  # what the program defines stays
     return symbols
 
 
@@ -432,7 +437,7 @@ def process_symbols(names: Iterable[str]) -> dict[str, int]:
 
 @cache
 def _libraries() -> tuple[ctypes.CDLL, ...]:
-    opened = [ctypes.CDLL(None)]
+    opened = [ctypes.CDLL(None)]  # None: the process itself, with all that is loaded for all
     for name in ("libm.so.6", "libgcc_s.so.1"):
         with suppress(OSError):  # elsewhere the C library holds them
             opened.append(ctypes.CDLL(name))
@@ -443,7 +448,7 @@ def _process_symbol(name: str) -> int | None:
     """Return the address of a function or variable of the process or the C libraries; None where they have none."""
     for library in _libraries():
         try:
-            return ctypes.addressof(ctypes.c_char.in_dll(library, name))
+            return ctypes.addressof(ctypes.c_char.in_dll(library, name))  # in_dll finds variables as well as functions
         except ValueError:
             continue
     return None

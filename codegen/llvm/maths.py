@@ -35,11 +35,12 @@ def _row(function: Callable[..., str], whole: bool = False) -> FloatRow:
 
     def build(em: ExprEmitter, operands: list[str], dtype: DType) -> str:
         widest = _WIDEST // dtype.bits
+        # pow's table pays for filled vectors, other functions run at their own width
         wide = dtype.lanes > 1 if whole else dtype.lanes > widest and dtype.lanes % widest == 0
         if not em.maths.avx512 or not wide or dtype.lanes == widest:
             return function(Lanes(em.f, dtype, em.maths), *operands)
         lanes = Lanes(em.f, dtype.with_lanes(widest), em.maths)
-        one = float_constant(1.0, dtype)
+        one = float_constant(1.0, dtype)  # 1 is in every function's range: no lane raises or is slow
         parts = [
             function(lanes, *(take_lanes(em.f, x, dtype, range(i, i + widest), one) for x in operands))
             for i in range(0, dtype.lanes, widest)
@@ -50,10 +51,11 @@ def _row(function: Callable[..., str], whole: bool = False) -> FloatRow:
 
 
 def _rsqrt(v: Lanes, x: str) -> str:
+    # the estimate has 14 bits, one step doubles them: enough for float32 alone
     if not (v.options.fast and v.has_avx512) or v.dtype.bits == 64:
         return v.div(1.0, v.call("sqrt", x))
     guess = v.avx512("rsqrt14", f"{v.kind} {x}")
-    missing = v.mul_add(v.negative(v.mul(x, guess)), guess, 1.0)
+    missing = v.mul_add(v.negative(v.mul(x, guess)), guess, 1.0)  # 1 - x guess^2
     better = v.mul_add(v.mul(guess, 0.5), missing, guess)  # a step of Newton's
     return v.choose(v.compare("==", missing, missing), better, guess)  # of 0 and infinity the guess is exact
 

@@ -23,6 +23,7 @@ from .types import int_constant, llvm_type, mangle_type
 
 __all__ = ["HALF_PI", "PI", "Multiple", "far_angle", "less_multiple", "pair_less_multiple"]
 
+# 60 hexadecimal figures, far more than any part needs
 _PI = Fraction(0x3243F6A8885A308D313198A2E03707344A4093822299F31D0082EFA98EC4E, 1 << 240)
 _TURN = int(
     "28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E4107F9458EAF7AEF1586DC91B8E909374B801924BBA82746487"
@@ -36,16 +37,18 @@ _TURN = int(
 
 def _words(zeros: int, bits: int, count: int) -> list[int]:
     """1 / 2 pi after so many zeros, in words."""
+    # the words are cut out of one long number
     return [_TURN >> (1216 + zeros - bits * (i + 1)) & ((1 << bits) - 1) for i in range(count)]
 
 
+# float32 begins 8 bits early, so that positions are not negative
 _NARROW_WORDS, _WIDE_WORDS = _words(8, 32, 7), _words(64, 64, 20)
 _SHORT = 33
 """Bits of parts whose products with integers of 19 bits are exact."""
 
 
 def _nearest(value: Fraction, element: DType) -> float:
-    return round_float(float(value), element)
+    return round_float(float(value), element)  # by way of a float64, which has enough bits for either
 
 
 def _short(value: Fraction) -> float:
@@ -59,7 +62,7 @@ def _parts(value: Fraction, *first: Callable[[Fraction], float]) -> tuple[float,
     parts: list[float] = []
     for part in first:
         parts.append(part(value))
-        value -= Fraction(parts[-1])
+        value -= Fraction(parts[-1])  # exact, in fractions
     return (*parts, float(value))
 
 
@@ -86,11 +89,11 @@ PI, HALF_PI = Multiple.of(_PI), Multiple.of(_PI / 2)
 def less_multiple(v: Lanes, x: str, n: str, multiple: Multiple) -> str:
     """x less n times a number, good to a unit in the last place however small it is. n: a float, an integer below 2^18 (float64:
     2^20)."""
-    if not v.options.fused:
+    if not v.options.fused:  # without fused products every product has to be exact by itself
         near, low = _unfused_pair(v, x, n, multiple)
         return near if v.dtype.bits == 32 else v.add(near, low)
     for part in multiple.narrow if v.dtype.bits == 32 else multiple.wide:
-        x = v.call("fma", n, -part, x)
+        x = v.call("fma", n, -part, x)  # each step is exact but for its last bit
     return x
 
 
@@ -100,7 +103,7 @@ def pair_less_multiple(v: Lanes, x: str, n: str, multiple: Multiple) -> tuple[st
         return _unfused_pair(v, x, n, multiple)
     if v.dtype.bits == 32:
         first, second, third = multiple.narrow
-        product, product_lost = product_of_two(v, n, -second)
+        product, product_lost = product_of_two(v, n, -second)  # the second part's product and what it lost
         result, lost = sum_of_any(v, v.call("fma", n, -first, x), product)
         return result, v.call("fma", n, -third, v.add(lost, product_lost))
     first, second, third = multiple.wide
@@ -112,14 +115,15 @@ def pair_less_multiple(v: Lanes, x: str, n: str, multiple: Multiple) -> tuple[st
 def _unfused_pair(v: Lanes, x: str, n: str, multiple: Multiple) -> tuple[str, str]:
     if v.dtype.bits == 32:
         wide = v.wide()
-        factor, (first, *others) = v.widen(n), multiple.short
+        factor, (first, *others) = v.widen(n), multiple.short  # float64 has all bits of a float32 product
+        # from the largest part on
         rest = wide.sub(wide.sub(v.widen(x), wide.mul(factor, first)), wide.mul(factor, sum(others)))
         return _split(v, rest)
     lost = ""
     for part in multiple.short[:3]:
         product = v.mul(n, part)  # exact
         rest = v.sub(x, product)
-        rounding = v.sub(v.sub(x, rest), product)
+        rounding = v.sub(v.sub(x, rest), product)  # what the subtraction lost
         x, lost = rest, v.add(lost, rounding) if lost else rounding
     return x, v.sub(lost, v.mul(n, multiple.short[3]))
 
@@ -142,13 +146,14 @@ def far_angle(v: Lanes, size: str, *, ahead: int, quarters: bool) -> tuple[str, 
 
 
 def _far_angle(v: Lanes, size: str, ahead: int, quarters: bool) -> tuple[str, str, str]:
-    wide, fraction = v.wide(), 62 if quarters else 63
+    wide, fraction = v.wide(), 62 if quarters else 63  # of 64 bits: the quarter or half turns are at the top
     turn = _turn(v, wide, size)
     if ahead:
-        turn = wide.integer("add", turn, ahead << 62)
+        turn = wide.integer("add", turn, ahead << 62)  # ahead of cosine's quarter
+    # half of a step added: rounding to the nearest
     multiple = wide.integer("lshr", wide.integer("add", turn, 1 << (fraction - 1)), fraction)
     rest = wide.integer("sub", turn, wide.integer("shl", multiple, fraction))
-    angle = wide.mul(wide.convert_to_float(rest), 6.283185307179586 / 2.0**64)
+    angle = wide.mul(wide.convert_to_float(rest), 6.283185307179586 / 2.0**64)  # the fraction of 2^64 is an angle
     return *_split(v, angle), v.f.op(f"trunc {llvm_type(wide.word)} {multiple} to {llvm_type(v.word)}")
 
 
@@ -160,13 +165,13 @@ def _turn(v: Lanes, wide: Lanes, size: str) -> str:
     word = v.integer("lshr", position, 5)
     odd = v.is_set(word, 1)
     upper = v.is_set(word, 2)
-    chosen = [_word(v, odd, upper, i) for i in range(4)]
+    chosen = [_word(v, odd, upper, i) for i in range(4)]  # four words hold what matters, whichever bit it begins at
     fraction = [_window(v, *pair, position) for pair in pairwise(chosen)]
-    mantissa = v.integer("or", v.integer("and", bits, 0x7FFFFF), 0x800000)
+    mantissa = v.integer("or", v.integer("and", bits, 0x7FFFFF), 0x800000)  # the mantissa with its hidden bit
     top, middle, low, factor = (
         v.f.op(f"zext {llvm_type(v.word)} {x} to {llvm_type(wide.word)}") for x in (*fraction, mantissa)
     )
-    total = wide.integer("shl", wide.integer("mul", top, factor), 32)
+    total = wide.integer("shl", wide.integer("mul", top, factor), 32)  # each product overlaps the one before by a word
     total = wide.integer("add", total, wide.integer("mul", middle, factor))
     return wide.integer("add", total, wide.integer("lshr", wide.integer("mul", low, factor), 32))
 
@@ -174,6 +179,7 @@ def _turn(v: Lanes, wide: Lanes, size: str) -> str:
 def _word(v: Lanes, odd: str, upper: str, i: int) -> str:
     """Word number i + odd + 2 upper of 1 / 2 pi, after 8 zeros."""
     constants = [int_constant(wrap_int(bits, v.word.element), v.word) for bits in _NARROW_WORDS[i : i + 4]]
+    # two selects instead of a load: all lanes stay in registers
     pairs = [select(v.f, odd, constants[j + 1], constants[j], v.word) for j in (0, 2)]
     return select(v.f, upper, pairs[1], pairs[0], v.word)
 
@@ -181,6 +187,7 @@ def _word(v: Lanes, odd: str, upper: str, i: int) -> str:
 def _window(v: Lanes, left: str, right: str, shift: str) -> str:
     """The bits that follow the first `shift`, modulo their number, of two words."""
     kind = llvm_type(v.word)
+    # a funnel shift takes bits across two words
     return v.f.op(f"call {kind} @llvm.fshl.{mangle_type(v.word)}({kind} {left}, {kind} {right}, {kind} {shift})")
 
 
@@ -189,6 +196,7 @@ def _window(v: Lanes, left: str, right: str, shift: str) -> str:
 
 def _far_angle_of_float64(v: Lanes, size: str, ahead: int, quarters: bool) -> tuple[str, str, str]:
     name = f"tw_far_{'quarters' if quarters else 'halves'}_{ahead}"
+    # one function for each use, out of line, as such angles are rare
     v.f.module.define_once(name, lambda: _define_far_angle(v, name, ahead, 62 if quarters else 63))
     lanes = [
         size if v.dtype.lanes == 1 else v.f.op(f"extractelement {v.kind} {size}, i32 {lane}")
@@ -223,11 +231,13 @@ def _define_far_angle(caller: Lanes, name: str, ahead: int, fraction: int) -> No
     v = Lanes(f, DType("float64"), caller.options)
     multiple, negative, high, low = _rest_of_turn(v, _wide_turn(v), ahead, fraction)
     zeros = f.op(f"call i64 @llvm.ctlz.i64(i64 {high}, i1 false)")
+    # normalised: the first bit stands at the top
     top = f.op(f"call i64 @llvm.fshl.i64(i64 {high}, i64 {low}, i64 {zeros})")
+    # 11 bits do not fit a float64, so that they follow by themselves
     greater, rest = (f.op(f"uitofp i64 {v.integer('and', top, mask)} to double") for mask in (-2048, 2047))
     angle, lost = product_of_two(v, greater, _TWO_PI[0])
     lost = v.add(lost, v.add(v.mul(greater, _TWO_PI[1]), v.mul(rest, _TWO_PI[0])))
-    scale = v.reinterpret_bits(v.integer("shl", f.op(f"sub i64 {1023 - 64}, {zeros}"), 52))
+    scale = v.reinterpret_bits(v.integer("shl", f.op(f"sub i64 {1023 - 64}, {zeros}"), 52))  # 2^-zeros by its bits
     scale = v.choose(negative, v.negative(scale), scale)
     result = "poison"
     for i, part in enumerate(sum_of_two(v, angle, lost)):
@@ -241,6 +251,7 @@ def _wide_turn(v: Lanes) -> str:
     f = v.f
     bits = v.bits("%x")
     position = v.integer("sub", v.integer("lshr", bits, 52), 1075 - 64)  # of the first bit that is no whole turn
+    # near lanes give any number, but must not read outside of the table
     position = f.op(f"call i64 @llvm.smax.i64(i64 {position}, i64 0)")
     word = v.integer("lshr", position, 6)
     table = f"[{len(_WIDE_WORDS)} x i64]"

@@ -30,6 +30,7 @@ def less_ln2(v: Lanes, x: str) -> tuple[str, str, str]:
     """x = n ln 2 + r: r, and n as `rounded` gives it."""
     whole, shifted = rounded(v, x, _LOG2_E)
     high, low = LN2[v.dtype.bits]
+    # the larger part first: what it leaves is exact
     return v.mul_add(whole, -low, v.mul_add(whole, -high, x)), whole, shifted
 
 
@@ -42,19 +43,19 @@ def lost_of_ln2(v: Lanes, x: str, r: str, whole: str) -> str:
 def exp(v: Lanes, x: str) -> str:
     # e^-104 (float64: e^-745.2) is below half of the least subnormal; e^89 (e^710) is infinity
     nothing = v.compare("<", x, v.pick(-104.0, -745.2))
-    r, whole, shifted = less_ln2(v, _clamp(v, x, nothing, v.pick(89.0, 710.0)))
+    r, whole, shifted = less_ln2(v, _clamp(v, x, nothing, v.pick(89.0, 710.0)))  # clamped before, so that n is in range
     return v.choose(nothing, 0.0, power_of_two_times(v, v.polynomial(r, v.coefficients("EXP")), whole, shifted))
 
 
 def _clamp(v: Lanes, x: str, nothing: str, high: float) -> str:
     """x up to where a power of it is infinite, and 0 where it is so small that `nothing` is left of it: what underflows costs
     hundreds of cycles, and masked scores are nothing else. A NaN stays."""
-    return v.cap(v.choose(nothing, 0.0, x), high)
+    return v.cap(v.choose(nothing, 0.0, x), high)  # cap after choose: a NaN compares false both times
 
 
 def exp2(v: Lanes, x: str) -> str:
     nothing = v.compare("<", x, v.pick(-150.0, -1075.0))
-    x = _clamp(v, x, nothing, v.bias + 2.0)
+    x = _clamp(v, x, nothing, v.bias + 2.0)  # 2^(bias + 2) overflows to infinity in scaling
     whole, shifted = rounded(v, x)
     return v.choose(nothing, 0.0, exp2_parts(v, v.sub(x, whole), whole, shifted))
 
@@ -75,7 +76,7 @@ def exp10(v: Lanes, x: str) -> str:
     x = _clamp(v, x, nothing, v.pick(39.0, 309.0))
     whole, shifted = rounded(v, x, _LOG2_10)
     high, low = LOG10_2[v.dtype.bits]
-    r = v.mul_add(whole, -low, v.mul_add(whole, -high, x))
+    r = v.mul_add(whole, -low, v.mul_add(whole, -high, x))  # n log10 2 in two parts
     return v.choose(nothing, 0.0, power_of_two_times(v, v.polynomial(r, v.coefficients("EXP10")), whole, shifted))
 
 
@@ -83,9 +84,10 @@ def _expm1_parts(v: Lanes, x: str, exponent: int = 0, low: str | None = None) ->
     """e^r - 1 and 2^(n + exponent) of e^x = e^r 2^n, which is a normal number. low: what x lacks, a last bit."""
     r, whole, shifted = less_ln2(v, x)
     if v.dtype.bits == 64:
-        lost = lost_of_ln2(v, x, r, whole)
+        lost = lost_of_ln2(v, x, r, whole)  # float64 keeps the low part, to stay below 2 units
         low = lost if low is None else v.add(lost, low)
     square, rest = v.mul(r, r), v.polynomial(r, v.coefficients("EXPM1"))
+    # r is added last: it is the largest
     tail = v.mul_add(square, rest, r) if low is None else v.add(v.mul_add(square, rest, low), r)
     return tail, v.power_of_shifted(shifted, exponent)
 
@@ -94,14 +96,14 @@ def expm1(v: Lanes, x: str) -> str:
     # By half of it, as 2^128 (2^1024) is no float. Below -17.4 (-37.5) the result is -1, above 88.73 (709.8) infinity.
     tail, half = _expm1_parts(v, v.clamp(x, v.pick(-18.0, -38.0), v.pick(89.0, 710.0)), -1)
     result = v.mul_add(tail, half, v.sub(half, 0.5))
-    return v.copy_sign(v.add(result, result), x)
+    return v.copy_sign(v.add(result, result), x)  # so that -0 stays -0
 
 
 def tanh(v: Lanes, x: str) -> str:
     """-(e^-2|x| - 1) / (e^-2|x| + 1), both of them from e^r - 1 and 2^n with one rounding."""
     size = v.cap(v.absolute(x), v.pick(10.0, 20.0))  # of which the result rounds to 1
     tail, scale = _expm1_parts(v, v.mul(size, -2.0))
-    above = v.mul_add(tail, scale, v.sub(scale, 1.0))
+    above = v.mul_add(tail, scale, v.sub(scale, 1.0))  # both from the same parts, so that the quotient is odd in x
     return v.copy_sign(v.div(above, v.mul_add(tail, scale, v.add(scale, 1.0))), x)
 
 
@@ -110,7 +112,7 @@ def sigmoid(v: Lanes, x: str) -> str:
     shift = v.dtype.bits
     least, most = v.pick(-104.5, -746.0), v.pick(20.0, 40.0)
     tail, scale = _expm1_parts(v, v.negative(v.clamp(x, least, most)), -shift)
-    unit: str | float = 2.0**-shift
+    unit: str | float = 2.0**-shift  # 2^-shift, on both sides of the quotient
     if not v.options.fast:  # 2^24 + 1 (2^53 + 1) is no float: the 1 that the sum below loses is taken off here
         power = 2.0 ** (v.mantissa_bits + 1)
         unit = v.choose(v.compare("==", scale, power * unit), unit - unit / power, unit)

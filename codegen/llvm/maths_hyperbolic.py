@@ -17,23 +17,24 @@ __all__ = ["acosh", "asinh", "atanh", "cosh", "sinh"]
 
 def _parts(v: Lanes, x: str) -> tuple[str, str, str, str]:
     """cosh r - 1, sinh r, 2^n / 4 and 2^-n / 4 of |x|, which is kept where both functions are infinite beyond."""
-    size = v.cap(v.absolute(x), v.pick(89.5, 710.5))
+    size = v.cap(v.absolute(x), v.pick(89.5, 710.5))  # sinh and cosh overflow a little later than exp
     r, whole, shifted = less_ln2(v, size)
     square = v.mul(r, r)
     cosine = v.mul(square, v.polynomial(square, v.coefficients("COSH")))
     sine = v.add(
         r, v.mul_add(v.mul(square, r), v.polynomial(square, v.coefficients("SINH")), lost_of_ln2(v, size, r, whole))
-    )
-    growing = v.power_of_shifted(shifted, -2)
+    )  # r's low part matters where r is small
+    growing = v.power_of_shifted(shifted, -2)  # quarters, as 2^n itself may exceed the range
     # 2^-n / 4, while that is a normal number and matters
     inverse = v.reinterpret_bits(v.integer("sub", (2 * v.bias - 4) << v.mantissa_bits, v.bits(growing)))
+    # where 2^-n is below the last bit of 2^n
     return cosine, sine, growing, v.choose(v.compare(">", whole, v.pick(30.0, 60.0)), 0.0, inverse)
 
 
 def sinh(v: Lanes, x: str) -> str:
     cosine, sine, growing, falling = _parts(v, x)
     difference, total = v.sub(growing, falling), v.add(growing, falling)
-    half = v.add(difference, v.mul_add(cosine, difference, v.mul(sine, total)))
+    half = v.add(difference, v.mul_add(cosine, difference, v.mul(sine, total)))  # small parts first
     tiny = v.compare("<", v.absolute(x), v.pick(2.0**-13, 2.0**-27))  # half of it may be subnormal
     return v.copy_sign(v.choose(tiny, x, v.add(half, half)), x)
 
@@ -59,17 +60,17 @@ def asinh(v: Lanes, x: str) -> str:
 def acosh(v: Lanes, x: str) -> str:
     """log(x + sqrt((x - 1) (x + 1))), of huge x log(2 x)."""
     below, (above, lost) = v.sub(x, 1.0), sum_of_two(v, x, v.text(1.0))
-    product, low = product_of_two(v, below, above)
+    product, low = product_of_two(v, below, above)  # near 1 the product is small and must keep its bits
     root, low = _root_of_pair(v, product, v.mul_add(below, lost, low))
-    return v.choose(v.compare("<", x, 1.0), float("nan"), _log_of_sum(v, x, root, low, x))
+    return v.choose(v.compare("<", x, 1.0), float("nan"), _log_of_sum(v, x, root, low, x))  # less than 1 has no inverse
 
 
 def _root_of_pair(v: Lanes, x: str, low: str) -> tuple[str, str]:
     """sqrt(x + low) and what that lacks."""
     root = v.call("sqrt", x)
     square, lost = product_of_two(v, root, root)
-    rest = v.add(v.sub(v.sub(x, square), lost), low)
-    return root, v.choose(v.compare(">", x, 0.0), v.div(rest, v.add(root, root)), 0.0)
+    rest = v.add(v.sub(v.sub(x, square), lost), low)  # a step of Newton's, for the rest
+    return root, v.choose(v.compare(">", x, 0.0), v.div(rest, v.add(root, root)), 0.0)  # 0 / 0 at a root of 0
 
 
 def _log_of_sum(v: Lanes, a: str, b: str, low: str, x: str) -> str:
@@ -91,6 +92,6 @@ def atanh(v: Lanes, x: str) -> str:
     s = v.div(v.add(v.sub(above, m), v.sub(over, under)), v.add(above, m))
     s = v.choose(v.compare("<=", size, 0.25), size, s)
     square = v.mul(s, s)
-    high, low = (part / 2 for part in LN2[v.dtype.bits])
+    high, low = (part / 2 for part in LN2[v.dtype.bits])  # halves: atanh is half of a logarithm
     tail = v.mul_add(v.mul(square, s), v.polynomial(square, v.coefficients("ATANH")), v.mul(k, low))
     return v.copy_sign(v.mul_add(k, high, v.add(s, tail)), x)

@@ -81,7 +81,7 @@ class Lanes:
     @property
     def rounding(self) -> float:
         """1.5 * 2^23 (2^52): adding it rounds to an integer, which then stands in the low bits."""
-        return 1.5 * 2.0**self.mantissa_bits
+        return 1.5 * 2.0**self.mantissa_bits  # 1.5, so that negative numbers keep the exponent too
 
     @property
     def sign_bit(self) -> int:
@@ -94,7 +94,8 @@ class Lanes:
     def coefficients(self, name: str) -> tuple[float, ...]:
         """The coefficients of that name for this dtype and these options."""
         if self.dtype.bits == 64:
-            return POLYNOMIALS[f"{name}_64"]
+            return POLYNOMIALS[f"{name}_64"]  # float64 has one set only
+        # polynomials of machines that fuse may be shorter
         kinds = ("FAST",) if self.options.fast else () if self.options.fused else ("UNFUSED",)
         return next(
             (POLYNOMIALS[f"{name}_{kind}"] for kind in kinds if f"{name}_{kind}" in POLYNOMIALS), POLYNOMIALS[name]
@@ -127,13 +128,14 @@ class Lanes:
 
     def mul_add(self, a: str | float, b: str | float, c: str | float) -> str:
         """a * b + c, fused where that is an instruction: LLVM, left to choose, would not choose alike in lanes and alone."""
+        # one way for all lanes and tails, whatever LLVM would prefer
         return self.call("fma", a, b, c) if self.options.fused else self.add(self.mul(a, b), c)
 
     def polynomial(self, x: str, coefficients: Sequence[float]) -> str:
         """By Horner's rule; the constant term first."""
         result: str | float = coefficients[-1]
         for coefficient in reversed(coefficients[:-1]):
-            result = self.mul_add(result, x, coefficient)
+            result = self.mul_add(result, x, coefficient)  # Horner: one fused operation each
         return self.text(result)
 
     def negative(self, x: str) -> str:
@@ -142,6 +144,7 @@ class Lanes:
     def split_polynomial(self, x: str, coefficients: Sequence[float]) -> str:
         """By its even and its odd powers, side by side: one operation more, half the time to wait."""
         square = self.mul(x, x)
+        # two shorter chains, which the processor runs at the same time
         return self.mul_add(self.polynomial(square, coefficients[1::2]), x, self.polynomial(square, coefficients[::2]))
 
     def absolute(self, x: str) -> str:
@@ -162,6 +165,7 @@ class Lanes:
 
     def clamp(self, x: str, low: float, high: float) -> str:
         """x within [low, high]; a NaN stays."""
+        # the comparison is false for a NaN, which then stays
         return self.cap(self.choose(self.compare("<", x, low), low, x), high)
 
     def cap(self, x: str, high: float) -> str:
@@ -201,11 +205,12 @@ class Lanes:
 
     def power_of_two(self, n: str) -> str:
         """2^n of integers n from -126 to 127 (float64: -1022 to 1023)."""
+        # the exponent's bits alone
         return self.reinterpret_bits(self.integer("shl", self.integer("add", n, self.bias), self.mantissa_bits))
 
     def power_of_shifted(self, shifted: str, times: int = 0) -> str:
         """2^(n + times), n with `rounding` added. The float has n in its low bits, above them what the shift drops."""
-        exponent = self.integer("shl", self.bits(shifted), self.mantissa_bits)
+        exponent = self.integer("shl", self.bits(shifted), self.mantissa_bits)  # what is above n is shifted out
         return self.reinterpret_bits(self.integer("add", exponent, (self.bias + times) << self.mantissa_bits))
 
     # Both widths
@@ -233,8 +238,8 @@ class Lanes:
         name: without its suffix. operands: typed, those before the pass-through; an immediate stands among them.
         """
         lanes, bits = self.dtype.lanes, self.dtype.lanes * self.dtype.bits
-        mask = f"i{max(lanes, 8)} -1"
-        rounding = ", i32 4" if bits == 512 and name != "rsqrt14" else ""
+        mask = f"i{max(lanes, 8)} -1"  # masks of fewer than 8 lanes are 8 bits
+        rounding = ", i32 4" if bits == 512 and name != "rsqrt14" else ""  # 4: the current mode; rsqrt14 rounds nothing
         return self.f.op(
             f"call {self.kind} @llvm.x86.avx512.{name}.{'ps' if self.dtype.bits == 32 else 'pd'}.{bits}"
             f"({', '.join(operands)}, {self.kind} {self.text(0.0)}, {mask}{rounding})"
@@ -247,7 +252,7 @@ class Lanes:
 
 def take_lanes(f: FunctionText, x: str, dtype: DType, lanes: range, missing: str) -> str:
     """Some of the lanes of x; those beyond its end are `missing`, a constant of its type."""
-    kind, chosen = llvm_type(dtype), [min(lane, dtype.lanes) for lane in lanes]
+    kind, chosen = llvm_type(dtype), [min(lane, dtype.lanes) for lane in lanes]  # index `lanes` takes the constant
     return f.op(f"shufflevector {kind} {x}, {kind} {missing}, {shuffle_mask(chosen)}")
 
 
@@ -273,19 +278,19 @@ def rounded(v: Lanes, x: str, times: float = 1.0) -> tuple[str, str]:
     product = x if times == 1.0 else v.mul(x, times)
     if v.options.rounds:
         whole = v.call("roundeven", product)
-    else:
+    else:  # the shift rounds as the mode says, and is then put right
         whole = v.sub(v.add(product, v.rounding), v.rounding)  # in other modes the next one above, or below
         rest = v.sub(product, whole)
         step = v.choose(v.compare(">", rest, 0.5), 1.0, v.choose(v.compare("<", rest, -0.5), -1.0, 0.0))
         whole = v.add(whole, step)
-    return whole, v.add(whole, v.rounding)
+    return whole, v.add(whole, v.rounding)  # n's bits, for power_of_shifted
 
 
 def power_of_two_times(v: Lanes, x: str, whole: str, shifted: str) -> str:
     """x 2^n with one rounding, for x near 1 and n from -252 to 254 (-2044 to 2046), given as `rounded` gives it."""
     if v.has_avx512:
         return v.scale(x, whole)
-    n = v.integer("sub", v.bits(shifted), _float_bits(v.rounding, v.dtype.bits))
+    n = v.integer("sub", v.bits(shifted), _float_bits(v.rounding, v.dtype.bits))  # n as an integer, from the low bits
     half = v.integer("ashr", n, 1)  # in two steps: neither leaves the range where the first is exact
     return v.mul(v.mul(x, v.power_of_two(half)), v.power_of_two(v.integer("sub", n, half)))
 
@@ -293,6 +298,7 @@ def power_of_two_times(v: Lanes, x: str, whole: str, shifted: str) -> str:
 def divided_by_power(v: Lanes, x: str, k: str) -> str:
     """x 2^-k of a small x, for k from -30 on; where the power would be subnormal what is left of it does not matter."""
     if v.has_avx512:
+        # scalef takes any power; more than 30 does not matter
         return v.scale(x, v.negative(v.choose(v.compare("<", k, -30.0), -30.0, k)))
     _, shifted = rounded(v, v.clamp(k, -30.0, v.bias - 1.0), -1.0)
     return v.mul(x, v.power_of_shifted(shifted))
@@ -304,18 +310,20 @@ def exponent_and_mantissa(v: Lanes, x: str) -> tuple[str, str]:
     if v.has_avx512:
         m = v.avx512("mask.getmant", f"{v.kind} {x}", "i32 11")  # [3/4, 3/2); NaN for less than 0
         return v.sub(*(v.avx512("mask.getexp", f"{v.kind} {y}") for y in (x, m))), m
-    small = v.compare("<", x, 2.0 ** (1 - v.bias))
+    small = v.compare("<", x, 2.0 ** (1 - v.bias))  # subnormals have no exponent of their own
     bits = v.bits(v.choose(small, v.mul(x, 2.0**v.mantissa_bits), x))
     if v.dtype.bits == 32:
+        # 3/4: mantissas from there on belong to the next exponent
         exponent = v.integer("ashr", v.integer("sub", bits, 0x3F400000), 23)
         m = v.reinterpret_bits(v.integer("sub", bits, v.integer("shl", exponent, 23)))
         k = v.sub(v.convert_to_float(exponent), v.choose(small, 23.0, 0.0))
     else:  # few machines shift 64 bits with their sign, or make floats of them
         above = v.integer("lshr", v.integer("add", bits, (0x400 << 52) - 0x3FE8000000000000), 52)
         m = v.reinterpret_bits(v.integer("sub", bits, v.integer("add", v.integer("shl", above, 52), -0x400 << 52)))
+        # an integer below 2^52 or'ed into 2^52 is a float
         k = v.sub(v.reinterpret_bits(v.integer("or", above, _float_bits(2.0**52, 64))), 2.0**52 + 0x400)
         k = v.sub(k, v.choose(small, 52.0, 0.0))
-    k = v.choose(v.compare("<", x, float("inf")), k, x)
+    k = v.choose(v.compare("<", x, float("inf")), k, x)  # infinity and NaN pass through
     k = v.choose(v.compare("==", x, 0.0), -float("inf"), k)
     return v.choose(v.compare("<", x, 0.0), float("nan"), k), m
 
@@ -330,7 +338,7 @@ def _float_bits(value: float, bits: int) -> int:
 def sum_of_two(v: Lanes, a: str | float, b: str) -> tuple[str, str]:
     """a + b and what its rounding lost, for |a| >= |b| or a = 0 (T. J. Dekker, 1971)."""
     total = v.add(a, b)
-    return total, v.sub(b, v.sub(total, a))
+    return total, v.sub(b, v.sub(total, a))  # exact for |a| >= |b|
 
 
 def sum_of_any(v: Lanes, a: str, b: str) -> tuple[str, str]:
@@ -344,7 +352,7 @@ def product_of_two(v: Lanes, a: str | float, b: str | float) -> tuple[str, str]:
     """a b and what its rounding lost; of operands in the middle of the range, where nothing fuses (G. W. Veltkamp's halves)."""
     product = v.mul(a, b)
     if v.options.fused:
-        return product, v.call("fma", a, b, v.negative(product))
+        return product, v.call("fma", a, b, v.negative(product))  # one fused operation has the rounding error exactly
     (high, low), (other_high, other_low) = _halves(v, a), _halves(v, b)
     lost = v.add(v.sub(v.mul(high, other_high), product), v.mul(high, other_low))
     return product, v.add(v.add(lost, v.mul(low, other_high)), v.mul(low, other_low))
@@ -352,6 +360,6 @@ def product_of_two(v: Lanes, a: str | float, b: str | float) -> tuple[str, str]:
 
 def _halves(v: Lanes, x: str | float) -> tuple[str, str]:
     """x as a sum of floats of half as many bits."""
-    spread = v.mul(x, 2.0 ** ((v.mantissa_bits + 2) // 2) + 1.0)
+    spread = v.mul(x, 2.0 ** ((v.mantissa_bits + 2) // 2) + 1.0)  # 2^12 + 1 (2^27 + 1): half of the mantissa's bits
     high = v.sub(spread, v.sub(spread, x))
     return high, v.sub(x, high)

@@ -22,7 +22,7 @@ from .types import int_constant, llvm_type, mangle_type
 __all__ = ["power"]
 
 # fmt: off
-_CHOICES = (
+_CHOICES = (  # found by search: 128 c has at most 8 bits, so that m c is exact
     128, 126, 122, 118, 114, 112, 108, 106, 103, 100, 98, 96, 94, 92, 90, 86,
     170, 168, 164, 162, 158, 156, 152, 150, 146, 144, 142, 140, 136, 134, 132, 130,
 )
@@ -36,17 +36,18 @@ _THIRD = (0.3333333333333333, 1.850371707708594e-17)
 
 def power(v: Lanes, x: str, y: str) -> str:
     """x^y, in the cases of C's pow (annex F of its standard)."""
-    if v.dtype.bits == 32 and not v.options.fused:
+    if v.dtype.bits == 32 and not v.options.fused:  # the table's products are exact only by fused operations
         return _emit_in_float64(v, x, y)
     body = _emit_table if v.dtype.bits == 32 else _emit_pairs
+    # scalars are calls, so that LLVM can make vectors of their loops
     return body(v, x, y) if v.dtype.lanes > 1 else called(v, "pow", body, x, y)
 
 
 def _emit_table(v: Lanes, x: str, y: str) -> str:
     high, lost, low = _log2(v, x)
     product = v.mul(y, high)
-    whole = v.call("roundeven", v.call("fma", y, low, product))
-    rest = v.call("fma", y, lost, v.call("fma", y, high, v.negative(product)))
+    whole = v.call("roundeven", v.call("fma", y, low, product))  # to the nearest, whatever mode the caller has set
+    rest = v.call("fma", y, lost, v.call("fma", y, high, v.negative(product)))  # what the product lost
     rest = v.add(
         v.call("fma", y, low, v.sub(product, whole)), rest
     )  # the greatest first: what it leaves is less than 1 / 2
@@ -65,8 +66,10 @@ def _emit_pairs(v: Lanes, x: str, y: str) -> str:
 def _put_right(v: Lanes, x: str, y: str, product: str, result: str) -> str:
     """The result, but where x is not above 0, infinite or a NaN, or the product's last bits are no fraction or it is none."""
     bits, greatest = llvm_type(v.word), 0x7F7FFFFF if v.dtype.bits == 32 else 0x7FEFFFFFFFFFFFFF
+    # x - 1 as an unsigned number: 0, negatives, infinity and NaN are beyond the greatest
     outside = v.f.op(f"icmp uge {bits} {v.integer('sub', v.bits(x), 1)}, {int_constant(greatest, v.word)}")
-    beyond = v.f.op(f"fcmp uge {v.kind} {v.absolute(product)}, {v.text(_huge(v))}")
+    beyond = v.f.op(f"fcmp uge {v.kind} {v.absolute(product)}, {v.text(_huge(v))}")  # uge is true of a NaN
+    # two comparisons tell all that is rare
     return where(v, v.both("or", outside, beyond), result, "pow_rare", _rare, x, y, product, result)
 
 
@@ -89,13 +92,13 @@ def _log2(v: Lanes, x: str) -> tuple[str, str, str]:
     k, m = exponent_and_mantissa(v, v.absolute(x))
     # What is above the last row's m, which would be in the row of 3 / 4, is in the last one.
     bits = llvm_type(v.word)
-    place = v.integer("add", v.bits(m), 3 << 16)
+    place = v.integer("add", v.bits(m), 3 << 16)  # 3/4 of a step early, half a row's width
     place = v.f.op(
         f"call {bits} @llvm.smin.{mangle_type(v.word)}({bits} {place}, {bits} {int_constant(0x3FBFFFFF, v.word)})"
     )
-    row = v.integer("lshr", place, 18)
+    row = v.integer("lshr", place, 18)  # 18 bits below the five that choose
     c, table_high, table_low = looked_up(v, "pow", _columns(), row)
-    d = v.call("fma", m, c, -1.0)
+    d = v.call("fma", m, c, -1.0)  # exact: m c has at most a float's bits
     start = v.add(k, table_high)
     high = v.call("fma", d, _LOG2_E, start)
     lost = v.call("fma", d, _LOG2_E, v.sub(start, high))
@@ -107,7 +110,7 @@ def _columns() -> tuple[list[float], list[float], list[float]]:
     """c, and 16 bits of -log2 c behind the point and the rest."""
     c = [choice / 128 for choice in _CHOICES]
     logarithms = [-math.log2(value) for value in c]
-    high = [round(value * 65536) / 65536 for value in logarithms]
+    high = [round(value * 65536) / 65536 for value in logarithms]  # 16 bits behind the point: sums with k are exact
     return c, high, [value - upper for value, upper in zip(logarithms, high, strict=True)]
 
 
@@ -116,13 +119,14 @@ def _log2_pair(v: Lanes, x: str) -> tuple[str, str]:
     k, m = exponent_and_mantissa(v, v.absolute(x))
     above, lost = sum_of_two(v, 1.0, m)
     inverse = v.div(1.0, above)
-    difference = v.sub(m, 1.0)
+    difference = v.sub(m, 1.0)  # exact, as m is near 1
     s = v.mul(difference, inverse)
     product, product_low = product_of_two(v, s, above)
+    # the quotient's rest, divided once more
     rest = v.sub(v.sub(v.sub(difference, product), product_low), v.mul(s, lost))
     s_low = v.mul(rest, inverse)
     square, square_low = product_of_two(v, s, s)
-    square_low = v.add(square_low, v.mul(v.add(s, s), s_low))
+    square_low = v.add(square_low, v.mul(v.add(s, s), s_low))  # 2 s s_low
     cube, cube_low = product_of_two(v, square, s)
     cube_low = v.add(cube_low, v.mul_add(square, s_low, v.mul(square_low, s)))
     factor, factor_low = sum_of_two(v, _THIRD[0], v.mul(square, v.polynomial(square, v.coefficients("POWER"))))
@@ -133,15 +137,17 @@ def _log2_pair(v: Lanes, x: str) -> tuple[str, str]:
     total_low = v.add(v.add(total_low, s_low), tail_low)
     high, low = product_of_two(v, total, _SLOPE[0])
     low = v.add(low, v.mul_add(total, _SLOPE[1], v.mul(total_low, _SLOPE[0])))
-    result, result_low = sum_of_two(v, k, high)
+    result, result_low = sum_of_two(v, k, high)  # k is an integer, the greater of both
     return result, v.add(result_low, low)
 
 
 def _rare(v: Lanes, x: str, y: str, product: str, result: str) -> str:
     """The result where x is not above 0 or y log2 |x| is huge: what is right already stays."""
     size = v.absolute(x)
+    # 2^huge is infinite, and y log2 |x| has that sign
     result = v.choose(v.compare(">=", product, _huge(v)), float("inf"), result)
     result = v.choose(v.compare("<=", product, -_huge(v)), 0.0, result)
+    # 1 to the infinite is 1, though inf * 0 is a NaN
     steady = v.both("and", v.compare("==", size, 1.0), v.compare("==", v.absolute(y), float("inf")))
     return _restore_sign(v, x, y, v.choose(steady, 1.0, result))
 
@@ -152,6 +158,7 @@ def _emit_in_float64(v: Lanes, x: str, y: str) -> str:
     t = v.widen(v.sub(m, 1.0))
     logarithm = wide.mul_add(t, wide.split_polynomial(t, v.coefficients("POW_LOG2")), v.widen(k))
     # An infinite y as a large one: times log2(1) it is 0.
+    # beyond these bounds float32 is 0 or infinite
     product = wide.clamp(wide.mul(v.widen(v.clamp(y, -1e15, 1e15)), logarithm), -160.0, 140.0)
     whole, shifted = rounded(v, v.narrow(product))
     return _restore_sign(v, x, y, exp2_parts(v, v.narrow(wide.sub(product, v.widen(whole))), whole, shifted))
@@ -161,10 +168,11 @@ def _restore_sign(v: Lanes, x: str, y: str, result: str) -> str:
     """x^y of |x|^y: the sign where y is odd, a NaN where x < 0 is finite and y no integer; 1 of x = 1 and of y = 0."""
     shown = v.choose(v.compare("<", v.absolute(y), 2.0 ** (v.mantissa_bits + 1)), y, 0.0)  # above, all are even
     number = v.f.op(f"fptosi {v.kind} {shown} to {llvm_type(v.word)}")
-    broken = v.compare("!=", v.convert_to_float(number), shown)
+    broken = v.compare("!=", v.convert_to_float(number), shown)  # fractional y
+    # the lowest bit of y at the sign's place, where x is negative
     sign = v.integer("and", v.integer("and", v.integer("shl", number, v.dtype.bits - 1), v.bits(x)), v.sign_bit)
-    result = v.choose(broken, result, v.flip_bits(result, sign))
+    result = v.choose(broken, result, v.flip_bits(result, sign))  # parity is asked of integers alone
     finite = v.compare("<", v.absolute(x), float("inf"))
     undefined = v.both("and", v.both("and", v.compare("<", x, 0.0), finite), broken)
-    is_one = v.both("or", v.compare("==", x, 1.0), v.compare("==", y, 0.0))
+    is_one = v.both("or", v.compare("==", x, 1.0), v.compare("==", y, 0.0))  # even of a NaN
     return v.choose(is_one, 1.0, v.choose(undefined, float("nan"), result))

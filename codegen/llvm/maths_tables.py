@@ -20,10 +20,11 @@ def looked_up(v: Lanes, name: str, columns: Sequence[Sequence[float]], row: str)
     """The numbers of each column in rows whose low five bits are given. name: of the table."""
     columns = [[round_float(value, v.dtype.element) for value in column] for column in columns]
     if v.options.avx512 and v.dtype.lanes == _OF_TWO:
+        # vpermi2 ignores the bits above the index
         return [_permute_two_registers(v, column, row) for column in columns]
     row = v.integer("and", row, ROWS - 1)
     if v.options.permutes and v.dtype.lanes > 1:
-        return _permute_four_registers(v, columns, row)
+        return _permute_four_registers(v, columns, row)  # four registers of eight rows each, and two selects
     return [_load_entries(v, f"tw_{name}_{at}", column, row) for at, column in enumerate(columns)]
 
 
@@ -40,7 +41,7 @@ def _permute_two_registers(v: Lanes, column: Sequence[float], row: str) -> str:
 
 
 def _permute_four_registers(v: Lanes, columns: Sequence[Sequence[float]], row: str) -> list[str]:
-    part = Lanes(v.f, v.dtype.with_lanes(_OF_FOUR), v.options)
+    part = Lanes(v.f, v.dtype.with_lanes(_OF_FOUR), v.options)  # AVX2 permutes eight lanes at a time
     zero = int_constant(0, v.word)
     parts: list[list[str]] = []
     for first in range(0, v.dtype.lanes, _OF_FOUR):
@@ -66,7 +67,9 @@ def _load_entries(v: Lanes, name: str, column: Sequence[float], row: str) -> str
     f, one = v.f, Lanes(v.f, v.dtype.element, v.options)
     table = f"[{ROWS} x {one.kind}]"
     f.module.define_once(
-        name, lambda: f.module.add(f"@{name} = private unnamed_addr constant {table} [{_vector(v, column)[1:-1]}]")
+        # the vector's text without < and >
+        name,
+        lambda: f.module.add(f"@{name} = private unnamed_addr constant {table} [{_vector(v, column)[1:-1]}]"),
     )
 
     def taken(index: str) -> str:

@@ -15,6 +15,7 @@ from .maths_lanes import Lanes, rounded, sum_of_two
 
 __all__ = ["cos", "sin", "tan"]
 
+# rounded to float64, of which float32 takes the upper bits
 _PER_PI, _PER_HALF_PI = 0.3183098861837907, 0.6366197723675814
 
 Near = Callable[[Lanes, str], str]
@@ -36,6 +37,7 @@ def _reduce_angle(v: Lanes, name: str, near: Near, x: str) -> str:
     def body(v: Lanes, x: str) -> str:
         return where(v, v.compare(">", v.absolute(x), _far(v)), near(v, x), f"{name}_far", _FAR_BODIES[name], x)
 
+    # scalars are a call that LLVM may replace by that of vectors
     return body(v, x) if v.dtype.lanes > 1 else called(v, name, body, x)
 
 
@@ -53,8 +55,9 @@ def _near_sin(v: Lanes, x: str) -> str:
 
 
 def _near_cos(v: Lanes, x: str) -> str:
-    whole, shifted = rounded(v, v.mul_add(x, _PER_PI, -0.5))
+    whole, shifted = rounded(v, v.mul_add(x, _PER_PI, -0.5))  # odd multiples of pi / 2: minus a half before rounding
     r = less_multiple(v, x, v.mul_add(whole, 2.0, 1.0), HALF_PI)
+    # the sign alternates the other way round for cosine
     return _signed_sine(v, r, v.integer("xor", v.bits(shifted), -1))
 
 
@@ -73,16 +76,16 @@ def _signed_sine(v: Lanes, r: str, turns: str) -> str:
     """sin(r), |r| <= pi / 2, negated where the lowest bit of `turns` is set."""
     square = v.mul(r, r)
     sine = v.mul_add(v.mul(square, r), v.polynomial(square, v.coefficients("SIN")), r)
-    return v.flip_bits(sine, v.integer("shl", turns, v.dtype.bits - 1))
+    return v.flip_bits(sine, v.integer("shl", turns, v.dtype.bits - 1))  # the lowest bit becomes the sign's
 
 
 def _tangent(v: Lanes, r: str, low: str, quarters: str) -> str:
     """tan(r + low), |r| <= pi / 4, or where the lowest bit of `quarters` is set -1 over it."""
     square = v.mul(r, r)
     cubic = v.mul(v.mul(square, r), v.polynomial(square, v.coefficients("TAN")))
-    tangent, lost = sum_of_two(v, r, v.add(cubic, v.mul_add(low, square, low)))
+    tangent, lost = sum_of_two(v, r, v.add(cubic, v.mul_add(low, square, low)))  # the derivative of tan is 1 + tan^2
     inverse = v.div(-1.0, tangent)
-    inverse = v.mul_add(v.mul(inverse, inverse), lost, inverse)
+    inverse = v.mul_add(v.mul(inverse, inverse), lost, inverse)  # the derivative of 1 / x is -1 / x^2
     return v.choose(v.is_set(quarters, 1), inverse, tangent)
 
 
@@ -95,7 +98,7 @@ def _far_sin(v: Lanes, x: str) -> str:
 
 
 def _far_cos(v: Lanes, x: str) -> str:
-    r, _, halves = far_angle(v, v.absolute(x), ahead=1, quarters=False)
+    r, _, halves = far_angle(v, v.absolute(x), ahead=1, quarters=False)  # a quarter ahead: cos is a shifted sine
     return _where_far(v, x, _signed_sine(v, r, halves), _near_cos(v, x))
 
 
@@ -109,6 +112,6 @@ _FAR_BODIES = {"sin": _far_sin, "cos": _far_cos, "tan": _far_tan}
 
 def _where_far(v: Lanes, x: str, far: str, near: str) -> str:
     """The result, the same for lanes that are near."""
-    size = v.absolute(x)
+    size = v.absolute(x)  # computed for all lanes, chosen by each
     result = v.choose(v.compare(">", size, _far(v)), far, near)
-    return v.choose(v.compare("==", size, float("inf")), float("nan"), result)
+    return v.choose(v.compare("==", size, float("inf")), float("nan"), result)  # infinite angles have none
