@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Bytecode is kept whatever the shell says: hundreds of the tests' children would compile the package anew.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
-.PHONY: help demo test fast avx2 qemu soak lint docs dist bench gpu counts coverage clean
+.PHONY: help demo test fast avx2 qemu soak lint docs dist pythons bench gpu counts coverage clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -60,6 +60,12 @@ dist: $(STAMP)  ## dist/: the source distribution and the wheel, built twice and
 	@rm -rf dist out/dist
 	@$(BIN)/python -m build --outdir dist . >/dev/null && $(BIN)/python -m build --outdir out/dist . >/dev/null
 	@cd dist && sha256sum * | tee SHA256SUMS && cd ../out/dist && sha256sum --check --quiet ../../dist/SHA256SUMS && echo "the bytes are the same"
+
+# Each is one that `venv` of the standard library makes environments with.
+PYTHONS := python3.11 python3.12 python3.13 python3.14
+
+pythons: $(STAMP)  ## the wheel in an empty environment of every Python that it is for (PYTHONS names them)
+	@TILEWRIGHT_PYTHONS="$(PYTHONS)" $(BIN)/python -m pytest -v -k empty tests/test_wheel.py
 
 coverage: $(STAMP)  ## lines of the tree that the tests run
 	@cd tests && $(subst $(BIN),../$(BIN),$(PYTEST)) --cov=tilewright --cov-config=../pyproject.toml --cov-report=term:skip-covered

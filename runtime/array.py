@@ -37,7 +37,7 @@ ALIGNMENT = 64
 _DLPACK_BFLOAT16 = DLPACK_TYPES["bfloat16"]
 
 
-class Array(NDArray[Any]):
+class Array(np.ndarray[Any, np.dtype[Any]]):
     """A host array of any shape and of a dtype that kernels compute with. It is a numpy array, so indexing, printing, the buffer
     protocol and numpy's functions all work; numpy(), copyfrom() and copyto() are TVM's. tw.array and tw.empty make them."""
 

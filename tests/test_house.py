@@ -234,6 +234,14 @@ def test_imports_inside_the_package_are_relative() -> None:
     assert absolute == []
 
 
+def test_numpys_type_of_arrays_is_nobodys_base() -> None:
+    """From numpy 2.5 on, which needs Python 3.12, NDArray is a type alias, and no class."""
+    derived = [
+        name for name, path in modules().items() if re.search(r"^ *class .*\(.*\bNDArray\[", path.read_text(), re.M)
+    ]
+    assert derived == []
+
+
 def test_imports_inside_functions_are_the_ones_that_are_listed() -> None:
     late = {
         path.relative_to(ROOT).as_posix(): {one.module for one in imports_of(path) if one.late}

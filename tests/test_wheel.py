@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 PROGRAM = """
 import numpy, tilewright as tw
-from tilewright import te
+from tilewright import te, topi
 A = te.placeholder((1000,), name="A")
 B = te.compute((1000,), lambda i: A[i] * 2 + 1, name="B")
 s = te.create_schedule(B)
@@ -28,6 +28,24 @@ a = numpy.random.rand(1000).astype("float32"); b = numpy.empty_like(a)
 f(a, b)
 assert (b == a * 2 + 1).all()
 assert "<html" in s.show("page.html").read_text() and s._repr_html_().startswith("<iframe")
+
+@tw.jit
+def relu(x):
+    return topi.nn.relu(x)
+assert (relu(a - 0.5) == numpy.maximum(a - 0.5, 0)).all()
+
+@te.hybrid.script
+def running_sum(x):
+    out = output_tensor((1000,), "float32")
+    out[0] = x[0]
+    for i in range(1, 1000):
+        out[i] = out[i - 1] + x[i]
+    return out
+tw.build([A, running_sum(A)])(numpy.ones(1000, "float32"), b)
+assert b[-1] == 1000
+net = tw.graph.Builder("net")
+net.output("y", net.node("exp", net.input("x", ("n", 4))))
+assert tw.build(net.graph())(numpy.zeros((3, 4), "float32")).sum() == 12
 print("ran from", tw.__file__)
 """
 
@@ -111,9 +129,14 @@ def test_the_wheel_is_one_package_under_three_megabytes(wheel: Path) -> None:
     assert wheel.stat().st_size < 3_000_000
 
 
-def test_the_wheel_installs_in_an_empty_environment_and_runs_a_kernel_and_the_demo(wheel: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "interpreter", os.environ.get("TILEWRIGHT_PYTHONS", sys.executable).split(), ids=os.path.basename
+)
+def test_the_wheel_installs_in_an_empty_environment_and_runs_a_kernel_and_the_demo(
+    wheel: Path, tmp_path: Path, interpreter: str
+) -> None:
     environment = tmp_path / "environment"
-    venv.create(environment)
+    subprocess.run([interpreter, "-m", "venv", "--without-pip", environment], check=True)
     python = environment / "bin" / "python"
     start = time.perf_counter()
     # Bytecode of all that numpy brings would take longer than the rest.
@@ -123,7 +146,7 @@ def test_the_wheel_installs_in_an_empty_environment_and_runs_a_kernel_and_the_de
     (tmp_path / "program.py").write_text(PROGRAM)
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [python, "-P", tmp_path / "program.py"], cwd=tmp_path, capture_output=True, text=True, env=bare
+        [python, "-W", "error", "-P", tmp_path / "program.py"], cwd=tmp_path, capture_output=True, text=True, env=bare
     )
     assert done.returncode == 0, done.stderr
     assert str(environment) in done.stdout
