@@ -43,6 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ScriptFailed as failed:
         _say(failed.text)
         return 1
+    except BrokenPipeError:  # whoever read the output has ended, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         return 130
 

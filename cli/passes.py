@@ -58,7 +58,10 @@ def _opt(options: argparse.Namespace) -> int:
         passes = _named_passes(options, passes)
     if file != "-" and not Path(file).is_file():
         options.usage_error(f"no file {file}")
-    text = sys.stdin.read() if file == "-" else read_regular(file, _MOST_BYTES).decode()
+    try:
+        text = sys.stdin.read() if file == "-" else read_regular(file, _MOST_BYTES).decode()
+    except UnicodeDecodeError:
+        return options.usage_error(f"{file} is not text in UTF-8")
     watchers: list[Watcher] = [Verifying()]
     if options.print_each:
         watchers.append(_print_changes())

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +71,19 @@ def test_a_text_that_is_no_function_is_an_error(tmp_path: Path, capsys: pytest.C
     (tmp_path / "bad.ir").write_text("def f(A: float32[4]):\n    A[0] =\n")
     assert main(["opt", str(tmp_path / "bad.ir")]) == 1
     assert "TW030" in capsys.readouterr().err
+    (tmp_path / "bad.ir").write_bytes(b"\x9a")
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["opt", str(tmp_path / "bad.ir")])
+    assert "is not text in UTF-8" in capsys.readouterr().err
+
+
+def test_a_reader_that_ends_early_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "tilewright", "opt", "--list"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_verbose_commands_log_below_the_packages_name(scaled: str, caplog: pytest.LogCaptureFixture) -> None:

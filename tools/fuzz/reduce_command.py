@@ -12,18 +12,20 @@ from rich.console import Console
 
 from ...arguments import is_sequence, to_list
 from ...cli.models import SUFFIXES, read_model
-from ...cli.scripts import call_function, running
+from ...cli.scripts import ScriptFailed, call_function, running
 from ...graph import Graph
+from ...runtime.cuda_errors import DriverMissing, GpuMissing, PycudaMissing
 from ...schedule import Schedule
 from .reducer import GraphSubject, ScheduleSubject, Subject, failure_kind, reduce_subject
 
-__all__ = ["main"]
+__all__ = ["find_subject", "main"]
 
 
 def main(options: argparse.Namespace) -> int:
     """Run the command; returns 0, 1 (nothing fails) or 2 (there is nothing to reduce)."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    found = _find_subject(options, lambda text: console.print(text, markup=False))
+    shape = dict(options.shape)
+    found = find_subject(options.what, options.target, shape, lambda text: console.print(text, markup=False))
     if isinstance(found, str):
         console.print(f"tilewright reduce: {found}", markup=False)
         return 2
@@ -31,16 +33,23 @@ def main(options: argparse.Namespace) -> int:
     if not failure:
         console.print(f"tilewright reduce: {options.what} builds, and computes what it declares", markup=False)
         return 1
+    if failure in (DriverMissing.code, GpuMissing.code, PycudaMissing.code):
+        console.print(
+            f'tilewright reduce: {options.what} builds, and no GPU is here to run it: --target "cuda -emulate"',
+            markup=False,
+        )
+        return 2
     path = found.write(candidate, Path(options.out), failure)
     Console(highlight=False, soft_wrap=True).print(f"{failure}: {path}", markup=False)
     return 0
 
 
-def _find_subject(options: argparse.Namespace, print_line: Callable[[str], None]) -> Subject | str:
-    """Return the subject that the options name, or the reason why there is none."""
-    what: str = options.what
+def find_subject(
+    what: str, target: str, shape: dict[str, Any] | None = None, print_line: Callable[[str], None] = print
+) -> Subject | str:
+    """Return the subject that the user names, or the reason why there is none."""
     if what.endswith(SUFFIXES):
-        made: Any = read_model(what, dict(options.shape))
+        made: Any = read_model(what, shape or {})
     else:
         path, _, name = (what, "", "") if what.endswith(".py") else what.rpartition(":")
         if not os.path.isfile(path):
@@ -52,8 +61,7 @@ def _find_subject(options: argparse.Namespace, print_line: Callable[[str], None]
         try:
             _run(path, names)
         except Exception as error:  # noqa: BLE001 - the failure may be what is reduced
-            first = str(error).partition("\n")[0]
-            print_line(f"{path}: {type(error).__name__}: {first}")
+            print_line(f"{path} ends before its last line: {_first_line(error)}")
         if name and name not in names:
             return f"{path} has no {name!r}"
         last = [value for value in names.values() if isinstance(value, (Schedule, Graph))][-1:]
@@ -62,12 +70,19 @@ def _find_subject(options: argparse.Namespace, print_line: Callable[[str], None]
     if is_sequence(made):
         made = next((each for each in to_list(made) if isinstance(each, (Schedule, Graph))), None)
     if isinstance(made, Schedule):
-        return ScheduleSubject(made, options.target)
+        return ScheduleSubject(made, target, os.path.abspath(what))
     if isinstance(made, Graph):
         if not all(kind.is_static for kind in made.inputs.values()):
             return "the model has inputs of any size: give numbers, --shape NAME=1,3,224,224"
-        return GraphSubject(made, options.target)
+        return GraphSubject(made, target)
     return f"{what} gives neither a schedule nor a graph; name it: FILE.py:NAME"
+
+
+def _first_line(error: Exception) -> str:
+    """Return an error in a line; Python's own, which stand last in their tracebacks, as Python prints them."""
+    if isinstance(error, ScriptFailed):
+        return error.text.splitlines()[-1]
+    return str(error).partition("\n")[0]
 
 
 def _run(path: str, names: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from ...graph import Builder, Graph
 from ...graph.types import array_dtype
 from ...schedule import Schedule
 from ...schedule.lowering.text import all_arguments
+from ...schedule.model.records import IntrinsicRef
 from ...te.operation import Operation, producers_first
 from ...te.shrink import shrunk
 from .program import Program
@@ -105,10 +106,10 @@ class _NoSuchSubject(Exception):
 
 
 class ScheduleSubject:
-    """A schedule. target: what it is built for."""
+    """A schedule. target: what it is built for. source: the file that makes it, FILE.py or FILE.py:NAME."""
 
-    def __init__(self, schedule: Schedule, target: str) -> None:
-        self.target, self.records = target, list(schedule.records)
+    def __init__(self, schedule: Schedule, target: str, source: str = "") -> None:
+        self.target, self.source, self.records = target, source, list(schedule.records)
         self.original = [stage.origin_op for stage in schedule.stages if stage.is_output]
         self.order = producers_first(self.original)
         lengths: list[int] = []
@@ -141,6 +142,12 @@ class ScheduleSubject:
         pairs = {op: resized[twin] for op, twin in twins.items() if twin in resized}
         return small, transfer_records(records, self.original, small, pairs)
 
+    @property
+    def intrinsics(self) -> dict[str, Any]:
+        """The tensor intrinsics of the user's own, by name, which are no part of the written code."""
+        values = [value for record in self.records for value in record.arguments.values()]
+        return {value.name: value.own for value in values if isinstance(value, IntrinsicRef) and value.own is not None}
+
     def check(self, candidate: Candidate) -> None:
         _, schedule = self.program(candidate)
         build(schedule, all_arguments(schedule), target=self.target)
@@ -152,8 +159,22 @@ class ScheduleSubject:
         lines = [f"# {failure}, reduced", "import tilewright as tw", "from tilewright import te", ""]
         try:
             lines.append(program_source(_result_program(ops, args)))
-        except Unwritable as error:
-            lines.append(f"# these operations cannot be written as code ({error}); they are, scheduled:")
+        except Unwritable as error:  # the user's file makes them again
+            lines += [
+                "from tilewright.schedule.lowering.text import all_arguments",
+                "",
+                f"# what is left of them, which cannot be written as code ({error})",
+                f"ops, unscheduled = found.program(({candidate[0]}, []))",
+                "args = all_arguments(unscheduled)",
+            ]
+        if self.intrinsics:
+            lines.append("intrinsics = found.intrinsics")
+        if "found." in "\n".join(lines):
+            lines[3:3] = [
+                "from tilewright.tools.fuzz.reduce_command import find_subject",
+                "",
+                f"found = find_subject({self.source!r}, {self.target!r})",
+            ]
         lines += ["", schedule.as_python(), *(f"# {line}".rstrip() for line in str(schedule).splitlines()), ""]
         lines += [f"tw.build(s, args, target={self.target!r})", f"s.verify(target={self.target!r})", ""]
         return _write_text(folder / "reduced.py", "\n".join(lines))
@@ -206,7 +227,11 @@ class GraphSubject:
     def check(self, candidate: Candidate) -> None:
         graph = self.smaller(candidate)
         model = build(graph, target=self.target)
-        differs = model.verify(*draw_inputs(graph))
+        try:
+            inputs = draw_inputs(graph)
+        except MemoryError:
+            raise _NoSuchSubject from None
+        differs = model.verify(*inputs)
         if not differs:
             raise AssertionError(str(differs))
 

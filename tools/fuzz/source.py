@@ -80,7 +80,7 @@ _FUNCTIONS: dict[type[E.Expr], str] = {
     E.IfThenElse: "te.if_then_else",
 }
 _INFIX_CALLS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "shift_left": "<<", "shift_right": ">>"}
-_NOT_FUNCTIONS = ("access_ptr", "target_has", "call_extern", "call_pure_extern", "call_llvm_intrinsic")
+_NOT_FUNCTIONS = ("access_ptr", "target_has", "call_llvm_intrinsic")
 
 
 class _Writer:
@@ -203,6 +203,8 @@ class _Writer:
     def node(self, node: E.Expr, text: Callable[[Any], str]) -> str:
         if isinstance(node, (E.IntImm, E.FloatImm)):
             return _constant(node)
+        if isinstance(node, E.StringImm):
+            return repr(node.value)
         if isinstance(node, E.Var):
             return self.names[node]
         if type(node) in _BINARY and isinstance(node, E.BinaryOp):
@@ -239,8 +241,8 @@ def _call(node: E.Call, arguments: list[str]) -> str:
         return f"({arguments[0]} {_INFIX_CALLS[node.name]} {arguments[1]})"
     if node.name == "bitwise_not":
         return f"(~{arguments[0]})"
-    if node.name == "reinterpret":
-        return f'te.reinterpret("{node.dtype}", {arguments[0]})'
+    if node.name in ("reinterpret", "call_extern", "call_pure_extern"):
+        return f'te.{node.name}("{node.dtype}", {", ".join(arguments)})'
     return f"te.{node.name}({', '.join(arguments)})"
 
 

@@ -9,9 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import tilewright as tw
 from tilewright.cli import main
 from tilewright.codegen.llvm import pipeline
 from tilewright.ir import Function
+from tilewright.tools.fuzz import reducer
+from tilewright.tools.fuzz.reduce_command import find_subject
+from tilewright.tools.fuzz.reducer import ScheduleSubject
 
 SCHEDULE = """
 import tilewright as tw
@@ -107,3 +111,44 @@ def test_a_failing_model_keeps_the_node_that_matters(tmp_path: Path, capfd, monk
     assert "= exp(" in text and "matmul" not in text and "softmax" not in text
     done = subprocess.run([sys.executable, tmp_path / "out" / "reduced.py"], capture_output=True, text=True)
     assert "every value agrees" in done.stdout, done.stderr
+
+
+USERS_OWN = """
+import tilewright as tw
+from tilewright import te
+A = te.placeholder((8,), name="A")
+@te.hybrid.script
+def doubled(a):
+    out = output_tensor((8,), "float32")
+    for i in range(8):
+        out[i] = a[i] * 2.0
+    return out
+B = doubled(A)
+C = te.compute((8,), lambda i: B[i] + 1, name="C")
+
+def subtract():
+    a = te.placeholder((4,), name="a")
+    c = te.compute((4,), lambda i: a[i] + 1, "c")
+    return te.decl_tensor_intrin(c.op, lambda ins, outs: outs[0].vstore([0], ins[0].vload([0], "float32x4") - 1.0), "inc")
+s = te.create_schedule(C)
+s[C].tensorize(s[C].split(C.op.axis[0], 4)[1], subtract())
+"""
+
+
+def test_scripts_and_intrinsics_of_ones_own_come_from_the_file_again(tmp_path: Path) -> None:
+    """The program ended in a NameError at them."""
+    path = tmp_path / "program.py"
+    path.write_text(USERS_OWN)
+    subject = find_subject(str(path), "llvm")
+    assert isinstance(subject, ScheduleSubject)
+    text = subject.write((subject.numbers, subject.records), tmp_path, "TW0258").read_text()
+    with pytest.raises(tw.ScheduleError, match="TW0258"):
+        exec(compile(text, "reduced.py", "exec"), {})
+
+
+def test_inputs_that_no_memory_holds_are_no_failure_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = tw.graph.Builder("net")
+    b.output("y", b.node("relu", b.input("x", (4,))))
+    subject = reducer.GraphSubject(b.graph(), "llvm")
+    monkeypatch.setattr(reducer.np.random, "default_rng", lambda _: (_ for _ in ()).throw(MemoryError()))
+    assert reducer.failure_kind(lambda: subject.check((subject.numbers, []))) == "_NoSuchSubject"
