@@ -52,8 +52,8 @@ class Step:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Names by which the user knows its nodes, where that is known, each once."""
-        return tuple(dict.fromkeys(node.source for node in self.nodes if node.source))
+        """Names by which the user knows its nodes, each once: those of the imported model, else of its results."""
+        return tuple(dict.fromkeys(node.source for node in self.nodes if node.source)) or self.outputs
 
     @property
     def passed(self) -> tuple[str, ...]:

@@ -317,9 +317,8 @@ class Model:
     def _repr_html_(self) -> str:
         rows = [(name, kind, "in") for name, kind in self.inputs.items()]
         rows += [(name, kind, "out") for name, kind in self.outputs.items()]
-        return html_table(
-            f"model {self._graph.name}: {sum(self.kernels.values())} kernels a call", ("", "type", ""), rows
-        )
+        count = f"{sum(self.kernels.values())} kernels a call" if self._programs else "kernels are built at a call"
+        return html_table(f"model {self._graph.name}: {count}", ("", "type", ""), rows)
 
 
 def refuse_foreign(g: Parts, target: str | Target, here: bool = False) -> Target:

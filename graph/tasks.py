@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, overload
 from ..autoschedule.plan import table_text
 from ..codegen.target import Target
 from ..driver.schedule import schedule
+from ..runtime.tables import html_table
 from ..schedule import Schedule
 from ..te import Tensor
 from .plan import Plan
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ..autotune.records import Database
 
 __all__ = ["ModelPlan", "Task", "list_tasks"]
+
+_COLUMNS = ("runs", "kernel", "gives", "rule", "chosen", "of", "time", "bound by")
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,21 @@ class ModelPlan(Sequence[Task]):
     def __iter__(self) -> Iterator[Task]:
         return iter(self.tasks)
 
+    def __repr__(self) -> str:
+        runs = sum(task.count for task in self.tasks)
+        return (
+            f"<ModelPlan: {len(self.tasks)} kernels, {runs} runs a call>" if runs else "<ModelPlan: none before a call>"
+        )
+
     def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [("runs", "kernel", "gives", "rule", "chosen", "of", "time", "bound by")]
+        return table_text([_COLUMNS, *self._rows()])
+
+    def _repr_html_(self) -> str:
+        return html_table(repr(self)[1:-1], _COLUMNS, self._rows())
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        """Return a row for each decision; the sizes of a bucket have one before theirs."""
+        rows: list[tuple[str, ...]] = []
         bucket = ""
         for task in self.tasks:
             if task.bucket != bucket:
@@ -108,4 +124,4 @@ class ModelPlan(Sequence[Task]):
             chosen = [(row[0], *row[3:]) for row in task.schedule(self.target, self.tuned, self.exact).plan.rows[1:]]
             told = [(str(task.count), task.operators, task.shapes), ("", "", "")]
             rows += [(*told[min(at, 1)], *row) for at, row in enumerate(chosen or [("", "as it is tuned", "", "", "")])]
-        return table_text(rows)
+        return rows

@@ -22,6 +22,9 @@ from ..te.tensor import Tensor
 
 __all__ = ["Option", "Options", "options"]
 
+_ARCHITECTURES = {"x86": "x86_64", "arm": "aarch64"}
+"""Processors that have the intrinsics of a family."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -115,7 +118,9 @@ def _has(target: Target, primitive: str, shown: str) -> bool:
         return on_gpu or not (shown.startswith(("mma", "wgmma")) or shown in ("shared", "warp", "swizzled"))
     if primitive == "tensorize":
         family = shown.rpartition(", ")[2].partition(".")[0]
-        return on_gpu if family == "cuda" else family != "x86" or not on_gpu and "x86" in target.llvm_triple
+        if family in _ARCHITECTURES:
+            return not on_gpu and target.architecture == _ARCHITECTURES[family]
+        return on_gpu if family == "cuda" else True
     return True
 
 

@@ -44,6 +44,7 @@ def test_what_models_show() -> None:
     html = g._repr_html_()
     assert "graph net: 2 nodes, 0 params" in html and "first&lt;" in html and "float32[2, 3]" in html
     m = tw.build(g)
-    assert "kernels a call" in m._repr_html_()
+    assert "2 kernels a call" in m._repr_html_()
+    assert repr(m.plan) == "<ModelPlan: 2 kernels, 2 runs a call>" and "bound by" in m.plan._repr_html_()
     profile = m.profile(np.ones((2, 3), "float32"))
     assert repr(profile) == str(profile) and "first&lt;" in profile._repr_html_()
