@@ -155,8 +155,8 @@ def _extent(extent: Expr, names: Mapping[Buffer | Var, str], buffer: Buffer) -> 
 
 def _runs_long(function: Function) -> bool:
     """Return whether the loops whose extents are known take so many turns that other Python threads should run meanwhile."""
-    return any(  # a PARALLEL loop releases the interpreter's lock whatever its turns: other threads take part
+    return any(  # a shared loop counts as long whatever its turns
         work.loop is not None and (work.loop.kind is LoopKind.PARALLEL or turns >= _LONG_RUN)
-        # unknown extents count as 1: a short call with the lock held is the safe side
+        # unknown extents count as 1: the arguments' bytes decide then (GIL_THRESHOLD)
         for work, turns in executions(measure_work(function, bounds=False), unknown=1)
     )

@@ -50,7 +50,7 @@ const int32_t *tw_thread_count;
 
 def _compile(functions: Sequence[Function], target: Target, options: BuildOptions) -> BuildResult:
     """Raise UnsupportedIntrinsic for what C cannot say; NoCompiler, RejectedSource and UnresolvedSymbol where no code can be made."""
-    # a contracted product and sum is rounded once: constants must not be split then
+    # where the compiler may contract, passes do not choose which sums fuse
     fuses = target.fuses and not options.contracts
     # before the passes, which may rewrite shapes
     symbols = {function.name: shape_symbols(function) for function in functions}

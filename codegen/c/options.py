@@ -19,7 +19,7 @@ def compiler_options(*, fast_math: bool, parallel: bool, native: bool, fp_contra
     free = ("-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math")
     return [
         "-O2",
-        "-std=gnu11",  # gnu11: strict c11 turns contraction options into others
+        "-std=gnu11",
         "-w",  # generated code warns of nothing that a reader could change
         "-fwrapv",  # int sums wrap, as the IR's do
         "-DTW_WRAPV",  # tells the prelude so (tw_wrap32)

@@ -11,7 +11,7 @@ from ...ir.visit import children, post_order
 __all__ = ["WRITTEN_OUT", "find_repeated", "shared_values", "written_size"]
 
 WRITTEN_OUT = 2000
-# compilers take such texts in milliseconds; naming would hide the expression from a reader
+# short texts are easier to read when they are written out
 """Nodes up to which an expression is written out, whatever it shares."""
 
 

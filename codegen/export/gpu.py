@@ -337,7 +337,7 @@ class _Launches(StraightLine):
         places = self.items[first:]
         for place, workspace in zip(places, self.variant.workspaces, strict=False):
             size = self._extent(workspace.elements)  # not strict: constants follow the workspaces
-            # elements times at most 32 bytes have to fit
+            # times an element's bytes it has to fit 64 bits
             self.leave_if(self.compare("sgt", "i64", size, 1 << 58), "fail", trouble(Trouble.MEMORY) + _OUT_OF_MEMORY)
             size = self.value(f"mul i64 {size}, {ITEM_BYTES[workspace.dtype]}")
             self._leave_unless_done(self.value(f"call i32 @tw_cuda_allocate(ptr {place}, i64 {size}, ptr %stream)"))

@@ -221,7 +221,7 @@ class _Library:  # built step by step: each field of it needs those before
                 )
         self.messages = messages
         parts = [(target, [made]) for target, made in kernels.items()]
-        # stubs and choices run on any processor, as the first target's code does
+        # the library's own target is the first
         parts[0][1].extend([*choices, *map(stub_text, self.signatures)])
         return (
             list(kernels.values()),

@@ -19,7 +19,7 @@ from .errors import LinkFailed, NoLinker
 
 __all__ = ["program", "shared_library"]
 
-_DRIVERS = ("cc", "clang", "gcc")  # in the order in which they are more likely to be complete
+_DRIVERS = ("cc", "clang", "gcc")  # cc is the system's own choice
 _LINKERS = ("ld.lld", "ld")
 
 

@@ -67,7 +67,10 @@ def prepare(functions: Sequence[Function], target: Target, options: BuildOptions
     """Functions of stage "loops" as far as LLVM. stubs: with what Python calls them by; a function without takes constants that are
     open and the memory that it works in as further arguments, after those that were declared, and what packs the former comes
     with it."""
-    native, fused = target.runs_here, target.fuses and not options.contracts  # contracted sums are rounded otherwise
+    native, fused = (
+        target.runs_here,
+        target.fuses and not options.contracts,
+    )  # where LLVM may contract, passes do not choose which sums fuse
     symbols = {function.name: shape_symbols(function) for function in functions}
     evaluation, opening, packing = None, Opening(), None
     refused = () if native else OF_ANOTHER_TARGET

@@ -206,7 +206,7 @@ def _bools(lanes: int) -> str:
 
 def _is_speculatable(expr: Expr) -> bool:
     """Return whether evaluating it costs little and touches no memory."""
-    for count, node in enumerate(walk(expr)):  # 8 nodes: about what a mispredicted branch costs
+    for count, node in enumerate(walk(expr)):  # few nodes: a select computes both arms
         if count > 8 or isinstance(node, (BufferLoad, Call, IfThenElse)):
             return False
     return True

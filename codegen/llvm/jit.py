@@ -354,7 +354,9 @@ def _link(compiled: CompiledModule) -> _Loaded:
     return _load([compiled.object_bytes], _find_outside_symbols(compiled), compiled.exports, compiled.target)
 
 
-def load_together(modules: Sequence[CompiledModule]) -> None:  # one LLJIT for several saves most of linking's time
+def load_together(
+    modules: Sequence[CompiledModule],
+) -> None:  # an LLJIT costs half a millisecond, which several modules share here
     """Load modules for one target, of which no two export the same name, as one library, which stays until the last of them goes.
     Raises as CompiledModule.address does."""
     symbols: dict[str, int] = {}

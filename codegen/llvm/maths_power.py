@@ -22,7 +22,7 @@ from .types import int_constant, llvm_type, mangle_type
 __all__ = ["power"]
 
 # fmt: off
-_CHOICES = (  # found by search: 128 c has at most 8 bits, so that m c is exact
+_CHOICES = (  # 8 bits each, so that d = m c - 1 is exact
     128, 126, 122, 118, 114, 112, 108, 106, 103, 100, 98, 96, 94, 92, 90, 86,
     170, 168, 164, 162, 158, 156, 152, 150, 146, 144, 142, 140, 136, 134, 132, 130,
 )
@@ -98,7 +98,7 @@ def _log2(v: Lanes, x: str) -> tuple[str, str, str]:
     )
     row = v.integer("lshr", place, 18)  # 18 bits below the five that choose
     c, table_high, table_low = looked_up(v, "pow", _columns(), row)
-    d = v.call("fma", m, c, -1.0)  # exact: m c has at most a float's bits
+    d = v.call("fma", m, c, -1.0)  # exact, as c has so few bits
     start = v.add(k, table_high)
     high = v.call("fma", d, _LOG2_E, start)
     lost = v.call("fma", d, _LOG2_E, v.sub(start, high))

@@ -15,7 +15,7 @@ from .maths_lanes import Lanes, rounded, sum_of_two
 
 __all__ = ["cos", "sin", "tan"]
 
-# rounded to float64, of which float32 takes the upper bits
+# rounded to the dtype where they are used
 _PER_PI, _PER_HALF_PI = 0.3183098861837907, 0.6366197723675814
 
 Near = Callable[[Lanes, str], str]
