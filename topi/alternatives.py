@@ -13,4 +13,5 @@ def offer(result: Tensor, **ways: Callable[[], Tensor]) -> Tensor:
     same shape and dtype, right within the error that the operator states for them."""
     op = result.op.as_compute
     assert op is not None, "what has alternatives is an expression for each element"
+    # as an attribute of the operation, where a schedule finds them
     return replace(op, attrs={**op.attrs, "alternatives": ways}).output(result.value_index)

@@ -49,9 +49,10 @@ def place_by_blocks(
     extent = data.shape[-1]
     assert isinstance(extent, IntImm)
     count, rows = extent.value, tuple(data.shape[:-1])
-    blocks = -(-count // BLOCK)
+    blocks = -(-count // BLOCK)  # the last block may be short
 
     def inside(place: Any) -> dict[str, Any]:
+        # where every block is full no condition is needed
         return {} if count % BLOCK == 0 else {"where": place < count}
 
     k = te.reduce_axis((0, BLOCK), name="k")
@@ -64,6 +65,7 @@ def place_by_blocks(
     b = te.reduce_axis((0, blocks), name="b")
     block, _ = te.compute(
         rows,
+        # one pair for each block: little beside the pass before
         lambda *i: reducer((ops.cast(b, index_dtype), best[(*i, b)]), axis=b),
         name=f"{name}.block",
         tag=TAG.part("block"),
@@ -71,6 +73,7 @@ def place_by_blocks(
     j = te.reduce_axis((0, BLOCK), name="j")
 
     def element(*i: Any) -> Any:
+        # block[i] is data, so that LLVM cannot know the products to fit 32 bits
         place = ops.cast(block[i], "int64") * BLOCK + ops.cast(
             j, "int64"
         )  # in 64 bits neighbours surely are neighbours

@@ -51,6 +51,7 @@ def shape(array: Tensor, dtype: object = "int32") -> Tensor:
 
     def element(i: Any) -> Any:
         extent: Any = te.const(0, kind)
+        # one select for each dimension: a tensor's shape cannot be indexed by data
         for at in reversed(range(source.ndim)):
             extent = te.select(ops.equal(i, at), ops.convert(source.shape[at]).astype(kind), extent)
         return extent
@@ -76,13 +77,14 @@ def unravel_index(indices: Tensor, shape: Tensor | Sequence[int]) -> Tensor:
     array, *shape of indices), in the dtype of the indices. Raises BadOperand (TW0181)."""
     index = tensor(indices, "unravel_index")
     extents = [shape[at] for at in range(_length(shape))] if isinstance(shape, Tensor) else [*map(te.const, shape)]
-    wide = "int64" if index.dtype.is_signed else "uint64"
+    wide = "int64" if index.dtype.is_signed else "uint64"  # products of coordinates may exceed the dtype of the indices
 
     def element(which: Any, *i: Any) -> Any:
         rest: Any = index[i].astype(wide)
         coordinate: Any = te.const(0, wide)
         for at in reversed(range(len(extents))):
             size = extents[at].astype(wide)
+            # the first coordinate is what is left, without a division
             coordinate = te.select(ops.equal(which, at), te.indexmod(rest, size) if at else rest, coordinate)
             rest = te.indexdiv(rest, size)
         return coordinate.astype(index.dtype)
@@ -105,7 +107,7 @@ def _length(counts: Tensor) -> int:
 def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
     """The sum, in `target_shape`, over what broadcasting that to the data's shape would repeat. Raises BadOperand (TW0181)."""
     source, wanted = tensor(data, "collapse_sum"), check_shape(target_shape, "collapse_sum")
-    lead = source.ndim - len(wanted)
+    lead = source.ndim - len(wanted)  # dimensions that broadcasting has added in front
     if lead < 0:
         raise _no_collapse(source, wanted)
     axes = [
@@ -116,9 +118,11 @@ def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
             if is_const(extent, 1) and not same_extent(source.shape[lead + at], extent)
         ),
     ]
+    # those that stay have to be equal, as nothing repeats them
     kept = [at for at in range(source.ndim) if at not in axes]
     if not all(same_extent(source.shape[at], wanted[at - lead]) for at in kept):
         raise _no_collapse(source, wanted)
+    # the extents of 1 that summing has removed come back
     return reshape(sum_of(source, axes), wanted) if axes else source
 
 
@@ -135,7 +139,7 @@ def expand_like(a: Tensor, shape_like: Tensor, axis: Any) -> Tensor:
     """`a` repeated along the dimensions `axis` of shape_like, which it lacks. Raises BadAxis (TW0180), BadOperand (TW0181)."""
     source, like = tensor(a, "expand_like"), tensor(shape_like, "expand_like")
     new = normalize_axes(like, axis, "expand_like")
-    kept = [at for at in range(like.ndim) if at not in new]
+    kept = [at for at in range(like.ndim) if at not in new]  # the dimensions that `a` has, in order
     if len(kept) != source.ndim or not all(
         same_extent(x, like.shape[at]) for x, at in zip(source.shape, kept, strict=True)
     ):
@@ -164,16 +168,20 @@ def sequence_mask(data: Tensor, valid_length: Tensor, mask_value: Any = 0, axis:
             reason="the first two dimensions are time and batch",
             fix="axis=0 or axis=1",
         )
+    # converted once, so that a number of another kind raises here
     blank = ops.cast(ops.convert(mask_value), source.dtype)
     return injective(
-        source.shape, lambda *i: te.if_then_else(i[at] >= lengths[i[1 - at]], blank, source[i]), "sequence_mask"
+        # the condition guards no read: both are inside
+        source.shape,
+        lambda *i: te.if_then_else(i[at] >= lengths[i[1 - at]], blank, source[i]),
+        "sequence_mask",
     )
 
 
 def _numpy_reverse_sequence(x: NDArray[Any], lengths: NDArray[Any], *, time_axis: int, batch_axis: int) -> Any:
     result = x.copy()
     into, source = (np.moveaxis(array, (batch_axis, time_axis), (0, 1)) for array in (result, x))
-    for batch, length in enumerate(np.maximum(lengths, 0)):
+    for batch, length in enumerate(np.maximum(lengths, 0)):  # lengths below 0 turn nothing around
         into[batch, :length] = source[batch, :length][::-1]
     return result
 
@@ -204,6 +212,7 @@ def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_ax
         )
 
     def element(*i: Any) -> Any:
+        # signed: lengths may be unsigned, and the next line subtracts
         length = te.min(signed_index(lengths[i[batch]]), source.shape[time])
         place = te.select(i[time] < length, length - 1 - i[time], i[time])
         return source[(*i[:time], place, *i[time + 1 :])]
@@ -232,6 +241,7 @@ def trilu(data: Tensor, k: Any = 0, upper: bool = True) -> Tensor:
     """The upper (or lower) triangle of the last two dimensions, diagonal k included, and 0 elsewhere. Raises BadOperand
     (TW0181)."""
     source = _matrix(data, "trilu")
+    # a number far outside is brought near, so that adding it to an index cannot overflow
     first = k[()] if isinstance(k, Tensor) else max(-_FAR, min(k, _FAR)) if isinstance(k, int) else k
 
     def element(*i: Any) -> Any:
@@ -269,11 +279,12 @@ def matrix_set_diag(data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RI
     rows, columns = source.shape[-2:]
 
     def element(*i: Any) -> Any:
-        which = i[-1] - i[-2]
-        at = i[-1] - te.max(which, 0)
+        which = i[-1] - i[-2]  # the number of an element's diagonal, above the main one positive
+        at = i[-1] - te.max(which, 0)  # how far along its diagonal an element is
         if several:
+            # diagonals at the corners are shorter than the others
             length = te.min(rows + te.min(which, 0), columns - te.max(which, 0))
-            slack = given.shape[-1] - length
+            slack = given.shape[-1] - length  # shorter diagonals leave room at one end
             at = at + te.select(which >= 0, slack if above == "RIGHT" else 0, slack if below == "RIGHT" else 0)
         value = given[(*i[:-2], high - which, at)] if several else given[(*i[:-2], at)]
         return te.if_then_else(te.all(which >= low, which <= high), value, source[i])
@@ -302,7 +313,7 @@ def meshgrid(a_tuple: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
     dimensions; "xy" swaps the first two. Raises BadOperand (TW0181), BadParameter (TW0182)."""
     sources = tensors(a_tuple, "meshgrid")
     if indexing not in ("ij", "xy") or any(source.ndim > 1 for source in sources):
-        raise BadParameter(
+        raise BadParameter(  # numpy takes scalars as arrays of one element
             "meshgrid takes tensors of one dimension",
             reason=f"indexing {indexing!r}",
             called=user_source(),
@@ -310,7 +321,7 @@ def meshgrid(a_tuple: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
             fix='topi.meshgrid([A, B], "ij")',
         )
     order = list(range(len(sources)))
-    if indexing == "xy" and len(order) > 1:
+    if indexing == "xy" and len(order) > 1:  # numpy's "xy" exchanges the first two alone
         order[:2] = 1, 0
     extents: list[Any] = [source.shape[0] if source.ndim else 1 for source in sources]
     grid = [extents[at] for at in order]
@@ -343,6 +354,7 @@ def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides
             called=user_source(),
             fix="a size and a stride for each dimension from axis on, sizes within the extents",
         )
+    # windows that do not fit whole are left out
     places = [te.indexdiv(extent - size, step) + 1 for extent, size, step in zip(inner, window, steps, strict=True)]
     count = len(places)
     return injective(
@@ -372,15 +384,17 @@ def strided_set(
 
     def number(values: Any, at: int, otherwise: Any) -> Any:
         if values is None or (not isinstance(values, Tensor) and at >= len(values)):
-            return ops.convert(otherwise)
+            return ops.convert(otherwise)  # missing numbers take Python's defaults for slices
         return signed_index(ops.convert(values[at]))
 
     bounds: list[tuple[Any, Any, Any]] = []
     for at, extent in enumerate(source.shape):
         step = number(strides, at, 1)
         first, last = number(begin, at, 0), number(end, at, extent)
+        # negative bounds count from the end
         first, last = (te.select(bound < 0, bound + extent, bound) for bound in (first, last))
         forward = step > 0
+        # by direction, as Python's slices clip them
         first = te.select(forward, te.max(first, 0), te.min(first, extent - 1))
         bounds.append((first, te.select(forward, te.min(last, extent), te.max(last, -1)), step))
 
@@ -388,12 +402,13 @@ def strided_set(
         inside, there = list[Any](), list[Any]()
         for index, (first, last, step) in zip(i, bounds, strict=True):
             away = te.select(step > 0, index - first, first - index)
+            # the step's size, of which the least integer has none
             size = te.max(te.max(step, -te.max(step, -step.dtype.greatest)), 1)
             inside += [
                 away >= 0,
                 te.select(step > 0, index < last, index > last),
                 ops.equal(te.indexmod(away, size), 0),
-            ]
+            ]  # only multiples of the step are replaced
             there.append(te.indexdiv(away, size))
         return te.if_then_else(te.all(*inside), new[tuple(there)], source[i])
 
@@ -414,7 +429,7 @@ def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
             fix="topi.adv_index(A, [I, J])",
         )
     rank = max(index.ndim for index in given)
-    common: list[Any] = [te.const(1, "int32")] * rank
+    common: list[Any] = [te.const(1, "int32")] * rank  # numpy's broadcasting, from the last dimension on
     for operand in given:
         for at, extent in enumerate(operand.shape, rank - operand.ndim):
             if is_const(common[at], 1):
@@ -431,6 +446,7 @@ def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
     def place(positions: Tensor, extent: Any, i: Sequence[Any]) -> Any:
         at = i[rank - positions.ndim : rank]
         index = positions[
+            # dimensions of extent 1 are read at 0 whatever the place
             tuple(0 if is_const(size, 1) else where for size, where in zip(positions.shape, at, strict=True))
         ]
         return index_from_end(index, extent)

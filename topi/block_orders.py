@@ -28,11 +28,11 @@ MOST_THREADS, THREADS = 512, 256
 
 def sorted_in_blocks(keys: Tensor, counts: Tensor, length: int, count: int) -> Tensor:
     """The places of the `count` least keys of each row, whose length is known: (rows, count)."""
-    size = min(1 << max(length - 1, 0).bit_length(), LONGEST)
+    size = min(1 << max(length - 1, 0).bit_length(), LONGEST)  # a power of two, for bitonic steps
     several = max(THREADS // size, 1)  # rows of a block
-    chunks = -(-length // size)
-    steps, passes = size.bit_length() - 1, max(chunks - 1, 0).bit_length()
-    whole = max(size * several, 2)
+    chunks = -(-length // size)  # parts of rows that are longer than a block sorts
+    steps, passes = size.bit_length() - 1, max(chunks - 1, 0).bit_length()  # each pass doubles what is in order
+    whole = max(size * several, 2)  # a thread takes two elements, so there are at least two
     order: Tensor = _sort_blocks(
         keys, counts, (count, size, whole // size, chunks), steps, passes, min(whole // 2, MOST_THREADS)
     )

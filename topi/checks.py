@@ -25,7 +25,7 @@ def tensor(value: Any, subject: str, rank: int | None = None) -> Tensor:
             called=user_source(),
             fix="pass what te.placeholder, te.compute or an operator returned",
         )
-    if rank is not None and value.ndim != rank:
+    if rank is not None and value.ndim != rank:  # symbolic extents have a rank too
         raise BadOperand(
             f"{subject} takes a tensor of {rank} dimension{'' if rank == 1 else 's'}",
             reason=f"got {tensor_text(value)}",
@@ -50,7 +50,7 @@ def tensors(values: Any, subject: str) -> list[Tensor]:
 
 def weights(value: Any, subject: str, rank: int) -> Any:
     """`value`, which has to be a tensor or a numpy array, of `rank` dimensions. Raises BadOperand (TW0181)."""
-    if not is_array(value):
+    if not is_array(value):  # arrays are weights that are prepared when the program is declared
         return tensor(value, subject, rank)
     if value.ndim != rank:
         raise BadOperand(
@@ -67,7 +67,7 @@ def normalize_axis(data: Tensor, axis: Any, subject: str, more: int = 0) -> int:
     result has in addition, which it may name as well. Raises BadAxis (TW0180)."""
     rank = data.ndim + more
     at = _integer(axis)
-    if at is None or not -rank <= at < rank:
+    if at is None or not -rank <= at < rank:  # bool(axis) would be 0 or 1, which nobody means
         raise BadAxis(
             f"{subject}: {tensor_text(data)} has no axis {axis!r}",
             declared=data.source,
@@ -75,7 +75,7 @@ def normalize_axis(data: Tensor, axis: Any, subject: str, more: int = 0) -> int:
             allowed=f"integers from {-rank} to {rank - 1}" if rank else "none: it has no dimensions",
             fix=f"name one of its {rank} dimensions" if rank else "topi.expand_dims(x, 0) gives it one",
         )
-    return at % rank
+    return at % rank  # negative ones by Python's modulo
 
 
 def normalize_axes(data: Tensor, axis: Any, subject: str) -> tuple[int, ...]:
@@ -96,6 +96,7 @@ def normalize_axes(data: Tensor, axis: Any, subject: str) -> tuple[int, ...]:
 
 def integers(values: Any, subject: str, count: int | None = None) -> list[int]:
     """A Python integer or several, as a list, of `count` where that is given. Raises BadParameter (TW0182)."""
+    # a string is iterable too, and an Expr has no length
     several = is_a(values, Iterable) and not is_a(values, (str, Expr))
     given: list[Any] = list(values) if several else [values]
     numbers = [_integer(value) for value in given]
@@ -126,6 +127,7 @@ def _integer(value: Any) -> int | None:
     if isinstance(value, IntImm):
         return value.value
     try:
+        # numpy's integers have __index__, floats have not
         return None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         return None

@@ -27,6 +27,7 @@ def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Tensor:
     (TW0181)."""
     left, right = tensor(a, "tensordot"), tensor(b, "tensordot")
     if is_sequence(axes):
+        # one list serves for both tensors
         named = [to_list(dims) for dims in (axes if len(axes) == 2 else (axes, axes))]
     else:
         (count,) = integers(axes, "axes of tensordot", 1)
@@ -51,7 +52,7 @@ def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Tensor:
             called=user_source(),
             fix="name dimensions of the same extents in the same order",
         )
-    sums = [f"k{at}" for at in range(len(ours))]
+    sums = [f"k{at}" for at in range(len(ours))]  # a letter for each dimension that is summed over
     rows = [f"i{at}" for at in range(left.ndim) if at not in ours]
     columns = [f"j{at}" for at in range(right.ndim) if at not in theirs]
     first = [sums[ours.index(at)] if at in ours else f"i{at}" for at in range(left.ndim)]
@@ -75,6 +76,7 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
+    # at most one ellipsis in a term
     legal = all(re.fullmatch(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*", term) for term in (*terms, right))
     if not legal or len(terms) != len(tensors):
         raise BadParameter(
@@ -92,12 +94,14 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
         default=0,
     )
     labels = [_labels(term, factor) for factor, term in zip(tensors, terms, strict=True)]
+    # ".1" is the last of an ellipsis, as shapes are aligned at their ends
     broad = [f".{at}" for at in range(free, 0, -1)]
     if arrow:
         before, dots, after = right.partition("...")
         out = [*before, *(broad if dots else ()), *after]
     else:
         letters = sorted({letter for letter in left if letter.isalpha()})
+        # numpy's rule without an arrow: letters that occur once, in alphabetical order
         out = [*broad, *(letter for letter in letters if left.count(letter) == 1)]
     known = {label for term in labels for label in term}
     if len(set(out)) < len(out) or not set(out) <= known:
@@ -130,7 +134,8 @@ def _contract(tensors: Sequence[Tensor], labels: Sequence[Sequence[str]], out: S
         own: dict[str, Any] = {}
         for label, extent in zip(names, factor.shape, strict=True):
             diagonal = own.setdefault(label, extent)
-            fits = same_extent(extent, diagonal)
+            fits = same_extent(extent, diagonal)  # one letter twice in a term is a diagonal
+            # an extent of 1 broadcasts, and gives way to another
             if fits and (label not in extents or is_const(extents[label], 1)):
                 extents[label] = extent
             elif not fits or not is_const(extent, 1) and not same_extent(extent, extents[label]):
@@ -144,7 +149,7 @@ def _contract(tensors: Sequence[Tensor], labels: Sequence[Sequence[str]], out: S
     kind = tensors[0].dtype
     for factor in tensors[1:]:
         kind = common_dtype(kind, factor.dtype)
-    wide = sum_dtype(kind)
+    wide = sum_dtype(kind)  # 16-bit floats are added up in float32
     axes = {
         label: te.reduce_axis((0, extent), f"k{at}")
         for at, (label, extent) in enumerate(extents.items())
@@ -156,12 +161,14 @@ def _contract(tensors: Sequence[Tensor], labels: Sequence[Sequence[str]], out: S
         values = [
             factor[
                 tuple(
-                    0 if is_const(extent, 1) else at[label] for label, extent in zip(names, factor.shape, strict=True)
+                    # what has extent 1 is read at 0
+                    0 if is_const(extent, 1) else at[label]
+                    for label, extent in zip(names, factor.shape, strict=True)
                 )
             ]
             for factor, names in zip(tensors, labels, strict=True)
         ]
-        value = values[0].astype(wide)
+        value = values[0].astype(wide)  # converted before the product, which would round otherwise
         for other in values[1:]:
             value = product(value, other, wide)
         return te.sum(value, axis=list(axes.values())) if axes else value

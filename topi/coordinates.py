@@ -42,10 +42,14 @@ def argwhere(output_shape: Any, condition: Tensor) -> Tensor:
             fix="output_shape=(n, rank), for at most n places",
         )
     count = rows[0]
+    # one dimension, in row-major order, which is the order of numpy's argwhere
     flat = reshape(source, (math.prod(source.shape),))
     found: Any = _nonzero_positions(
-        injective(flat.shape, lambda *i: ~flat[i].equal(te.const(0, flat.dtype)), "met"), count
+        # ~equal rather than != 0, so that NaN counts
+        injective(flat.shape, lambda *i: ~flat[i].equal(te.const(0, flat.dtype)), "met"),
+        count,
     )
+    # of each dimension, how many elements one step of it skips
     strides = [math.prod(source.shape[dim + 1 :]) for dim in range(source.ndim)]
 
     def coordinate(row: Any, dim: Any) -> Any:
@@ -102,12 +106,13 @@ def sparse_reshape(
 ) -> list[Tensor]:
     """The places (n, rank) of a tensor of shape prev_shape as those in new_shape, of which one extent may be -1: [places, shape].
     Raises BadOperand (TW0181)."""
-    del new_sparse_indices_shape, new_shape_shape
+    del new_sparse_indices_shape, new_shape_shape  # TVM passes the shapes of the results, which are known here
     index, before, after = (
         tensor(sparse_indices, "sparse_reshape", 2),
         tensor(prev_shape, "sparse_reshape", 1),
         tensor(new_shape, "sparse_reshape", 1),
     )
+    # ranks shape the program; extents may be data
     ranks = [each.shape[0].value for each in (before, after) if isinstance(each.shape[0], IntImm)]
     if len(ranks) != 2:
         raise BadOperand(
@@ -125,10 +130,12 @@ def sparse_reshape(
     def known(j: Any) -> Any:
         rest: Any = te.const(1, "int64")
         for dim in range(new):
+            # an extent of -1 is left out of the product
             rest = rest * te.select(wide(after[dim]) < 0, te.const(1, "int64"), wide(after[dim]))
         every: Any = te.const(1, "int64")
         for dim in range(old):
             every = every * wide(before[dim])
+        # truncation, as nothing here is negative
         return te.select(wide(after[j]) < 0, te.truncdiv(every, rest), wide(after[j])).astype(after.dtype)
 
     shape = te.compute((new,), known, name="new_shape")
@@ -139,7 +146,7 @@ def sparse_reshape(
             flat = flat * wide(before[at]) + wide(index[row, at])
         value: Any = te.const(0, "int64")
         for at in reversed(range(new)):
-            own = te.truncmod(flat, wide(shape[at])) if at else flat
+            own = te.truncmod(flat, wide(shape[at])) if at else flat  # the first coordinate is what is left
             flat = te.truncdiv(flat, wide(shape[at]))
             value = te.select(dim.equal(at), own, value)
         return value.astype(index.dtype)

@@ -30,6 +30,7 @@ def _row(name: str, reference: Callable[..., Any], neutral: int, *samples: Sampl
     """The row of running results along one axis. reference: numpy's function; samples: those that others have not."""
 
     def computed(x: Any, *, axis: int, exclusive: bool = False, reverse: bool = False) -> Any:
+        # integers are summed exactly, floats in float64 for reference
         wide = x if x.dtype.kind in "iu" else x.astype(np.float64)
         source = np.flip(wide, axis) if reverse else wide
         if exclusive and source.shape[axis]:
@@ -85,21 +86,23 @@ def _running(
 ) -> Tensor:
     source = tensor(data, name)
     if axis is None:
-        source = reshape(source, (math.prod(source.shape),))
+        source = reshape(source, (math.prod(source.shape),))  # without an axis numpy flattens
     if reverse:
         at = normalize_axis(source, 0 if axis is None else axis, name)
+        # a reversed sum is the sum of the reversed tensor, reversed
         return flip(_running(flip(source, at), at, dtype, exclusive, False, name, combine, neutral), at)
     at = normalize_axis(source, 0 if axis is None else axis, name)
+    # sums of bools count
     kind = scalar_dtype(dtype) if dtype is not None else scalar_dtype("int32") if source.dtype.is_bool else source.dtype
-    order = [at, *(dim for dim in range(source.ndim) if dim != at)]
+    order = [at, *(dim for dim in range(source.ndim) if dim != at)]  # te.scan runs along its first dimension
     extent, rest = source.shape[at], [source.shape[dim] for dim in order[1:]]
-    if is_const(extent, 0):
+    if is_const(extent, 0):  # a scan has at least one step
         return full(source.shape, kind, 0)
 
     def element(time: Any, others: tuple[Any, ...]) -> Any:
         return source[(*others[:at], time, *others[at:])].astype(kind)
 
-    if isinstance(extent, IntImm):
+    if isinstance(extent, IntImm):  # a known extent has a first element to begin with
         running = _scan_from_first(element, extent, rest, kind, name, combine, neutral if exclusive else None, source)
     else:
         running = _scan_from_identity(element, extent, rest, kind, name, combine, neutral, exclusive, source)
@@ -123,6 +126,7 @@ def _scan_from_first(
         return element(t, i) if neutral is None else ops.const(neutral, kind)
 
     def next(t: Expr, *i: Expr) -> Expr:
+        # at 0 nothing stands before: the max keeps the index inside
         return combine(state[(t - 1, *i)], element(t if neutral is None else te.max(t - 1, 0), i))
 
     begin = te.compute((1, *rest), first, name=f"{name}_init")

@@ -104,11 +104,12 @@ def unary_operator(
     samples: Sequence[Any] = (NUMBERS,),
 ) -> Callable[[Operand], Any]:
     """The operator of one operand, and its row. dtype: what its documentation says of the result's; samples: operands."""
-    apply = function or getattr(te, name)
+    apply = function or getattr(te, name)  # te has most functions under the operator's name
 
     def operator_of_one(x: Operand) -> Any:
         return lift(name, apply, x)
 
+    # the row, the page and tracebacks show the operator's own name
     operator_of_one.__name__ = operator_of_one.__qualname__ = name
     operator_of_one.__doc__ = f"""{meaning}
 
@@ -151,7 +152,7 @@ def _binary(
         return lift(name, function, lhs, rhs)
 
     def met(x: NDArray[Any], y: NDArray[Any]) -> Any:
-        return reference(*alike(x, y))
+        return reference(*alike(x, y))  # numpy's rules for mixed types are others than te's
 
     operator_of_two.__name__ = operator_of_two.__qualname__ = name
     operator_of_two.__doc__ = f"""{meaning}
@@ -199,11 +200,12 @@ def _bits(
 def _shift(kind: str, a: Any, b: Any) -> Any:
     """A shift by any number: beyond the width nothing is left but, to the right, the sign."""
     x, by = ops.match_types(a, b)
+    # a constant amount within the width needs no condition
     if not x.dtype.is_integer or (isinstance(by, IntImm) and 0 <= by.value < x.dtype.bits):
         return ops.bitwise(kind, a, b)
     within = te.all(by >= 0, by < x.dtype.bits)
     if kind == "shift_right" and x.dtype.is_signed:
-        return ops.bitwise(kind, x, te.select(within, by, x.dtype.bits - 1))
+        return ops.bitwise(kind, x, te.select(within, by, x.dtype.bits - 1))  # by width - 1 only the sign is left
     return te.select(within, ops.bitwise(kind, x, te.select(within, by, 0)), ops.const(0, x.dtype))
 
 
@@ -214,6 +216,7 @@ def _guard_division(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any],
     """Integers divided by 0 are 0."""
 
     def divided(a: NDArray[Any], b: NDArray[Any]) -> Any:
+        # numpy warns of a division by 0, and gives what its C compiler gives
         return function(a, b) if a.dtype.kind not in "iub" else np.where(b == 0, 0, function(a, np.where(b == 0, 1, b)))
 
     return divided
@@ -223,6 +226,7 @@ def _numpy_trunc_divide(a: Any, b: Any) -> Any:
     if a.dtype.kind not in "iub":
         wide = np.promote_types(a.dtype, np.float32) if a.dtype.kind == "f" else np.float32
         return np.trunc(a.astype(wide) / b.astype(wide)).astype(a.dtype)
+    # floor and trunc differ where signs do and there is a rest
     return np.floor_divide(a, b) + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
 
 
@@ -348,6 +352,7 @@ def _trunc_divide(a: Any, b: Any) -> Any:
     x, y = ops.match_types(a, b)
     if not x.dtype.is_float:
         return ops.truncdiv(x, y)
+    # 16-bit quotients are rounded once, after trunc
     wide = x.dtype if x.dtype.bits > 16 else FLOAT32.with_lanes(x.dtype.lanes)
     return ops.cast(te.trunc(ops.cast(x, wide) / ops.cast(y, wide)), x.dtype)
 
@@ -356,12 +361,12 @@ def _log_add_exp(a: Any, b: Any) -> Any:
     x, y = ops.match_types(a, b)
     if not x.dtype.is_float:  # the difference of two int8 is no int8
         x, y = ops.cast(x, FLOAT32.with_lanes(x.dtype.lanes)), ops.cast(y, FLOAT32.with_lanes(x.dtype.lanes))
-    if ops.is_const(y):
+    if ops.is_const(y):  # a constant second operand keeps the derivative of the first
         x, y = y, x  # max(x, 0) would be flat where they are equal
     high = te.max(x, y)
     near = te.min(y - x, x - y)  # where they are equal, max follows x and this y - x: half of it for each
     same = te.all(x == y, te.isinf(x))  # infinities of one sign, whose difference is no number
-    return te.select(same, high, high + te.log1p(te.exp(near)))
+    return te.select(same, high, high + te.log1p(te.exp(near)))  # log1p of at most 1: nothing overflows
 
 
 # Comparisons and logic
@@ -383,7 +388,7 @@ greater_equal = _comparison("greater_equal", ">=", GE, np.greater_equal)
 
 def _truth(x: Any) -> Expr:
     value = ops.convert(x)
-    return value if value.dtype.is_bool else ops.compare(NE, value, 0)
+    return value if value.dtype.is_bool else ops.compare(NE, value, 0)  # any number but 0 holds; NaN does too
 
 
 def _logical(
@@ -440,6 +445,7 @@ def _numpy_clip(x: NDArray[Any], *, low: float, high: float) -> Any:
     if x.dtype.kind not in "iu":
         return np.clip(x.astype(np.float64), low, high).astype(x.dtype)
     info = np.iinfo(x.dtype)
+    # a bound beyond the dtype is its end
     least, greatest = (int(min(max(bound, info.min), info.max)) for bound in (low, high))
     return np.clip(x, least, greatest)
 
@@ -460,6 +466,7 @@ def clip(x: Operand, a_min: Any, a_max: Any) -> Any:
     def element(value: Any) -> Any:
         value = ops.convert(value)
         low, high = _bound(ops.convert(a_min), value.dtype), _bound(ops.convert(a_max), value.dtype)
+        # numpy's clip gives the upper bound where the two cross
         if not (ops.is_const(low) and ops.is_const(high) and low.value <= high.value):
             low = te.min(low, high)
         return te.max(te.min(value, high), low)
@@ -470,8 +477,9 @@ def clip(x: Operand, a_min: Any, a_max: Any) -> Any:
 def _bound(bound: Expr, dtype: DType) -> Any:
     """A bound in `dtype`, of integers and bools the nearest that it holds."""
     if dtype.is_bool:
-        return ops.compare(GE, bound, 1)
+        return ops.compare(GE, bound, 1)  # bools are clipped by whether the bound is at least 1
     if bound.dtype.is_integer and dtype.is_integer:
+        # compared in the bound's dtype, which may be wider or narrower
         least, greatest = max(dtype.least, bound.dtype.least), min(dtype.greatest, bound.dtype.greatest)
         bound = ops.maximum(ops.minimum(bound, ops.const(greatest, bound.dtype)), ops.const(least, bound.dtype))
     return ops.cast(bound, dtype)
@@ -538,7 +546,7 @@ def where(condition: Operand, x: Operand, y: Operand) -> Any:
     """
 
     def element(chosen: Any, a: Any, b: Any) -> Any:
-        a, b = ops.match_types(a, b)
+        a, b = ops.match_types(a, b)  # both branches have one dtype
         return te.select(_truth(chosen), a, b)
 
     return lift("where", element, condition, x, y)
@@ -552,7 +560,7 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
         raise BadParameter("elemwise_sum has nothing to add", called=user_source(), fix="pass at least one tensor")
     first = summands[0]
     for other in summands[1:]:
-        tensor(other, "elemwise_sum", first.ndim)
+        tensor(other, "elemwise_sum", first.ndim)  # ranks first, so that shapes can be compared in pairs
         if not all(map(same_extent, first.shape, other.shape)):
             raise BadOperand(
                 f"elemwise_sum takes tensors of one shape: {shape_text(first.shape)} and {shape_text(other.shape)} differ",

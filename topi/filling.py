@@ -34,7 +34,7 @@ __all__ = [
 
 def _fill(shape: Any, dtype: object, value: Any, name: str) -> Tensor:
     kind = scalar_dtype(dtype)
-    element = ops.cast(ops.convert(value), kind)
+    element = ops.cast(ops.convert(value), kind)  # one expression for all elements
     filled: Tensor = te.compute(check_shape(shape, name), lambda *_: element, name=name, tag="elemwise")
     return filled
 
@@ -81,11 +81,12 @@ def arange(
     step of 0, or one of an unknown size, and UnknownDType (TW0101).
     """
     if stop is None:
-        start, stop = 0, start
+        start, stop = 0, start  # as Python's range, one argument is the end
     kind = scalar_dtype(dtype)
     extent = _arange_extent(start, stop, step)
     values: Tensor = te.compute(
         (extent,),
+        # start + i * step, not a running sum: errors do not add up
         lambda i: ops.cast(ops.convert(start), kind) + ops.cast(i, kind) * ops.cast(ops.convert(step), kind),
         name="T_arange",
         tag="elemwise",
@@ -94,6 +95,7 @@ def arange(
 
 
 def _arange_extent(start: Any, stop: Any, step: Any) -> Any:
+    # a bool is an int to Python
     odd = [bound for bound in (start, stop, step) if isinstance(bound, bool) or not isinstance(bound, (Real, Expr))]
     if odd:
         raise BadParameter(
@@ -104,6 +106,7 @@ def _arange_extent(start: Any, stop: Any, step: Any) -> Any:
         )
     symbolic = any(isinstance(bound, Expr) and not isinstance(bound, IntImm) for bound in (start, stop, step))
     first, last, by = (integer_value(bound, bound) for bound in (start, stop, step))
+    # the extent is (stop - start) / step rounded up, which symbols have of steps of 1 alone
     if by == 0 or (symbolic and not (isinstance(by, int) and by == 1)):
         raise BadParameter(
             "arange cannot tell how many elements it has",
@@ -114,7 +117,7 @@ def _arange_extent(start: Any, stop: Any, step: Any) -> Any:
     if symbolic:
         return te.max(stop - start, 0)
     return (
-        max(-int(-(last - first) // by), 0)
+        max(-int(-(last - first) // by), 0)  # integers are divided exactly
         if isinstance(first + last + by, int)
         else max(_ceiling((last - first) / by), 0)
     )
@@ -139,7 +142,7 @@ def broadcast_to(data: Tensor, shape: Any) -> Tensor:
     not fit, BadExtent (TW0110)."""
     source, extents = tensor(data, "broadcast_to"), check_shape(shape, "broadcast_to")
     skipped = len(extents) - source.ndim
-    repeated = [isinstance(extent, IntImm) and extent.value == 1 for extent in source.shape]
+    repeated = [isinstance(extent, IntImm) and extent.value == 1 for extent in source.shape]  # extents of 1 repeat
     fits = skipped >= 0 and all(
         single or same_extent(extent, extents[skipped + at])
         for at, (extent, single) in enumerate(zip(source.shape, repeated, strict=True))

@@ -26,11 +26,13 @@ def fixed_point_multiply(x: Tensor, multiplier: int, shift: int) -> Tensor:
             called=user_source(),
             fix='topi.cast(x, "int32")',
         )
+    # a left shift before the product keeps bits that a right one after it would lose
     up, down = max(shift, 0), 31 + max(-shift, 0)
+    # half of what is shifted out, so that the shift rounds
     half, by = te.const(1 << (down - 1), "int64"), te.const(multiplier, "int64")
 
     def element(*i: Any) -> Any:
-        wide = source[i].astype("int64") << te.const(up, "int64")
+        wide = source[i].astype("int64") << te.const(up, "int64")  # int32 times int32 fits 64 bits
         return ((wide * by + half) >> te.const(down, "int64")).astype("int32")
 
     return injective(source.shape, element, "fixed_point_multiply")

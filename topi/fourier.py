@@ -43,6 +43,7 @@ def dft(re_data: Tensor, im_data: Tensor, inverse: bool = False) -> list[Tensor]
     real, imaginary = tensor(re_data, "dft"), tensor(im_data, "dft")
 
     def pair(*i: Any) -> Any:
+        # numbers stand in pairs, real and imaginary side by side
         return te.select(i[-1].equal(0), real[i[:-1]], imaginary[i[:-1]])
 
     found = fourier(injective((*real.shape, 2), pair, "complex"), -2, None, bool(inverse), False)
@@ -73,8 +74,9 @@ def fourier(
             reason="its last dimension are the real and imaginary parts, 1 or 2 floats",
             fix="topi.expand_dims(x, -1) makes real numbers of x",
         )
-    half = inverse and onesided
+    half = inverse and onesided  # only half of the frequencies is given: the others are their conjugates
     have: Any = integer_value(extent, extent)
+    # torch's and numpy's default length of an irfft
     n: Any = integers(length, "length of dft")[0] if length is not None else 2 * (have - 1) if half else have
     if isinstance(n, int) and n < 1:
         raise BadOperand(
@@ -83,7 +85,8 @@ def fourier(
             called=user_source(),
             fix="length=1, or more",
         )
-    kind = "float64" if str(source.dtype) == "float64" else "float32"
+    kind = "float64" if str(source.dtype) == "float64" else "float32"  # float16 has too few bits for sums of many terms
+    # the transformed axis last but one, before the parts
     order = [*(dim for dim in range(source.ndim - 1) if dim != at), at, source.ndim - 1]
     moved = source if order == sorted(order) else transpose(source, order)
     rows: Any = math.prod(moved.shape[:-2])
@@ -96,10 +99,14 @@ def fourier(
         value = flat[r, te.max(te.min(place, extent - 1), 0), part].astype(kind)
         if half:
             value = te.select(
-                te.all(part.equal(1), i * 2 >= n), te.select((i * 2).equal(n), te.const(0, kind), -value), value
+                # the frequency in the middle, its own mirror image, has no imaginary part
+                te.all(part.equal(1), i * 2 >= n),
+                te.select((i * 2).equal(n), te.const(0, kind), -value),
+                value,
             )
-            value = te.select(te.all(part.equal(1), i.equal(0)), te.const(0, kind), value)
+            value = te.select(te.all(part.equal(1), i.equal(0)), te.const(0, kind), value)  # nor has the first one
         inside = count is have or isinstance(have, int) and isinstance(count, int) and count <= have
+        # beyond what is given it is padded with zeros
         return value if inside else te.if_then_else(place < extent, value, te.const(0, kind))
 
     given = te.compute((rows, n, parts), taken, name="dft_data", tag=DFT.part("data"), attrs=_WHOLE)
@@ -109,9 +116,11 @@ def fourier(
 
     def result(r: Any, i: Any, part: Any) -> Any:
         value = found[r, i, part]
+        # a division by the length as a product, where it is known
         scale = te.const(1 / n, kind) if isinstance(n, int) else 1 / n.astype(kind)
         return (value * scale if inverse else value).astype(source.dtype)
 
+    # the algorithm's schedule needs the number of points
     attrs = {**_WHOLE, "points": n, "inverse": bool(inverse)} if isinstance(n, int) else {}
     whole = te.compute((rows, kept, results), result, name="dft", tag=DFT if attrs else "injective", attrs=attrs)
     unfolded = whole if source.ndim == 3 else reshape(whole, (*moved.shape[:-2], kept, results))
@@ -123,14 +132,17 @@ def _transform(x: Tensor, n: Any, kind: str, inverse: bool) -> Tensor:
     """The transform of (rows, n, 1 or 2), (rows, n, 2). n: a number, or an extent over symbols, whose transform is one product."""
     if not isinstance(n, int):
         return _product(x, n, 1, kind, inverse)
+    # the greatest factor first, as fewer passes move less memory
     outer = 1 if n <= _DIRECT else max((one for one in range(2, _STEP + 1) if n % one == 0), default=1)
     if outer == 1:
         return _product(x, n, 1, kind, inverse)
     inner = n // outer
     first = _product(x, outer, inner, kind, inverse)  # (rows, outer * inner, 2)
+    # the turns of all (outer, inner) pairs, computed when the program is declared
     turns = te.constant(_roots(n, inverse)[np.outer(np.arange(outer), np.arange(inner)) % n].astype(kind), "turns")
 
     def turned(r: Any, i: Any, part: Any) -> Any:
+        # row, place among the outer ones, place among the inner ones
         row, k, j = te.indexdiv(r, outer), te.indexmod(r, outer), i
         real, imaginary = (first[row, k * inner + j, at] for at in (0, 1))
         return te.select(
@@ -148,6 +160,7 @@ def _transform(x: Tensor, n: Any, kind: str, inverse: bool) -> Tensor:
     )
 
     def ordered(r: Any, i: Any, part: Any) -> Any:
+        # the outer place is the fast one of the result
         return second[r * outer + te.indexmod(i, outer), te.indexdiv(i, outer), part]
 
     return te.compute((rows, n, 2), ordered, name="dft_order", tag=DFT.part("order"), attrs=_WHOLE)
@@ -173,17 +186,18 @@ def _matrix(n: Any, parts: int, kind: str, inverse: bool) -> Any:
         turn = (2 if inverse else -2) * math.pi
 
         def open_root(k: Any, i: Any, part: Any, other: Any) -> Any:
+            # modulo n, so that the angle stays small and exact
             angle = ((k.astype("int64") * i.astype("int64")) % n).astype("float64") * (turn / n.astype("float64"))
             sine = te.select(part.equal(0), -te.sin(angle), te.sin(angle))
             return te.select(part.equal(other), te.cos(angle), sine).astype(kind)
 
         return injective((n, n, 2, parts), open_root, "fourier")
     roots = _roots(n, inverse)
-    if n <= _MOST_OF_A_TABLE:
+    if n <= _MOST_OF_A_TABLE:  # a table of n * n roots, for matrices that are small
         table = roots[np.outer(np.arange(n), np.arange(n)) % n]  # k, j, part
         whole = np.stack([table, np.stack([-table[..., 1], table[..., 0]], -1)], -1)  # k, j, part, q
         return te.constant(np.ascontiguousarray(whole[..., :parts]).astype(kind), "fourier")
-    units = te.constant(
+    units = te.constant(  # n roots, indexed by (k * i) % n
         np.stack([roots, np.stack([-roots[:, 1], roots[:, 0]], -1)], -1)[..., :parts].astype(kind), "roots"
     )
 
@@ -227,7 +241,7 @@ def stft(
     spectra = fourier(frames, 2, win_length)
 
     def element(batch: Any, f: Any, at: Any, part: Any) -> Any:
-        place = f if frequencies <= win_length else te.indexmod(f, win_length)
+        place = f if frequencies <= win_length else te.indexmod(f, win_length)  # more frequencies than points repeat
         return spectra[batch, at, place, part] * by if normalized else spectra[batch, at, place, part]
 
     return injective(tuple(shape), element, "stft")

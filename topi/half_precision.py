@@ -12,7 +12,7 @@ from ..te.tensor import Tensor
 
 def sum_dtype(dtype: DType, out_dtype: Any = None) -> DType:
     """The dtype in which products of `dtype` are taken and added up: `out_dtype` where it is given."""
-    if out_dtype:
+    if out_dtype:  # what the caller asks for is not widened
         return scalar_dtype(out_dtype)
     return FLOAT32 if dtype.is_float and dtype.bits == 16 else dtype
 
@@ -20,7 +20,7 @@ def sum_dtype(dtype: DType, out_dtype: Any = None) -> DType:
 def convert_elements(tensor: Tensor, dtype: Any) -> Tensor:
     """The elements of a tensor in `dtype`: itself where it has that."""
     wanted = scalar_dtype(dtype)
-    if tensor.dtype == wanted:
+    if tensor.dtype == wanted:  # a copy would be one more stage
         return tensor
     result: Tensor = te.compute(
         tensor.shape, lambda *at: tensor(*at).astype(wanted), name=f"{tensor.name}.{wanted}", tag="elemwise"

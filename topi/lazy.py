@@ -23,6 +23,7 @@ class _Face(ModuleType):
     decorate: Callable[[Any], Any]
 
     def __setattr__(self, name: str, value: Any) -> None:
+        # the import machinery sets a submodule as attribute of its package
         if isinstance(value, ModuleType) and self.__dict__.get("homes", {}).get(name) == name:
             value = self.decorate(getattr(value, name))
         super().__setattr__(name, value)
@@ -30,6 +31,7 @@ class _Face(ModuleType):
 
 def check_on_use(face: str) -> Callable[[Any], Any]:
     """Decorate operators with the check of their arguments (signatures.checked), which is loaded with the first of them."""
+    # loaded with the first operator that is used
     return lambda value: import_on_thread(".signatures", __name__.rpartition(".")[0]).checked(face)(value)
 
 
@@ -42,7 +44,7 @@ def lazy_attributes(
     """The __getattr__ and __dir__ of `package`, whose names live where `homes` says (name -> module below it). decorate: what is
     made of each that lives below it."""
     module = sys.modules[package]
-    module.__class__ = _Face
+    module.__class__ = _Face  # properties of a module need a class of its own
     module.__dict__.update(homes=homes, decorate=decorate)
 
     def get(name: str) -> Any:
@@ -54,14 +56,14 @@ def lazy_attributes(
         below = not home.startswith(".")
         value = getattr(import_on_thread(f".{home}" if below else home, package), name)
         # The import has put a function of its module's name there, or is about to on another thread.
-        if name not in module.__dict__:
+        if name not in module.__dict__:  # another thread may have set it meanwhile: one object for all
             module.__dict__[name] = decorate(value) if below else value
         return module.__dict__[name]
 
     def names() -> list[str]:
         return sorted({*homes, *subpackages})
 
-    return get, names
+    return get, names  # what dir() shows, before anything is imported
 
 
 def _unknown(module: ModuleType, name: str, names: list[str], subpackages: tuple[str, ...]) -> AttributeError:

@@ -40,12 +40,14 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 
             f"take has no mode {mode!r}", called=user_source(), allowed='"clip", "wrap" and "fast"', fix='mode="clip"'
         )
     if axis is None:
+        # of an unknown shape the product is an expression
         size = ops.convert(math.prod(source.shape)) if source.ndim else ops.const(1, "int32")
         return injective(
             index.shape, lambda *i: source[unravel_index(_place(index[i], size, mode), source.shape)], "T_take"
         )
     at = normalize_axis(source, axis, "take")
     (batch,) = integers(batch_dims, "batch_dims of take")
+    # batches are looked up in each other, so their extents have to be equal
     if not 0 <= batch <= min(at, index.ndim) or not all(map(same_extent, source.shape[:batch], index.shape[:batch])):
         raise BadParameter(
             f"take: {batch_dims} first dimensions are not the same",
@@ -64,7 +66,7 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 
 
 def _place(index: Expr, extent: Expr, mode: str) -> Any:
     if mode == "fast":
-        return signed_index(index)
+        return signed_index(index)  # "fast": the caller answers for indices inside
     return wrapped_index(index, extent) if mode == "wrap" else clipped_index(index, extent)
 
 
@@ -108,7 +110,7 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
             fix=f"indices of shape (m, ...), m at most {source.ndim}",
         )
     rank = index.ndim - 1
-    within = source.shape[batch : batch + count.value]
+    within = source.shape[batch : batch + count.value]  # the dimensions that coordinates index
     return injective(
         [*index.shape[1:], *source.shape[batch + count.value :]],
         lambda *i: source[
@@ -142,11 +144,13 @@ def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: in
 
 def _place_from_end(index: Any, extent: Any) -> Any:
     """An index from the end as one from the beginning, inside whatever it is: what is outside takes the nearest end."""
+    # outside of memory nothing may be read, whatever the data
     return clipped_index(index_from_end(index, extent), extent)
 
 
 def _refuse_nothing(x: Any, axes: Any, indices: Any) -> None:
     """Refuse lookups in nothing, by a ValueError."""
+    # an empty lookup in nothing is fine
     if any(is_const(x.shape[at], 0) for at in axes) and not any(is_const(extent, 0) for extent in indices.shape):
         raise ValueError("a place is looked up where there are none")
 
@@ -168,7 +172,7 @@ def _numpy_take(x: NDArray[Any], indices: NDArray[Any], *, axis: int) -> Any:
 )
 def _take(x: Any, indices: Any, *, axis: int = 0) -> Any:
     """The slices of x at indices along an axis, whose dimensions stand in its place."""
-    at = axis % x.ndim
+    at = axis % x.ndim  # negative axes, as ONNX has them
     after = at + indices.ndim
     _refuse_nothing(x, [at], indices)
     return injective(
@@ -243,7 +247,7 @@ def _numpy_one_hot(indices: NDArray[Any], values: NDArray[Any], *, depth: int, a
     whole = np.expand_dims(indices.astype(np.int64), axis)
     place = np.where(whole < 0, whole + depth, whole)
     numbers = np.arange(depth).reshape([-1 if at == axis % place.ndim else 1 for at in range(place.ndim)])
-    return values[(place == numbers).astype(np.int64)]
+    return values[(place == numbers).astype(np.int64)]  # the index counts from the end where it is negative
 
 
 @operator(
@@ -267,6 +271,7 @@ def _numpy_topk(x: Any, *, k: int, axis: int, largest: bool) -> Any:
     keys = x if x.dtype.kind in "iu" else x.astype(np.float64)
     count = x.shape[axis]
     if largest:  # what ascends, from its end: NaN is the greatest
+        # argsort ascends: from the end, and stable from there
         order = count - 1 - np.flip(np.argsort(np.flip(keys, axis), axis, kind="stable"), axis)
     else:
         order = np.argsort(keys, axis, kind="stable")

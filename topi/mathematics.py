@@ -71,6 +71,7 @@ def _round(x: NDArray[Any]) -> Any:
     if x.dtype.kind in "iub":
         return x
     wide = x.astype(np.float64)
+    # 0.5 rounded down: adding 0.5 itself would round 0.49999997 up
     return np.trunc(wide + np.copysign(np.nextafter(0.5, 0), wide))
 
 
@@ -87,6 +88,7 @@ negative = unary_operator(
 )
 abs = unary_operator(
     "abs",
+    # two's complement has no positive of its least number
     "|x| in its dtype; the least int8 and its like wrap to themselves.",
     np.abs,
     ("g * sign(a)",),
@@ -193,6 +195,7 @@ def _sign(x: Any) -> Expr:
 def _numpy_ceil_log2(x: NDArray[Any]) -> Any:
     if x.dtype.kind not in "iu":
         return np.ceil(np.log2(x.astype(np.float64)))
+    # element by element: integers of 64 bits have no exact log2 in floats
     return np.vectorize(_width, otypes=[x.dtype])(x)
 
 
@@ -215,6 +218,6 @@ def ceil_log2(x: Operand) -> Any:
         value = ops.convert(value)
         if value.dtype.is_float:
             return te.ceil(te.log2(value))
-        return (te.const(value.dtype.bits, "int32") - te.clz(value - 1)).astype(value.dtype)
+        return (te.const(value.dtype.bits, "int32") - te.clz(value - 1)).astype(value.dtype)  # the width of x - 1
 
     return lift("ceil_log2", element, x)

@@ -43,6 +43,7 @@ def matmul(
     check_depth(
         "topi.matmul", A, B, depth, deep, "transpose_a=True takes A as (k, n), transpose_b=True takes B as (m, k)"
     )
+    # sums of 16-bit floats are float32 whatever the result
     kind, sums = result_dtype(A, B, out_dtype), sum_dtype(result_dtype(A, B), out_dtype)
     right = separate(A, B)
     k = te.reduce_axis((0, depth), name="k")
@@ -76,7 +77,7 @@ def batch_matmul(
     rows, depth = _sides(x, transpose_a)
     deep, columns = _sides(y, transpose_b)
     check_depth("topi.batch_matmul", x, y, depth, deep, usage)
-    one_x, one_y = is_const(x.shape[0], 1), is_const(y.shape[0], 1)
+    one_x, one_y = is_const(x.shape[0], 1), is_const(y.shape[0], 1)  # a batch of one matrix broadcasts
     if not (one_x or one_y or _agree(x.shape[0], y.shape[0])):
         raise _bad("topi.batch_matmul", x, y, f"the batches {x.shape[0]} and {y.shape[0]} differ", usage)
     kind, sums = result_dtype(x, y, out_dtype), sum_dtype(result_dtype(x, y), out_dtype)
@@ -84,7 +85,7 @@ def batch_matmul(
     k = te.reduce_axis((0, depth), name="k")
 
     def element(b: Expr, i: Expr, j: Expr) -> Expr:
-        left, right = (0 if one_x else b), (0 if one_y else b)
+        left, right = (0 if one_x else b), (0 if one_y else b)  # the only matrix is read whatever the batch
         return te.sum(
             product(
                 x[(left, k, i) if transpose_a else (left, i, k)],
@@ -103,7 +104,7 @@ def batch_matmul(
 
 def product(a: Expr, b: Expr, dtype: Any, allow_tf32: bool = False) -> Expr:
     """a * b in `dtype`. allow_tf32: of both rounded to TF32 where all are float32."""
-    if allow_tf32 and a.dtype == b.dtype == dtype == "float32":
+    if allow_tf32 and a.dtype == b.dtype == dtype == "float32":  # on every target the same rounding
         return te.tf32(a) * te.tf32(b)
     return (a if a.dtype == dtype else a.astype(dtype)) * (b if b.dtype == dtype else b.astype(dtype))
 
@@ -112,6 +113,7 @@ def separate(a: Tensor, b: Tensor) -> Tensor:
     """b, as another tensor where it is a: a schedule then may read the two from different places."""
     if a is not b:
         return b
+    # the name shows whose copy it is
     copy: Tensor = te.compute(b.shape, lambda *at: b(*at), name=f"{b.name}.again", tag="injective")
     return copy
 
@@ -154,4 +156,4 @@ def _sides(matrix: Tensor, swapped: bool) -> tuple[Expr, Expr]:
 
 def _agree(a: Expr, b: Expr) -> bool:
     """Return whether two extents are surely equal: where they were not, elements beyond a tensor's end would be read."""
-    return same_extent(a, b) or Analyzer().can_prove_equal(a, b)
+    return same_extent(a, b) or Analyzer().can_prove_equal(a, b)  # a prover, since extents may be equal sums of symbols

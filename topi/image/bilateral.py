@@ -36,7 +36,7 @@ def bilateral_slice(grid: Tensor, guide: Tensor, image: Tensor) -> Tensor:
     high, wide, depth, outs, terms = (extent.value for extent in grid.shape if isinstance(extent, IntImm))
     h, w = guide.shape
     z, d, k = te.reduce_axis((0, depth), "z"), te.reduce_axis((0, 2), "d"), te.reduce_axis((0, terms), "k")
-    around = te.compute(
+    around = te.compute(  # the grid with its edge repeated, so that cells beside the edge need no condition
         (high + 2, wide + 2, depth, outs, terms),
         lambda i, j, z, o, c: grid[te.max(te.min(i - 1, high - 1), 0), te.max(te.min(j - 1, wide - 1), 0), z, o, c],
         "around",
@@ -45,6 +45,7 @@ def bilateral_slice(grid: Tensor, guide: Tensor, image: Tensor) -> Tensor:
 
     def between(y: Any, j: Any, z: Any, o: Any, c: Any) -> Expr:
         cell, part = _cell(y, h, high, grid.dtype)
+        # rows are interpolated first: they are few, as the grid is coarse
         return weighted_sum([around[cell, j, z, o, c], around[cell + 1, j, z, o, c]], [1 - part, part])
 
     def coefficient(o: Any, c: Any, y: Any, x: Any) -> Expr:
@@ -52,7 +53,7 @@ def bilateral_slice(grid: Tensor, guide: Tensor, image: Tensor) -> Tensor:
         return te.sum(rows[y, cell + d, z, o, c] * (near[z, y, x] * te.select(d == 0, 1 - part, part)), axis=[z, d])
 
     rows = te.compute((h, wide + 2, depth, outs, terms), between, "rows", "bilateral_slice.rows")
-    near = te.compute(
+    near = te.compute(  # the weight of each cell in depth: 0 for all but two
         (depth, h, w),
         lambda z, y, x: te.max(1 - te.abs(z + 0.5 - te.max(te.min(guide[y, x] * depth, depth - 0.5), 0.5)), 0),
         "near",
@@ -60,7 +61,11 @@ def bilateral_slice(grid: Tensor, guide: Tensor, image: Tensor) -> Tensor:
     )
     affine = te.compute((outs, terms, h, w), coefficient, "affine", "bilateral_slice.affine")
     ones = te.compute(
-        (terms, h, w), lambda c, y, x: te.if_then_else(c < terms - 1, image[c, y, x], 1), "ones", "bilateral_slice.ones"
+        # the last coefficient is added: it meets a 1
+        (terms, h, w),
+        lambda c, y, x: te.if_then_else(c < terms - 1, image[c, y, x], 1),
+        "ones",
+        "bilateral_slice.ones",
     )
     return te.compute(
         (outs, h, w),
@@ -73,11 +78,12 @@ def bilateral_slice(grid: Tensor, guide: Tensor, image: Tensor) -> Tensor:
 def _cell(place: Any, size: Any, cells: int, dtype: Any) -> tuple[Any, Expr]:
     """Of the grid with a cell added on either side: the cell whose centre comes before a pixel's, and how far it is on to the
     next, from 0 to 1."""
+    # where pixels divide evenly among cells, the fraction is one of few constants
     if isinstance(size, IntImm) and cells and size.value % cells == 0:
         pixels = max(size.value // cells, 1)  # of an image without pixels there is nothing to divide
         moved, half = place + (pixels + 1) // 2, 0.5 if pixels % 2 == 0 else 0.0
         return te.indexdiv(moved, pixels), (te.indexmod(moved, pixels).astype(dtype) + half) * (1 / pixels)
-    moved = (2 * place + 1) * cells + size
+    moved = (2 * place + 1) * cells + size  # in whole numbers, exact for any size
     return te.indexdiv(moved, 2 * size), te.indexmod(moved, 2 * size).astype(dtype) / (2 * size)
 
 
@@ -88,6 +94,7 @@ def _check(grid: Tensor, guide: Tensor, image: Tensor) -> None:
     ranks = (grid.ndim, guide.ndim, image.ndim) == (5, 2, 3)
     same = len({tensor.dtype for tensor in (grid, guide, image)}) == 1 and grid.dtype.is_float
     constant = ranks and same and all(isinstance(extent, IntImm) for extent in (*grid.shape, image.shape[0]))
+    # one more coefficient than channels, the constant
     if not constant or int(grid.shape[4]) != int(image.shape[0]) + 1:
         raise BadImage(
             "this grid does not transform this image",

@@ -42,10 +42,11 @@ def box_blur(
     reach = _reach(size)
     plane = Plane.of(image, layout, border)
     kind = sum_dtype or _sum_dtype(image, size)
-    shift, outer = reach if border == "valid" else 0, plane.margin(reach)
+    shift, outer = reach if border == "valid" else 0, plane.margin(reach)  # "valid": the window begins at the pixel
     high, wide = plane.result_size(reach, reach)
 
     def across(lead: Any, y: Any, f: Any) -> Expr:
+        # in the wider dtype before they are added up
         values = [plane.at(lead, y - outer, f, dx + shift, outer > 0).astype(kind) for dx in range(-reach, reach + 1)]
         return _divide(_total(values), size)
 
@@ -73,10 +74,10 @@ def gaussian_blur(
     def down(lead: Any, y: Any, f: Any) -> Expr:
         total = column_sum(rows, lead, y, f, gaussian_taps(size, sigma))
         if image.dtype == "uint8":
-            return ((total + (1 << FRACTION - 1)) >> FRACTION).astype("uint8")
+            return ((total + (1 << FRACTION - 1)) >> FRACTION).astype("uint8")  # halves are rounded up
         if image.dtype.is_float:
-            return total
-        return te.floor(total + 0.5).astype(image.dtype)
+            return total  # floats are not cut off
+        return te.floor(total + 0.5).astype(image.dtype)  # integers are rounded to the nearest
 
     return plane.pixels(high, wide, down, "gaussian_blur")
 
@@ -91,7 +92,7 @@ def blurred_rows(plane: Plane, size: int, sigma: float | None) -> Tensor:
 
     def across(lead: Any, y: Any, f: Any) -> Expr:
         values = [plane.at(lead, y - outer, f, dx + shift, outer > 0) for dx in range(-reach, reach + 1)]
-        if image.dtype == "uint8":
+        if image.dtype == "uint8":  # eight bits after the point fit 16 bits beside a byte
             return _weigh([value.astype("uint16") << FRACTION for value in values], taps)
         kind = image.dtype if image.dtype.is_float else "float32"
         return weighted_sum([value.astype(kind) for value in values], [te.const(weight, kind) for weight in taps])
@@ -109,7 +110,7 @@ def column_sum(rows: Tensor, lead: Any, y: Any, f: Any, taps: Sequence[float]) -
 
 def gaussian_taps(size: int, sigma: float | None = None) -> list[float]:
     """`size` samples of a Gaussian around its middle, which sum to 1. Raises BadImage (TW0195) for a sigma that is not positive."""
-    spread = 0.3 * ((size - 1) * 0.5 - 1) + 0.8 if sigma is None else sigma
+    spread = 0.3 * ((size - 1) * 0.5 - 1) + 0.8 if sigma is None else sigma  # OpenCV's and torchvision's default
     if not spread > 0:
         raise BadImage(
             f"sigma is {sigma!r}"[:100],
@@ -119,18 +120,18 @@ def gaussian_taps(size: int, sigma: float | None = None) -> list[float]:
             fix="sigma=1.0",
         )
     samples = [exp(-((k - size // 2) ** 2) / (2 * spread * spread)) for k in range(size)]
-    return [sample / sum(samples) for sample in samples]
+    return [sample / sum(samples) for sample in samples]  # normalised, so that a constant image stays
 
 
 def _weigh(values: Sequence[Expr], taps: Sequence[float]) -> Expr:
     """The weighted sum of uint16: of each product of 16-bit numbers the upper half, one instruction on vectors."""
     if len(taps) == 1:
-        return values[0]
+        return values[0]  # one tap is the pixel itself: 2**16 has no 16 bits
     weights = [floor(tap * (1 << 16) + 0.5) for tap in taps]
     weights[len(taps) // 2] += (1 << 16) - sum(weights)  # all of them together are 1
     return _total(
         [
-            ((value.astype("uint32") * weight) >> 16).astype("uint16")
+            ((value.astype("uint32") * weight) >> 16).astype("uint16")  # the upper half of a product, one instruction
             for value, weight in zip(values, weights, strict=True)
         ]
     )
@@ -145,7 +146,7 @@ def _total(values: Sequence[Expr]) -> Expr:
 
 def _divide(total: Expr, size: int) -> Expr:
     if total.dtype.is_float:
-        return total * te.const(1.0 / size, total.dtype)
+        return total * te.const(1.0 / size, total.dtype)  # a product takes less than a quotient
     return te.truncdiv(total, te.const(size, total.dtype)) if total.dtype.kind == "uint" else te.floordiv(total, size)
 
 
@@ -153,7 +154,7 @@ def _sum_dtype(image: Tensor, size: int) -> Any:
     dtype = image.dtype
     if dtype.is_float:
         return dtype
-    bits = dtype.bits + ceil(size).bit_length()
+    bits = dtype.bits + ceil(size).bit_length()  # the sum of `size` numbers has so many bits more
     return f"{dtype.kind}{next((width for width in (16, 32) if width >= bits), 64)}"
 
 

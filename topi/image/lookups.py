@@ -21,7 +21,7 @@ def _cubic(part: NDArray[Any], a: float = -0.75) -> list[NDArray[Any]]:
     distance = np.abs(np.stack([part + 1, part, 1 - part, 2 - part]))
     near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-    return list(np.where(distance <= 1, near, far))
+    return list(np.where(distance <= 1, near, far))  # Keys' kernel, within 1 and within 2 of the place
 
 
 def _numpy_lookup(
@@ -35,11 +35,12 @@ def _numpy_lookup(
         weights = [np.ones_like(part)] if mode == "nearest" else [1 - part, part] if mode == "linear" else _cubic(part)
         each: list[tuple[Any, Any, Any]] = []
         for at, weight in enumerate(weights):
-            index = first.astype(np.int64) + at - (mode == "cubic")
+            index = first.astype(np.int64) + at - (mode == "cubic")  # cubic neighbours begin one before
             inside = (index >= 0) & (index < size) if padding == "zeros" else True
             if padding == "reflection":
-                period = max(2 * size - 2, 1) if align else 2 * size
+                period = max(2 * size - 2, 1) if align else 2 * size  # corners aligned mirror at centres, else at edges
                 index = index % period
+                # clipped places of padding by zeros weigh nothing
                 index = np.minimum(index, period - index if align else period - 1 - index)
             each.append((np.clip(index, 0, size - 1), weight, inside))
         found.append(each)
@@ -54,8 +55,9 @@ def _numpy_lookup(
 
 def _numpy_grid_sample(x: Any, grid: Any, *, mode: str, padding: str, align_corners: bool) -> Any:
     rank = x.ndim - 2
-    whole = grid.astype(np.float64)[:, None]
+    whole = grid.astype(np.float64)[:, None]  # in float64 as reference
     sizes = x.shape[2:]
+    # the grid's last coordinate is x, along the last dimension
     each = [whole[..., rank - 1 - at] + 1 for at in range(rank)]
     places = [
         one / 2 * (size - 1) if align_corners else (one * size - 1) / 2 for one, size in zip(each, sizes, strict=True)
@@ -111,15 +113,18 @@ def _numpy_roi_align(
     result = np.zeros((len(rois), x.shape[1], *size), np.float64)
     for r, (box, batch) in enumerate(zip(rois.astype(np.float64), batches, strict=True)):
         x0, y0, x1, y1 = box * scale - 0.5 * aligned
+        # without `aligned` a box has at least one pixel
         sides = [end - begin if aligned else max(end - begin, 1) for begin, end in ((y0, y1), (x0, x1))]
         each = [side / count for side, count in zip(sides, size, strict=True)]
+        # as many samples as a bin has pixels
         counts = [samples if samples > 0 else int(np.ceil(max(one, 0))) for one in each]
         if not counts[0] * counts[1]:
-            continue
+            continue  # a box without area gives zeros
         ys, xs = (
             begin + (np.arange(int(count * number)) + 0.5) * one / number
             for begin, count, number, one in zip((y0, x0), size, counts, each, strict=True)
         )
+        # a place up to one pixel outside is still the edge
         outside = ((ys < -1) | (ys > high))[:, None] | (xs < -1) | (xs > wide)
         y, x_ = (np.clip(place, 0, extent - 1) for place, extent in ((ys, high), (xs, wide)))
         image = x[int(np.clip(batch, 0, len(x) - 1))].astype(np.float64)
@@ -131,7 +136,7 @@ def _numpy_roi_align(
             terms.append(image[:, np.minimum(fy + dy, high - 1), np.minimum(fx + dx, wide - 1)] * weight)
         values = np.max(terms, 0) if mode == "max_terms" else np.sum(terms, 0)
         parts = np.where(outside, 0, values).reshape(-1, size[0], counts[0], size[1], counts[1])
-        result[r] = parts.mean((2, 4)) if mode == "avg" else parts.max((2, 4))
+        result[r] = parts.mean((2, 4)) if mode == "avg" else parts.max((2, 4))  # over the samples of each bin
     return result
 
 
@@ -202,6 +207,7 @@ def _numpy_deform_conv(
 ) -> Any:
     (n, channels, *_), (kh, kw), (oh, ow) = x.shape, w.shape[2:], offset.shape[2:]
     stride, padding, dilation = spatial(2, stride, padding, dilation)
+    # offsets are pairs of y and x for each tap
     moved = offset.astype(np.float64).reshape(n, offset_groups, kh, kw, 2, oh, ow)
     starts = [
         np.arange(int(count)) * step - low for count, step, low in zip((oh, ow), stride, padding[:2], strict=True)
@@ -215,7 +221,7 @@ def _numpy_deform_conv(
     if mask is not None:
         weighed = mask.astype(np.float64).reshape(n, offset_groups, kh, kw, oh, ow)
         columns = columns * np.repeat(weighed, channels // offset_groups, 1)
-    parts = [
+    parts = [  # groups are convolutions of their own
         np.einsum("nckltu,ockl->notu", part, weight.astype(np.float64), optimize=True)
         for part, weight in zip(np.split(columns, groups, 1), np.split(w, groups, 0), strict=True)
     ]

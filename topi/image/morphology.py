@@ -34,17 +34,18 @@ def dilation2d_nchw(
     dtype = out_dtype or image.dtype
     steps, far = pair(stride, "stride"), pair(dilations, "dilations")
     taps = [tap_count(extent) for extent in window.shape[1:]]
-    reach = ((taps[0] - 1) * far[0] + 1, (taps[1] - 1) * far[1] + 1)
+    reach = ((taps[0] - 1) * far[0] + 1, (taps[1] - 1) * far[1] + 1)  # what a dilated window covers
     pads = pad_amounts(padding, reach)
     size = [
         window_count(image.shape[2 + dim], pads[dim], pads[dim + 2], reach[dim], steps[dim], ("height", "width")[dim])
         for dim in (0, 1)
     ]
-    wide = padded(image, pads, (2, 3))
+    wide = padded(image, pads, (2, 3))  # padded by zeros, as TVM has it, not by the least number
     p, q = te.reduce_axis((0, taps[0]), "ry"), te.reduce_axis((0, taps[1]), "rx")
 
     def element(n: Any, c: Any, y: Any, x: Any) -> Any:
         value = wide[n, c, y * steps[0] + p * far[0], x * steps[1] + q * far[1]]
+        # converted before they are added: int8 sums would wrap
         return te.max(value.astype(dtype) + window[c, p, q].astype(dtype), axis=[p, q])
 
     return te.compute((*image.shape[:2], *size), element, name="dilation2d")

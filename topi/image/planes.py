@@ -46,7 +46,7 @@ class Plane:
         tensor(data, "an image's operator")
         named = layout or LAYOUTS.get(data.ndim, "")
         at = named.find("HW")
-        if len(named) != data.ndim or at < 0 or data.ndim - at > 3:
+        if len(named) != data.ndim or at < 0 or data.ndim - at > 3:  # channels may follow W, nothing else
             raise BadImage(
                 f"{data.name} is not {named or 'an image'!r}",
                 declared=data.source,
@@ -62,6 +62,7 @@ class Plane:
                 allowed=", ".join(map(repr, BORDERS)),
                 fix='border="edge"',
             )
+        # without channels behind, a pixel is one number
         return Plane(data, at, data.shape[at + 2] if data.ndim == at + 3 else 1, border)
 
     @property
@@ -76,9 +77,9 @@ class Plane:
         """Height and width of what windows that reach so far from their pixel give."""
         if self.border != "valid":
             return self.high, self.wide
-        lost = before + after
+        lost = before + after  # windows of before + 1 + after pixels
         for extent, what in ((self.high, "height"), (self.wide, "width")):
-            if isinstance(extent, IntImm) and extent.value < lost:
+            if isinstance(extent, IntImm) and extent.value < lost:  # symbolic extents are checked when the kernel runs
                 raise BadImage(
                     f"a window of {lost + 1} does not fit into the {what} {extent}",
                     declared=self.data.source,
@@ -91,6 +92,7 @@ class Plane:
     def margin(self, reach: int) -> int:
         """The number of rows outside of the image, on either side, that windows read which reach so far: none with the border
         "valid", nor of an image without rows, which has nothing to repeat."""
+        # nothing to repeat of an image without rows
         return 0 if self.border == "valid" or integer_value(self.high) == 0 else reach
 
     def rows(self, high: Any, wide: Any, fcompute: Callable[..., Expr], name: str, tag: str = "") -> Tensor:
@@ -114,6 +116,7 @@ class Plane:
             flat = at[self.lead + 1] if self._one else at[self.lead + 1] * self.pitch + at[self.lead + 2]
             return fcompute(at[: self.lead], at[self.lead], flat)
 
+        # the schedule has to know which dimensions are rows
         return te.compute(shape, element, name=name, tag=tag, attrs={**(attrs or {}), "lead": self.lead})
 
     def at(self, lead: tuple[Any, ...], y: Any, f: Any, dx: int = 0, rows_outside: bool = False) -> Expr:
@@ -121,8 +124,9 @@ class Plane:
         row, in_rows = self._row(y) if rows_outside and self.border != "valid" else (y, [])
         column, in_columns = self._column(f, dx)
         value = self.data[(*lead, row, *column)]
-        if not in_rows + in_columns:
+        if not in_rows + in_columns:  # without conditions loops read vectors
             return value
+        # most pixels are inside: likely() lets LLVM split the loops
         return te.if_then_else(te.likely(te.all(*in_rows, *in_columns)), value, te.const(0, self.data.dtype))
 
     @property
@@ -130,18 +134,21 @@ class Plane:
         return self.data.ndim == self.lead + 2
 
     def _row(self, y: Any) -> tuple[Any, list[Any]]:
-        if self.border == "zero":
+        if self.border == "zero":  # zeros need a condition, other borders another index
             return y, [y >= 0, y < self.high]
+        # mirrored at both ends, then clipped, since windows may be larger than the image
         mirrored = te.min(te.max(y, -y), 2 * self.high - 2 - te.max(y, -y)) if self.border == "reflect" else y
         return te.max(te.min(mirrored, self.high - 1), 0), []
 
     def _column(self, f: Any, dx: int) -> tuple[tuple[Any, ...], list[Any]]:
         """The indices of width and channel, and what must hold for them to be within the image."""
+        # f counts numbers, of which a pixel has `pitch`
         pixel, channel = (f, ()) if self._one else (te.indexdiv(f, self.pitch), (te.indexmod(f, self.pitch),))
         place = pixel + dx if dx else pixel
         if not dx or self.border == "valid":
-            return (place, *channel), []
+            return (place, *channel), []  # sums alone: lanes side by side read what lies side by side
         moved = f + dx * self.pitch
+        # only on the side it is moved to can it be outside
         inside = moved >= 0 if dx < 0 else moved < self.wide * self.pitch
         if self.border == "zero":
             return (place, *channel), [inside]
@@ -151,4 +158,5 @@ class Plane:
         """The place that stands for one which is outside on the side it was moved to."""
         if self.border == "edge":
             return te.const(0, "int32") if moved < 0 else extent - 1
+        # clipped, as a window may reach beyond the mirror image
         return te.max(te.min(-place if moved < 0 else 2 * extent - 2 - place, extent - 1), 0)

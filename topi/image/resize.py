@@ -59,16 +59,18 @@ def resize(
     rounding: of nearest neighbours: "floor" (the default), "round" (halves down), "ceil". Raises BadImage (TW0195), BadWindow
     (TW0190).
     """
+    # torch's align_corners comes before the default
     how = interpolation(method, coordinates or ("align_corners" if align_corners else ""), rounding, cubic_alpha)
     out = pair(size, "size")
     plane = Plane.of(image, layout)
     taps = {plane.lead + at: find_taps(image.shape[plane.lead + at], out[at], how) for at in (0, 1)}
-    return interpolate(plane, taps, fixed_point=True)
+    return interpolate(plane, taps, fixed_point=True)  # fixed point for bytes, as images mostly are
 
 
 def interpolation(method: str, coordinates: str, rounding: str | None, cubic_alpha: float) -> Interpolation:
     """Return how images are interpolated, by the names of `resize`. Raises BadImage (TW0195)."""
     method, rounding = NAMES.get(method, method), rounding or "floor"
+    # nearest neighbours of torch are asymmetric
     coordinates = coordinates or ("asymmetric" if method == "nearest" else "half_pixel")
     for what, value, allowed in (
         ("method", method, METHODS),
@@ -83,7 +85,7 @@ def interpolation(method: str, coordinates: str, rounding: str | None, cubic_alp
                 allowed=", ".join(map(repr, allowed)),
                 fix=f"{what}={allowed[0]!r}",
             )
-    rounding = "round_prefer_floor" if rounding == "round" else rounding
+    rounding = "round_prefer_floor" if rounding == "round" else rounding  # ONNX's name of it
     return Interpolation(_MODES.get(method, method), coordinates, rounding, cubic_alpha)
 
 
@@ -98,7 +100,7 @@ def resize2d(
     bicubic_alpha: float = -0.75,
 ) -> Tensor:
     """resize with TVM's names and order of arguments. roi: None, or zeros: the whole image. Raises BadImage (TW0195)."""
-    if roi is not None and any(roi):
+    if roi is not None and any(roi):  # a region is what crop_and_resize is for
         raise BadImage(
             f"roi is {roi!r}"[:100],
             called=user_source(),
@@ -123,12 +125,12 @@ def interpolate(plane: Plane, taps: Mapping[int, Taps], fixed_point: bool = Fals
     """
     data, result = plane.data, plane.data
     kind = "float64" if str(data.dtype) == "float64" else "float32"
-    high, wide = taps.get(plane.lead), taps.get(plane.lead + 1)
+    high, wide = taps.get(plane.lead), taps.get(plane.lead + 1)  # height and width are the last
     narrow = fixed_point and min(taps) >= plane.lead  # what leading dimensions leave is no byte
     columns = None if wide is None else Columns.of(plane, wide, narrow)
     others = [at for at in sorted(taps) if columns is None or at < plane.lead]
     for at in others:
-        last = at == others[-1] and columns is None
+        last = at == others[-1] and columns is None  # rounded once, by the last step
         result = _resize_dimension(result, at, taps[at], kind, data.dtype if last else None)
     if columns is None:
         return result
@@ -137,7 +139,7 @@ def interpolate(plane: Plane, taps: Mapping[int, Taps], fixed_point: bool = Fals
 
 def _resize_dimension(data: Tensor, at: int, taps: Taps, kind: str, dtype: Any) -> Tensor:
     """One dimension resized. dtype: what the results are rounded to, None to leave them as they are."""
-    read = taps.reader(kind, in_lanes=at == data.ndim - 1)
+    read = taps.reader(kind, in_lanes=at == data.ndim - 1)  # the last dimension lies in lanes
 
     def element(*i: Any) -> Expr:
         value = read(i[at], lambda place: data[(*i[:at], place, *i[at + 1 :])])
@@ -174,17 +176,20 @@ class Columns:
     def of(plane: Plane, taps: Taps, fixed_point: bool) -> Columns | None:
         """None where widths are not known, or there is nothing, or numbers that belong together lie far apart."""
         known, dtype, pitch = taps.known, plane.data.dtype, integer_value(plane.pitch, plane.pitch)
+        # tables need known sizes, and something to look up
         if known is None or not isinstance(pitch, int) or not taps.size * pitch * taps.out:
             return None
         narrow = str(dtype) == "uint8" and (taps.is_nearest or fixed_point and known.weights.shape[1] == 2)
+        # tables are for numbers of 32 bits, or bytes
         if not narrow and (dtype.bits > 32 or taps.is_nearest and dtype.bits != 32):
             return None
-        group = VECTOR_BITS // (16 if narrow else 32)
+        group = VECTOR_BITS // (16 if narrow else 32)  # numbers in one register
         f = np.arange(int(taps.out) * pitch)
         places = known.places[f // pitch] * pitch + (f % pitch)[:, None]
+        # each group's first place, from which the others are near
         starts = np.minimum.reduceat(places.min(1), np.arange(0, len(f), group))
         offsets = (places - starts[f // group, None]).T
-        if offsets.max() >= MOST_VECTORS * group:
+        if offsets.max() >= MOST_VECTORS * group:  # farther apart than what a few vectors hold
             return None
         return Columns(
             "uint16" if narrow else dtype if taps.is_nearest else "float32",
@@ -193,7 +198,7 @@ class Columns:
             int(offsets.max()),
             taps.size * pitch - 1,
             te.constant(starts.astype(np.int32), "resize_starts"),
-            te.constant(offsets.astype(np.int16), "resize_offsets"),
+            te.constant(offsets.astype(np.int16), "resize_offsets"),  # 16 bits are enough within a group
             None if taps.is_nearest else te.constant(_table(known, narrow)[:, f // pitch], "resize_weights"),
         )
 
@@ -202,6 +207,7 @@ def _table(known: KnownTaps, narrow: bool) -> Any:
     """The weights (taps, out); narrow: of two, in 65536ths."""
     if not narrow:
         return known.weights.T.astype(np.float32)
+    # 65536 does not fit 16 bits: 65535 is as near as a byte shows
     second = np.minimum(np.floor(known.weights[:, 1] * 65536 + 0.5), 65535)
     return np.stack([np.minimum(65536 - second, 65535), second]).astype(np.uint16)
 
@@ -214,7 +220,7 @@ def _resize_rows(plane: Plane, high: Taps | None, columns: Columns, dtype: Any) 
     def down(lead: Any, y: Any, f: Any) -> Expr:
         if kind == "uint16" and not nearest:
             return _blend_bytes(high, y, lambda row: plane.at(lead, row, f))
-        if high is None:
+        if high is None:  # rows that stay are only converted
             return plane.at(lead, y, f).astype(kind)
         return high.reader(kind)(y, lambda row: plane.at(lead, row, f)).astype(kind)
 
@@ -228,6 +234,7 @@ def _resize_rows(plane: Plane, high: Taps | None, columns: Columns, dtype: Any) 
         weights = [columns.weights[k, f] for k in range(len(values))]
         if kind == "uint16":
             first, *others = map(_upper, values, weights)
+            # the eight bits after the point are rounded away
             return ((sum(others, first) + te.const(128, kind)) >> 8).astype(dtype)
         return _round(weighted_sum(values, weights), dtype)
 
@@ -237,6 +244,7 @@ def _resize_rows(plane: Plane, high: Taps | None, columns: Columns, dtype: Any) 
         across,
         f"resize_{columns.taps.how.mode}",
         AlgorithmTag("resize"),
+        # what the schedule may read without another stage
         {"group": columns.group, "as_it_stands": rows.dtype == dtype and (nearest or high is None)},
     )
 
@@ -244,6 +252,7 @@ def _resize_rows(plane: Plane, high: Taps | None, columns: Columns, dtype: Any) 
 def _round(value: Expr, dtype: Any) -> Expr:
     if dtype.is_float:
         return value.astype(dtype)
+    # clipped in floats, since the conversion would wrap
     least, greatest = te.const(dtype.least, value.dtype), te.const(dtype.greatest, value.dtype)
     return te.max(te.min(te.nearbyint(value), greatest), least).astype(dtype)
 
@@ -257,8 +266,9 @@ def _blend_bytes(high: Taps | None, y: Any, read: Callable[[Any], Expr]) -> Expr
     """Two bytes' weighted sum, with eight bits after the point; one byte where rows stay."""
     if high is None:
         return read(y).astype("uint16") << 8
-    places, weights = high.finder("float32")(y)
+    places, weights = high.finder("float32")(y)  # float32 has bits enough for weights of 16
     first, second = (read(place).astype("uint16") << 8 for place in places)
     weight = te.min(te.floor(weights[1] * 65536.0 + 0.5), 65535.0).astype("uint16")
+    # the two weights add up to 65536, or to 65535 where one of them is nothing
     rest = te.min(65536 - weight.astype("int32"), 65535).astype("uint16")
     return _upper(first, rest) + _upper(second, weight)

@@ -45,6 +45,7 @@ def grid_sample(
     """
     source, places = tensor(data, "grid_sample"), tensor(grid, "the grid of grid_sample")
     rank = source.ndim - 2
+    # a coordinate for each spatial dimension
     if layout not in ("NCHW", "NCDHW") or len(layout) != source.ndim or places.ndim != rank + 2:
         raise BadOperand(
             f"grid_sample: {tensor_text(source)} and {tensor_text(places)} are not data and grid of {layout!r}",
@@ -54,7 +55,7 @@ def grid_sample(
         )
 
     def coordinate(n: Any, at: Any, *i: Any) -> Any:
-        return places[(n, rank - 1 - at, *i)]
+        return places[(n, rank - 1 - at, *i)]  # the grid has x first, tensors have it last
 
     shape = (*source.shape[:2], *places.shape[2:])
     return sample_grid(source, shape, coordinate, places.dtype, NAMES.get(method, method), padding_mode, align_corners)
@@ -79,7 +80,7 @@ def sample_grid(
             allowed=f"{', '.join(TAPS)} (bicubic of images alone); {', '.join(PADDINGS)}",
             fix='method="bilinear"',
         )
-    extents = source.shape[2:]
+    extents = source.shape[2:]  # float32 places of images have 24 bits, enough but for float64 data
     wide = "float64" if "float64" in (str(source.dtype), str(dtype)) else "float32"
 
     def place(n: Any, at: Any, *i: Any) -> Any:
@@ -88,9 +89,12 @@ def sample_grid(
         for dim in reversed(range(rank - 1)):
             size = te.select(at.equal(dim), ops.cast(extents[dim], wide), size)
         x = coordinate(n, at, *i).astype(wide)
+        # from -1 to 1: centres of the outermost pixels, or their edges
         exact = (x + 1) / 2 * (size - 1) if align else ((x + 1) * size - 1) / 2
+        # a NaN or huge place must not overflow the integer
         return te.max(te.min(exact, te.const(_FAR, wide)), te.const(-_FAR, wide))
 
+    # places of all dimensions as one tensor, computed once for all channels
     each = te.compute((shape[0], rank, *shape[2:]), place, name="sample_places")
 
     def element(n: Any, c: Any, *i: Any) -> Any:
@@ -112,12 +116,13 @@ def weigh_neighbours(
     ]
     total: Any = None
     for chosen in itertools.product(*found):
+        # the index is clipped: reading is safe even where a zero is chosen
         value: Any = source[(*lead, *(index for index, _, _ in chosen))]
         inside = [one for _, _, conditions in chosen for one in conditions]
         if taps > 1:
             value = value.astype(places[0].dtype)
         if inside:
-            value = te.select(te.all(*inside), value, te.const(0, value.dtype))
+            value = te.select(te.all(*inside), value, te.const(0, value.dtype))  # a select, as both sides are cheap
         for _, weight, _ in chosen:
             value = value if weight is None else value * weight
         total = value if total is None else total + value
@@ -128,6 +133,7 @@ def _neighbours(place: Any, extent: Expr, taps: int, padding: str, align: bool) 
     """Of each neighbour along a dimension the index, the weight (None for 1), and what has to hold for it to be inside."""
     first = te.nearbyint(place) if taps == 1 else te.floor(place)
     part, whole = place - first, first.astype("int32")
+    # bicubic by default
     weights: Sequence[Any] = {1: (None,), 2: (1 - part, part)}.get(taps) or keys_weights(part, -0.75)
     result: list[tuple[Any, Any, list[Any]]] = []
     for at, weight in enumerate(weights):
@@ -140,12 +146,13 @@ def _neighbours(place: Any, extent: Expr, taps: int, padding: str, align: bool) 
 
 
 def _mirror(index: Any, extent: Expr, align: bool) -> Any:
-    period = te.max(2 * extent - 2, 1) if align else 2 * extent
+    period = te.max(2 * extent - 2, 1) if align else 2 * extent  # an image of one element has a period of 1
     there = index % period
     return te.min(there, period - there if align else period - 1 - there)
 
 
 def _round(value: Any, dtype: Any) -> Any:
+    # integers are rounded to the nearest
     return value.astype(dtype) if dtype.is_float or value.dtype == dtype else te.nearbyint(value).astype(dtype)
 
 
@@ -157,6 +164,7 @@ def affine_grid(data: Tensor, target_shape: Sequence[Any]) -> Tensor:
     kind = source.dtype
 
     def along(index: Any, extent: Any) -> Any:
+        # an image of one row has only the coordinate -1
         return te.const(2, kind) * index.astype(kind) / te.max(ops.convert(extent) - 1, 1).astype(kind) - 1
 
     def element(n: Any, d: Any, y: Any, x: Any) -> Any:

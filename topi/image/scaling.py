@@ -26,19 +26,22 @@ def _numpy_resize(x: Any, *, sizes: Any, scales: Any, region: Any, outside: floa
     """Element by element along a dimension, at exact places where scales are quotients."""
     result, blank = x.astype(np.float64), np.zeros(sizes, bool)
     for at, (size, out) in enumerate(zip(x.shape, sizes, strict=True)):
-        if size == out and scales[at] in (0, 1) and not region:
+        if size == out and scales[at] in (0, 1) and not region:  # a dimension that stays is left as it is
             continue
+        # exact fractions, to find what rounding of floats would get wrong
         by = Fraction(out, max(size, 1)) if is_quotient(size, out, scales[at]) else scales[at]
         ends = (region[at], region[at + x.ndim]) if region else (0.0, 1.0)
         places = [_numpy_place(i, size, out, by, coordinates, *ends) for i in range(out)]
         lines = [_numpy_taps(place, size, by, **how) for place in places]
         parts = [sum(np.take(result, tap, at) * weight for tap, weight in line) for line in lines]
         result = np.stack(parts, at) if parts else np.take(result, [], at)
+        # places outside are blank with tf_crop_and_resize alone
         beyond = np.array([not 0 <= place <= size - 1 for place in places], bool)
         blank |= beyond.reshape([-1 if dim == at else 1 for dim in range(x.ndim)])
     if coordinates == "tf_crop_and_resize":
         result = np.where(blank, outside, result)
     if x.dtype.kind in "iu":
+        # integers are clipped to their range
         result = np.clip(np.rint(result), np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
     return result
 
@@ -72,7 +75,7 @@ def _numpy_taps(
             "round_prefer_ceil": lambda: math.floor(place + half),
         }[rounding]()
         return [(min(max(rounded, 0), size - 1), 1.0)]
-    shrink = min(by, 1) if antialias else 1
+    shrink = min(by, 1) if antialias else 1  # wider kernels when shrinking, as ONNX's antialias has it
     reach = {"linear": 1, "cubic": 2}[mode] / shrink
     weights = {
         tap: _numpy_weight(abs(float((tap - place) * shrink)), mode, cubic)
@@ -80,6 +83,7 @@ def _numpy_taps(
     }
     if exclude_outside:
         weights = {tap: weight for tap, weight in weights.items() if 0 <= tap < size}
+    # excluded or widened weights have to add up to 1 again
     total = sum(weights.values()) if exclude_outside or antialias else 1.0
     return [(min(max(tap, 0), size - 1), weight / total) for tap, weight in weights.items()]
 
@@ -149,7 +153,7 @@ def _resize(
     }
     if not taps:
         return te.compute(x.shape, lambda *i: x[i], name="resize", tag="injective")
-    if region and any(one.known is None for one in taps.values()):
+    if region and any(one.known is None for one in taps.values()):  # only tables know the elements that lie outside
         raise ValueError(f"a shape with symbols is not resized by {how}")
     result = interpolate(Plane(x, max(rank - 2, 0), 1, "edge"), taps)
     if coordinates != "tf_crop_and_resize":
@@ -159,6 +163,7 @@ def _resize(
 
 def _fill_blank(x: Any, tables: dict[int, KnownTaps], outside: float) -> Any:
     flags = [(at, te.constant(known.outside.astype(np.int8), "outside")) for at, known in tables.items()]
+    # an integer result takes the nearest value that it has
     value = outside if x.dtype.is_float else min(max(round(outside), x.dtype.least), x.dtype.greatest)
     return injective(
         x.shape,

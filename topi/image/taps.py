@@ -97,11 +97,13 @@ class Taps:
     def finder(self, kind: Any, in_lanes: bool = False) -> Callable[[Any], tuple[list[Any], list[Any]]]:
         """Return what gives places and weights of the taps of element i; no weights of nearest neighbours. in_lanes: i lies in lanes,
         which look up tables faster than they divide; one number for a row is computed, so that factors such as 2 leave nothing."""
+        # scales and antialias need floats, which tables have at no cost
         by_table = self.known is not None and (in_lanes or self.scale or not _is_open(self.how))
         find = self._find_known(self.known, kind) if by_table and self.known else self._find_open(kind)
 
         def inside(i: Any) -> tuple[list[Any], list[Any]]:
             places, weights = find(i)
+            # taps at the edge repeat the outermost element
             return [te.max(te.min(place, self.size - 1), 0) for place in places], weights
 
         return inside
@@ -124,7 +126,7 @@ class Taps:
                 first = te.floor(place)
                 cell, part = first.astype("int32"), (place - first).astype(kind)
             else:
-                top, bottom = self._quotient(i)
+                top, bottom = self._quotient(i)  # whole numbers, so that no size is off by rounding
                 if self.is_nearest:
                     return [rounded[2](top, bottom)], []
                 cell = te.floordiv(top, bottom)
@@ -143,7 +145,7 @@ class Taps:
         aligned = self.how.coordinates == "align_corners"
         if isinstance(size, int) and isinstance(out, int):
             size, out = (size - 1, max(out - 1, 1)) if aligned else (size, out)
-            common = gcd(size, out) or 1
+            common = gcd(size, out) or 1  # 0 / 0 where both are empty
             size, out = size // common, out // common
             if aligned:
                 return i * size, out
@@ -151,10 +153,11 @@ class Taps:
             return i * (size - 1), te.max(out - 1, 1)
         if self.how.coordinates == "asymmetric":
             return i * size, out
-        top, bottom = (2 * i + 1) * size - out, 2 * out
+        top, bottom = (2 * i + 1) * size - out, 2 * out  # (i + 1/2) * size / out - 1/2 over 2 out
         if self.how.coordinates == "half_pixel":
             return top, bottom
         if isinstance(self.out, int):
+            # torch's half_pixel of a single element is -1/2
             return (te.const(-1, "int32"), 2) if self.out == 1 else (top, bottom)
         one = ops.convert(out).equal(1)
         return te.select(one, te.const(-1, "int32"), top), te.select(one, te.const(2, "int32"), bottom)
@@ -168,7 +171,7 @@ class Taps:
             return te.select((by * real).equal(1), te.const(0.0, "float64"), index * (real - 1) / (by * real - 1))
         middle = (index + 0.5) / by - 0.5
         if self.how.coordinates == "half_pixel":
-            return middle
+            return middle  # middle holds for all but results of one element
         return te.select(by * real > 1, middle, te.const(-0.5, "float64"))
 
 
@@ -177,6 +180,7 @@ def find_taps(size: Any, out: Any, how: Interpolation, scale: float = 0.0, low: 
     what there is not, of symbols or at all."""
     size, out = (extent.value if isinstance(extent, IntImm) else extent for extent in (size, out))
     if isinstance(size, int) and isinstance(out, int):
+        # a scale that is the sizes' quotient is computed from the sizes, exactly
         by = 0.0 if is_quotient(size, out, scale) else scale
         return Taps(size, out, how, by, _tables(size, out, how, scale or out / max(size, 1), low, high))
     if not _is_open(how):
@@ -192,25 +196,25 @@ def _is_open(how: Interpolation) -> bool:
 
 def is_quotient(size: int, out: int, scale: float) -> bool:
     """Return whether a scale is that of the sizes, as exact as a float is."""
-    return not scale or abs(scale * size - out) < 1e-6 * out
+    return not scale or abs(scale * size - out) < 1e-6 * out  # six digits: scales are float32 in ONNX models
 
 
 def _tables(size: int, out: int, how: Interpolation, scale: float, low: float, high: float) -> KnownTaps:
     x = _positions(size, out, scale, how.coordinates, low, high)
-    outside, last = (x < 0) | (x > size - 1), max(size - 1, 0)
+    outside, last = (x < 0) | (x > size - 1), max(size - 1, 0)  # elements whose place lies outside of the input
     if how.mode == "nearest":
         places = np.clip(_ROUNDINGS[how.rounding][0](x), 0, last).astype(np.int64)
         return KnownTaps(places[:, None], np.ones((out, 1)), outside)
     kernel, reach = _kernel(how.mode, how.cubic)
-    shrink = min(scale, 1.0) if how.antialias else 1.0
+    shrink = min(scale, 1.0) if how.antialias else 1.0  # shrinking widens the kernel
     far = reach / shrink
-    first = np.floor(x - far).astype(np.int64) + 1
+    first = np.floor(x - far).astype(np.int64) + 1  # the first tap within reach
     taps = first[:, None] + np.arange(int(np.ceil(2 * far)))
     weights = kernel((taps - x[:, None]) * shrink)
     if how.exclude_outside:
-        weights = np.where((taps < 0) | (taps >= size), 0, weights)
+        weights = np.where((taps < 0) | (taps >= size), 0, weights)  # taps outside weigh nothing
     if how.exclude_outside or how.antialias:
-        weights = weights / weights.sum(1, keepdims=True)
+        weights = weights / weights.sum(1, keepdims=True)  # and what is left adds up to 1
     return KnownTaps(np.clip(taps, 0, last), weights, outside)
 
 
@@ -218,12 +222,13 @@ def _positions(size: int, out: int, scale: float, coordinates: str, low: float, 
     """Places of the elements of the result."""
     x, exact = np.arange(out, dtype=np.float64), scale * size
     if is_quotient(size, out, scale):  # halves are exact where the numerator is
-        exact = out
+        exact = out  # the numerator's half is exact in integers, a rounded scale's is not
         if coordinates == "asymmetric":
             return x * size / max(out, 1)
         if coordinates == "half_pixel" or coordinates == "pytorch_half_pixel" and out > 1:
             return ((2 * x + 1) * size - out) / max(2 * out, 1)
     if coordinates == "align_corners":
+        # one element has no distance between corners
         return x * (size - 1) / (exact - 1) if exact != 1 else np.zeros(out)
     if coordinates == "asymmetric":
         return x / scale
@@ -234,7 +239,7 @@ def _positions(size: int, out: int, scale: float, coordinates: str, low: float, 
     if coordinates == "half_pixel_symmetric":
         return size / 2 * (1 - out / exact) + (x + 0.5) / scale - 0.5
     if coordinates == "tf_crop_and_resize":
-        if out == 1:
+        if out == 1:  # the middle of the region
             return np.full(1, 0.5 * (low + high) * (size - 1))
         return low * (size - 1) + x * (high - low) * (size - 1) / (exact - 1 if exact != 1 else 1)
     raise ValueError(f"there are no coordinates {coordinates!r}")

@@ -33,7 +33,7 @@ def unsharp_mask(
     result is made in fixed point, within 1 + amount * size / 50 grey levels of the real value. Of floats nothing is cut off.
     Else as gaussian_blur. Raises BadImage (TW0195).
     """
-    if not 0 <= amount < 32:
+    if not 0 <= amount < 32:  # 16-bit weights with DETAIL bits hold no more
         raise BadImage(
             f"amount is {amount!r}"[:100],
             called=user_source(),
@@ -45,7 +45,7 @@ def unsharp_mask(
     rows = blurred_rows(plane, size, sigma)
     reach = size // 2
     high, wide = plane.result_size(reach, reach)
-    shift = reach if border == "valid" else 0
+    shift = reach if border == "valid" else 0  # "valid": the pixel is the centre of its window
 
     def sharp(lead: Any, y: Any, f: Any) -> Expr:
         pixel, blurred = plane.at(lead, y + shift, f, shift), column_sum(rows, lead, y, f, taps)
@@ -55,6 +55,7 @@ def unsharp_mask(
         value = scaled_and_moved(pixel.astype(kind) - blurred, te.const(amount, kind), pixel.astype(kind))
         if image.dtype.is_float:
             return value
+        # clipped in floats before the conversion
         least, greatest = (te.const(bound, kind) for bound in (image.dtype.least, image.dtype.greatest))
         return te.max(te.min(te.floor(value + 0.5), greatest), least).astype(image.dtype)
 
@@ -64,8 +65,8 @@ def unsharp_mask(
 def _bytes(pixel: Expr, blurred: Expr, amount: float) -> Expr:
     """In 16 bits: what is added is the upper half of a product of 32 bits, one instruction on vectors."""
     wide = pixel.astype("int16")
-    weight = round(amount * (1 << 16 - DETAIL))
+    weight = round(amount * (1 << 16 - DETAIL))  # amount with as many bits as are left beside DETAIL
     half = min(round((1 << 15) / weight), 16000) if weight else 0  # so that the upper half is rounded to the nearest
     detail = (wide << DETAIL) - (blurred >> 8 - DETAIL).astype("int16") + te.const(half, "int16")
     added = ((detail.astype("int32") * weight) >> 16).astype("int16")
-    return te.max(te.min(wide + added, 255), 0).astype("uint8")
+    return te.max(te.min(wide + added, 255), 0).astype("uint8")  # a byte plus what is added may leave its range

@@ -64,7 +64,7 @@ def _resize_volume(
     cubic_alpha: float,
 ) -> Tensor:
     whole, how = _first(data, layout, letters), interpolation(method, coordinates, rounding, cubic_alpha)
-    taps = {at: find_taps(whole.shape[at], out, how) for at, out in enumerate(sizes, 2)}
+    taps = {at: find_taps(whole.shape[at], out, how) for at, out in enumerate(sizes, 2)}  # N and C stay
     return _restore_layout(
         interpolate(Plane(whole, whole.ndim - 2, 1, "edge"), taps, fixed_point=True), layout, letters
     )
@@ -93,7 +93,7 @@ def crop_and_resize(
         )
     image = _first(data, layout, "HW")
     tensor(boxes, "the boxes of crop_and_resize", 2)
-    tensor(box_indices, "the box indices of crop_and_resize", 1)
+    tensor(box_indices, "the box indices of crop_and_resize", 1)  # indices of images, one for each box
     kind = "float64" if str(image.dtype) == "float64" else "float32"
 
     def element(b: Any, c: Any, *at: Any) -> Any:
@@ -101,7 +101,7 @@ def crop_and_resize(
         inside: list[Any] = []
         for dim, index in enumerate(at):
             begin, end = boxes[b, dim].astype(kind), boxes[b, dim + 2].astype(kind)
-            last = (image.shape[2 + dim] - 1).astype(kind)
+            last = (image.shape[2 + dim] - 1).astype(kind)  # corners lie on the centres of the outermost elements
             place = (
                 (begin + index.astype(kind) * ((end - begin) / te.const(out[dim] - 1, kind))) * last
                 if out[dim] > 1
@@ -109,10 +109,12 @@ def crop_and_resize(
             )
             inside += [place >= 0, place <= last]
             places.append(te.max(te.min(place, last), 0))
+        # an index outside takes the nearest image, since memory may not be left
         batch = clipped_index(box_indices[b], image.shape[0])
         value = weigh_neighbours(
             image, (batch, c), places, 1 if NAMES.get(method, method) == "nearest" else 2, "border"
         )
+        # outside is decided by the place, not by the clipped index
         return te.select(te.all(*inside), value.astype(image.dtype), te.const(extrapolation_value, image.dtype))
 
     return _restore_layout(
