@@ -335,6 +335,16 @@ class Conversion:
         """A value in another shape."""
         return value if self.type(value).shape == tuple(shape) else self.emit("reshape", value, shape=tuple(shape))
 
+    def broadcast(self, value: str, shape: Sequence[Extent]) -> str:
+        """A value in the shape that it has with others; an extent that is written otherwise over symbols is taken for that of the
+        shape, which is asked at the call."""
+        own, target = self.type(value).shape, tuple(shape)
+        pairs = zip(own, target[len(target) - len(own) :], strict=True)
+        is_open = [one != 1 and (isinstance(one, str) or isinstance(other, str)) for one, other in pairs]
+        spelled = [target[at - len(own)] if is_open[at] else extent for at, extent in enumerate(own)]
+        value = self.reshape(value, spelled)
+        return value if tuple(spelled) == target else self.emit("broadcast_to", value, shape=target)
+
     def root(self, value: str, order: float = 2) -> str:
         """The root of what is at least 0, flat at 0: what a norm's derivative is there, where that of the root alone has no end."""
         at_zero = self.emit("equal", value, self.constant(0, value))

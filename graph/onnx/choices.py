@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..choosing import nonzero, select_positions, unravel_positions
+from ..choosing import nonzero, select_positions, unique, unravel_positions
 from ..conversion import Conversion, Refused, few
 from ..inner import InnerScope, emit_loop
 from .context import Context, converts
@@ -40,18 +40,8 @@ def _convert_unique(c: Context) -> Sequence[str]:
     axis, shape = c.attribute("axis"), c.static(0)
     at = c.axis() if axis is not None else -1
     keys = c.reshape(c[0], (int(np.prod(shape)),)) if axis is None else _ranks(c, at)
-    if not c.extent(keys, 0):
-        nothing = c.constant(np.zeros(0, np.int64))
-        return [keys if axis is None else c[0], nothing, nothing, nothing]
-    values, first, inverse, counts, number = c.emit_all("unique", keys, ordered=bool(c.attribute("sorted", 1)))
-    known = c.scope.graph.data(number)
-    count = c.measured("count", lambda: number) if known is None else int(known)
-    found = [
-        c.emit("slice", value, begin=(0,), end=(count,), step=(1,), axes=(0,)) for value in (values, first, counts)
-    ]
-    return [found[0] if axis is None else c.emit("take", c[0], found[1], axis=at), found[1], inverse, found[2]][
-        : c.outputs
-    ]
+    values, first, inverse, counts = unique(c, keys, bool(c.attribute("sorted", 1)))
+    return [values if axis is None else c.emit("take", c[0], first, axis=at), first, inverse, counts][: c.outputs]
 
 
 def _ranks(c: Context, axis: int) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer, simplify
 from ...ir.expr import Expr, IntImm, Range
-from ..conversion import Conversion, Refused, broadcast, few, open_extent, product
+from ..conversion import Conversion, Refused, few, open_extent, product
 from ..types import Extent, convert_extent, extents
 from .context import Context, converts
 from .package import dtype_named
@@ -123,15 +123,10 @@ def _convert_unsqueeze(c: Context) -> str:
 @converts("Expand")
 def _expand(c: Context) -> str:
     """An open extent that meets another than 1 is taken for it, which is asked at the call: it is no 1 that is repeated."""
-    value, wanted = c[0], c.extents(1)
-    lead = len(wanted) - c.rank(0)
-    for axis, extent in enumerate(c.type(0).shape):
-        target = wanted[axis + lead] if axis + lead >= 0 else 1
-        if isinstance(extent, str) and target not in (1, extent):
-            shape = c.type(value).shape
-            value = c.reshape(value, (*shape[:axis], target, *shape[axis + 1 :]))
-    shape = broadcast(c.type(value).shape, wanted)
-    return value if shape == c.type(value).shape else c.emit("broadcast_to", value, shape=shape)
+    own, wanted = c.type(0).shape, tuple(c.extents(1))
+    rank = max(len(own), len(wanted))
+    pairs = zip((1,) * (rank - len(own)) + own, (1,) * (rank - len(wanted)) + wanted, strict=True)
+    return c.broadcast(c[0], [one if other == 1 else other for one, other in pairs])
 
 
 @converts("Tile")

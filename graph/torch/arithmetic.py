@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..conversion import Refused
+from ..conversion import Refused, open_extent
 from .call import ROWS, Call, Row, aten
 
 __all__: list[str] = []
@@ -197,8 +197,10 @@ def _convert_prelu(c: Call) -> str:
 @aten("glu.default")
 def _convert_glu(c: Call) -> str:
     axis = c.axis("dim", -1)
-    half = c.extent(c.tensor(), axis) // 2
-    first, second = c.emit_all("split", c.tensor(), sizes=(half, half), axis=axis)
+    half = open_extent([c.type(c.tensor()).shape[axis]], (2,))
+    whole = [half if at == axis else extent for at, extent in enumerate(c.type(c.tensor()).shape)]
+    paired = c.reshape(c.tensor(), (*whole[:axis], 2, *whole[axis:]))
+    first, second = (c.emit("take", paired, c.constant(at), axis=axis) for at in range(2))
     return c.emit("multiply", first, c.emit("sigmoid", second))
 
 

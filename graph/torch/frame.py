@@ -287,8 +287,7 @@ class FrameReading:
             assert source is not None, "an operator in place has a tensor to write to"
             kind = c.type(self.tensor(source))
             whole = c.cast(values[0], kind.dtype)
-            whole = whole if c.type(whole).shape == kind.shape else c.emit("broadcast_to", whole, shape=kind.shape)
-            self.tensors[source].write(whole)
+            self.tensors[source].write(c.broadcast(whole, kind.shape))
             self.tensors.update({name: self.tensors[source] for name in node.outputs[:1] if name})
             return
         shared = source is not None and name in VIEWS and _shares(meta, self.frame.tensors.get(source), name)

@@ -200,38 +200,48 @@ def _batch_norm(c: Call) -> str | Sequence[str]:
         c.argument("running_var", None)
         return c.emit("instance_norm", value, weight, bias, epsilon=epsilon)
     if c.known("training", False) or not c.gives("running_mean") or not c.gives("running_var"):
-        raise Refused("it is in training: export the module after module.eval()")
+        if c.gives("running_mean") or "native" in c.target:
+            raise Refused("it is in training: export the module after module.eval()")
+        return _normalize_batch(c, value, count)[0]
     result = c.emit(
         "batch_norm", value, weight, bias, c.tensor("running_mean"), c.tensor("running_var"), epsilon=epsilon
     )
     return [result, "", ""] if "native" in c.target else result
 
 
-@aten("_native_batch_norm_legit_functional.default")
-def _convert_trained_batch_norm(c: Call) -> Sequence[str]:
-    """Normalized by the mean and the variance of the batch; these, and the running ones that follow."""
-    value, epsilon = c.tensor("input"), float(c.known("eps", 1e-5))
-    count, rank = c.extent(value, 1), c.rank(value)
+def _normalize_batch(c: Call, value: str, count: int) -> tuple[str, str, str, str]:
+    """Normalize by the mean and the variance of the batch; return also the mean, the variance and the inverse of its root."""
+    rank, kind = c.rank(value), c.type(value).dtype
     axes, column = (0, *range(2, rank)), [count if at == 1 else 1 for at in range(rank)]
     mean = c.emit("mean", value, axes=axes, keepdims=True)
-    spread = c.emit("mean", c.emit("square", c.emit("subtract", value, mean)), axes=axes, keepdims=True)
-    inverse = c.emit("rsqrt", c.emit("add", spread, c.scalar(epsilon, c.type(value).dtype)))
-    if not c.known("training", True):
-        raise Refused("it is not in training")
-    result = c.emit("multiply", c.emit("subtract", value, mean), inverse)
+    centered = c.emit("subtract", value, mean)
+    spread = c.emit("mean", c.emit("square", centered), axes=axes, keepdims=True)
+    inverse = c.emit("rsqrt", c.emit("add", spread, c.scalar(float(c.known("eps", 1e-5)), kind)))
+    result = c.emit("multiply", centered, inverse)
     for name, operator in (("weight", "multiply"), ("bias", "add")):
         if c.gives(name):
             result = c.emit(operator, result, c.reshape(c.tensor(name), column))
         c.argument(name, None)
-    share, size = float(c.known("momentum", 0.1)), product([c.type(value).shape[axis] for axis in axes])
-    number = c.cast(c.size_value(size), c.type(value).dtype)
-    one = c.scalar(1, c.type(value).dtype)
+    return result, mean, spread, inverse
+
+
+@aten("_native_batch_norm_legit_functional.default")
+def _convert_trained_batch_norm(c: Call) -> Sequence[str]:
+    """Normalized by the mean and the variance of the batch; these, and the running ones that follow."""
+    value = c.tensor("input")
+    count, rank = c.extent(value, 1), c.rank(value)
+    if not c.known("training", True):
+        raise Refused("it is not in training")
+    result, mean, spread, inverse = _normalize_batch(c, value, count)
+    size = product([c.type(value).shape[axis] for axis in (0, *range(2, rank))])
+    share, kind = float(c.known("momentum", 0.1)), c.type(value).dtype
+    number, one = c.cast(c.size_value(size), kind), c.scalar(1, kind)
     unbiased = c.emit("divide", c.emit("multiply", spread, number), c.emit("subtract", number, one))
     following = [
         c.emit(
             "add",
             c.emit("multiply", c.tensor(name), c.scalar(1 - share, c.type(c.tensor(name)).dtype)),
-            c.emit("multiply", c.reshape(now, (count,)), c.scalar(share, c.type(value).dtype)),
+            c.emit("multiply", c.reshape(now, (count,)), c.scalar(share, kind)),
         )
         for name, now in (("running_mean", mean), ("running_var", unbiased))
     ]

@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from ..choosing import nonzero
+from ..choosing import nonzero, unique
 from ..conversion import Refused, broadcast, few, product
 from ..types import Extent
 from .call import Call, aten
@@ -173,7 +173,7 @@ def _permute(c: Call, value: str, order: Sequence[int]) -> str:
 
 def _stack_coordinates(c: Call, indices: Sequence[str], shape: tuple[Extent, ...]) -> str:
     """Indices as coordinates: a last axis with one of each."""
-    whole = [one if c.type(one).shape == shape else c.emit("broadcast_to", one, shape=shape) for one in indices]
+    whole = [c.broadcast(one, shape) for one in indices]
     return c.emit("stack", *whole, axis=len(shape))
 
 
@@ -193,7 +193,7 @@ def _index_put(c: Call) -> str:
     updates = c.operand("values", c.dtype)
     if c.type(updates).is_static and product(c.type(updates).shape) == product(target):
         updates = c.reshape(updates, target)  # extents of 1 alone may stand, or not, before the others
-    updates = updates if c.type(updates).shape == target else c.emit("broadcast_to", updates, shape=target)
+    updates = c.broadcast(updates, target)
     if len(axes) == 1 and len(shape) <= 1 and not c.known("accumulate", False):
         rows = (*target[: axes[0]], *(shape or (1,)), *target[axes[0] + len(shape) :])
         return c.emit("put", value, c.reshape(indices[0], shape or (1,)), c.reshape(updates, rows), axis=axes[0])
@@ -238,10 +238,28 @@ def _convert_nonzero_numpy(c: Call) -> list[str]:
 def _convert_masked_select(c: Call) -> str:
     value, mask = c.tensor(), c.tensor("mask")
     shape = broadcast(c.type(value).shape, c.type(mask).shape)
-    value, mask = (
-        each if c.type(each).shape == shape else c.emit("broadcast_to", each, shape=shape) for each in (value, mask)
-    )
+    value, mask = (c.broadcast(each, shape) for each in (value, mask))
     return c.emit("take", c.reshape(value, (product(shape),)), nonzero(c, mask)[0], axis=0)
+
+
+@aten("_unique2.default")
+def _convert_unique(c: Call) -> Sequence[str]:
+    value = c.tensor()
+    values, _, inverse, counts = unique(c, c.reshape(value, (product(c.type(value).shape),)), True)
+    c.argument("return_inverse", None)
+    c.argument("return_counts", None)
+    return [values, c.reshape(inverse, c.type(value).shape), counts]
+
+
+@aten("bincount.default")
+def _convert_bincount(c: Call) -> str:
+    """How often each number from 0 on occurs, or the sum of its weights, as far as the greatest of them."""
+    value, least = c.cast(c.tensor(), "int64"), c.integer("minlength", 0)
+    (size,) = c.type(value).shape
+    weights = c.optional("weights") or c.broadcast(c.scalar(1, "int64"), (size,))
+    count = max(c.measured("count", lambda: c.emit("max", value, axes=(0,))) + 1, least) if size != 0 else least
+    zeros = c.broadcast(c.scalar(0, c.dtype), (count,))
+    return c.emit("scatter_nd", zeros, c.reshape(value, (size, 1)), c.cast(weights, c.dtype), reduction="add")
 
 
 @aten("index_copy.default", "index_add.default")

@@ -25,7 +25,7 @@ def _broadcast(c: Call) -> list[str]:
     """Broadcast two values, as torch does before losses."""
     values = c.tensors()
     shape = reduce(broadcast, (c.type(value).shape for value in values))
-    return [value if c.type(value).shape == shape else c.emit("broadcast_to", value, shape=shape) for value in values]
+    return [c.broadcast(value, shape) for value in values]
 
 
 @aten("mse_loss.default")

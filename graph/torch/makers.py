@@ -58,8 +58,7 @@ def _convert_scalar(c: Call) -> str:
 def _copy(c: Call) -> str:
     c.argument("self")
     source = c.cast(c.tensor("src"), c.dtype)
-    shape = c.type(c.tensor()).shape
-    return source if c.type(source).shape == shape else c.emit("broadcast_to", source, shape=shape)
+    return c.broadcast(source, c.type(c.tensor()).shape)
 
 
 @aten("arange.default", "arange.start", "arange.start_step")
@@ -129,10 +128,22 @@ def _convert_eye(c: Call) -> str:
 @aten("rand.default", "randn.default", "rand_like.default", "randn_like.default")
 def _convert_random(c: Call) -> str:
     """An input of the model, of numbers that the caller draws: in [0, 1) for rand, of the standard normal distribution for randn."""
-    graph, kind = c.scope.graph, c.target.partition(".")[0]
-    if isinstance(c.scope, InnerScope):
-        raise Refused("it draws numbers inside of a loop or a branch")
     c.argument("self", None)
     shape = c.extents("size") if c.gives("size") else c.type(c.tensor()).shape
+    return _random_input(c, c.target.partition(".")[0], shape, c.dtype)
+
+
+@aten("bernoulli.p", "bernoulli.default", "bernoulli.Tensor", "bernoulli.float")
+def _convert_bernoulli(c: Call) -> str:
+    """1 with the probability that is given, by itself the tensor: where a number in [0, 1) that the caller draws is below it."""
+    chance = c.operand("p" if c.gives("p") else "self", "float32")
+    drawn = _random_input(c, "rand", c.type(c.tensor()).shape, "float32")
+    return c.cast(c.emit("less", drawn, chance), c.dtype)
+
+
+def _random_input(c: Call, kind: str, shape: Sequence[Extent], dtype: str) -> str:
+    graph = c.scope.graph
+    if isinstance(c.scope, InnerScope):
+        raise Refused("it draws numbers inside of a loop or a branch")
     names = (kind, *(f"{kind}_{at}" for at in range(1, len(graph.types) + 2)))
-    return graph.input(next(name for name in names if name not in graph.types), tuple(shape), c.dtype)
+    return graph.input(next(name for name in names if name not in graph.types), tuple(shape), dtype)

@@ -225,7 +225,9 @@ def put(c: Call, whole: str, part: str, axis: int, begin: Extent, end: Extent) -
     size = c.type(whole).shape[axis]
     before = [] if begin == 0 else [cut(c, whole, axis, 0, begin)]
     after = [] if end == size else [cut(c, whole, axis, end, size)]
-    return part if not before and not after else c.emit("concat", *before, part, *after, axis=axis)
+    if not before and not after:
+        return part
+    return c.reshape(c.emit("concat", *before, part, *after, axis=axis), c.type(whole).shape)
 
 
 @_view("slice.Tensor", back=_slice_back)

@@ -48,12 +48,7 @@ def _convert_take_along_dim(c: Call) -> str:
     for shape in shapes:
         shape[axis] = 1
     whole = broadcast(*shapes)
-    values = [
-        value
-        if c.type(value).shape == (target := (*whole[:axis], c.type(value).shape[axis], *whole[axis + 1 :]))
-        else c.emit("broadcast_to", value, shape=target)
-        for value in sides
-    ]
+    values = [c.broadcast(value, (*whole[:axis], c.type(value).shape[axis], *whole[axis + 1 :])) for value in sides]
     return c.emit("gather", *values, axis=axis)
 
 
@@ -114,20 +109,23 @@ def _diagonal_positions(c: Call, rows: Extent, columns: Extent, offset: int) -> 
 
 def _embed_diagonal(c: Call, value: str, offset: int) -> str:
     """A vector as the diagonal of a matrix."""
-    count = c.extent(value, -1)
-    lead, size = c.static(value, slice(-1)), count + abs(offset)
-    numbers = np.full(few(size, size), count, np.int64)
-    numbers[_diagonal_coordinates(size, size, offset)] = np.arange(count)
-    padded = c.emit("pad", value, before=(0,) * (len(lead) + 1), after=(*(0,) * len(lead), 1), value=0)
-    return c.reshape(c.emit("take", padded, c.constant(numbers), axis=len(lead)), (*lead, size, size))
+    lead, far = c.rank(value) - 1, abs(offset)
+    padded = c.emit("pad", value, before=(0,) * (lead + 1), after=(*(0,) * lead, far), value=0) if far else value
+    *rest, size = c.type(padded).shape
+    numbers = c.emit("arange", shape=(size,))
+    column = c.reshape(numbers, (size, 1))
+    on_diagonal = c.emit("equal", numbers, c.emit("add", column, c.constant(offset, numbers)))
+    shape = (*rest, 1, size) if offset < 0 else (*rest, size, 1)  # its shorter side is the one that counts
+    return c.emit("where", on_diagonal, c.reshape(padded, shape), c.scalar(0, c.dtype))
 
 
 @aten("diag_embed.default")
 def _convert_diag_embed(c: Call) -> str:
     rank = c.rank(c.tensor()) + 1
-    if (c.axis("dim1", -2, rank), c.axis("dim2", -1, rank)) != (rank - 2, rank - 1):
-        raise Refused("its matrices are not the last dimensions")
-    return _embed_diagonal(c, c.tensor(), int(c.known("offset", 0)))
+    first, second = c.axis("dim1", -2, rank), c.axis("dim2", -1, rank)
+    order = [at for at in range(rank) if at not in (first, second)] + [first, second]
+    whole = _embed_diagonal(c, c.tensor(), int(c.known("offset", 0)))
+    return c.emit("transpose", whole, axes=tuple(map(order.index, range(rank))))
 
 
 @aten("index_fill.int_Scalar", "index_fill.int_Tensor")

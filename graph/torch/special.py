@@ -235,9 +235,7 @@ def _convert_masked_scatter(c: Call) -> str:
     value, mask, source = c.tensor(), c.tensor("mask"), c.tensor("source")
     shape = c.type(value).shape
     count = product(shape)
-    if c.type(mask).shape != shape:
-        mask = c.emit("broadcast_to", mask, shape=shape)
-    flat = c.reshape(mask, (count,))
+    flat = c.reshape(c.broadcast(mask, shape), (count,))
     places = c.emit("subtract", c.emit("cumsum", c.cast(flat, "int64"), axis=0), c.scalar(1, "int64"))
     places = c.emit("maximum", places, c.scalar(0, "int64"))
     given = c.reshape(source, (product(c.type(source).shape),))

@@ -97,7 +97,7 @@ def _convert_columns(c: Call) -> str:
         value, single = add_batch(c, c.tensor(), 2)
         return remove_batch(c, c.emit("im2col", value, **how), single)
     value, single = add_batch(c, c.tensor(), 1)
-    return remove_batch(c, c.emit("col2im", value, image=many(c.integers("output_size"), 2), **how), single)
+    return remove_batch(c, c.emit("col2im", value, image=tuple(c.extents("output_size")), **how), single)
 
 
 @aten("max_unpool2d.default", "max_unpool3d.default")
