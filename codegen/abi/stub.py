@@ -26,7 +26,7 @@ from ...limits import BEYOND_MEMORY
 from ...runtime.abi import DLPACK_TYPES, GIL_THRESHOLD, ITEM_BYTES, CallTable, Check, DLTensor, Flag, pack_status
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature
 from .arguments import RECORD_BYTES, process_word, read_scalar, read_tensor, record_offset
-from .overlaps import OVERLAP_TEXT, check_overlaps
+from .overlaps import OVERLAP_TEXT, SWEEP_TEXT, check_overlaps
 from .straight_line import StraightLine
 
 __all__ = [
@@ -70,7 +70,9 @@ def stub_text(signature: Signature) -> str:
     kinds = [*(["ptr"] if signature.on_stream else []), *kinds, *["i64"] * len(signature.symbols)]
     declaration = f"declare i32 @{kernel_symbol(signature.name)}({', '.join(kinds)})\n"
     call = "" if signature.on_stream else _call_text(signature)  # Python calls kernels for GPUs by other ways
-    return "\n".join((declaration, OVERLAP_TEXT, _check_text(signature), _run_text(signature), call))
+    check = _check_text(signature)
+    overlaps = (OVERLAP_TEXT, SWEEP_TEXT) if "@tw_is_disjoint" in check else (OVERLAP_TEXT,)
+    return "\n".join((declaration, *overlaps, check, _run_text(signature), call))
 
 
 _WIDE = {"+": "sadd", "-": "ssub", "*": "smul"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -11,6 +12,7 @@ from ..errors import ModelPackageMissing, NotAModel
 __all__ = ["dtype_named", "dtype_number", "onnx_package"]
 
 
+@cache
 def onnx_package() -> Any:
     """The package onnx. Raises ModelPackageMissing (TW0910)."""
     try:
@@ -39,6 +41,7 @@ def dtype_named(kind: int) -> str:
     return names[kind]
 
 
+@cache
 def dtype_number(name: str) -> int:
     """The number of ONNX's of this dtype."""
     return int(next(getattr(onnx_package().TensorProto, theirs) for theirs, ours in _DTYPES.items() if ours == name))

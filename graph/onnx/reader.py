@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -39,6 +40,8 @@ __all__ = [
 _MOST_DEPTH = 4
 _MOST_EXPANDED = 1 << 15
 """Nodes that the calls of functions may become, beside as many as the file has."""
+_MOST_INSIDE = 1 << 14
+"""Nodes of graphs inside of others, which take a millisecond each."""
 _NARROW = ("int2", "uint2", "int4", "uint4")
 """Integers of less than a byte, which are read as bytes where that is the same."""
 
@@ -67,6 +70,7 @@ def parse_model(model: Any) -> tuple[Any, Path | None]:
             fix="write it again by onnx.save",
         )
     _check_names(proto.graph)
+    _check_nesting(proto.graph)
     return _inline_functions(onnx, proto), folder
 
 
@@ -82,6 +86,19 @@ def _check_names(graph: Any) -> None:
             reason="one of its names is not a text",
             called=user_source(),
             fix="write it again by onnx.save",
+        )
+
+
+def _check_nesting(graph: Any) -> None:
+    """Refuse a model whose nodes hold far more others than a program of loops and branches has, before each is read."""
+    inside = len(list(islice(walk_nodes(graph), len(graph.node) + _MOST_INSIDE + 1))) - len(graph.node)
+    if inside > _MOST_INSIDE:
+        raise NotAModel(
+            "the model's graphs inside of nodes have too many nodes",
+            reason=f"they have more than {_MOST_INSIDE}",
+            called=user_source(),
+            allowed=f"{_MOST_INSIDE} nodes inside of If, Loop and Scan",
+            fix="fold conditions that are constant before the export",
         )
 
 

@@ -157,7 +157,7 @@ def _expand(c: Call) -> str:
     shape = list(c.type(c.tensor("other")).shape) if c.gives("other") else c.extents("size")
     lead = len(shape) - len(source)
     whole = tuple(source[at - lead] if each == -1 else each for at, each in enumerate(shape))
-    return c.tensor() if whole == source else c.emit("broadcast_to", c.tensor(), shape=whole)
+    return c.broadcast(c.tensor(), whole)
 
 
 def _range(c: Call, name: str, default: int, size: Extent) -> Extent:

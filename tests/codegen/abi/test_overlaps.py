@@ -59,14 +59,38 @@ def test_every_pair_with_an_output_is_refused_by_both_names(target: str) -> None
             assert f"'{one.name}'" in str(caught.value) and f"'{other.name}'" in str(caught.value)
 
 
-def test_neighbours_and_empty_arguments_share_nothing() -> None:
-    kernel = shifts(6)
+@pytest.mark.parametrize("count", [6, 40])
+def test_neighbours_and_empty_arguments_share_nothing(count: int) -> None:
+    kernel = shifts(count)
     memory = np.zeros(8 * len(kernel.signature.params), np.float32)
     given = [memory[8 * at : 8 * at + 8] for at in range(len(kernel.signature.params))]
-    given[4] = memory[20:20]  # inside an output
+    half = count // 2
+    given[half + 1] = memory[20:20]  # inside an output
     kernel(*given)
-    shown = [x[0] for at, x in enumerate(given) if at != 4]
-    assert shown == [0, 1, 2, 0, 3, 4, 5]
+    shown = [x[0] for at, x in enumerate(given) if at != half + 1]
+    assert shown == [*range(half), 0, *range(half, count)]
+
+
+def test_many_drawn_arguments_are_refused_where_an_output_shares_an_element() -> None:
+    kernel, draw = shifts(24), np.random.default_rng(0)
+    assert "call i1 @tw_is_disjoint" in stub_text(kernel.signature) and "@tw_is" not in stub_text(shifts(6).signature)
+    params, memory = [param for _, param in kernel.signature.buffers], np.zeros(4000, np.float32)
+    verdicts = set[bool]()
+    for spread in (4, 8, 9, 12) * 12:
+        begins = draw.permutation(len(params)) * spread + draw.integers(0, 3, len(params))
+        given = [memory[at : at + (0 if p.name == "E" else 8)] for at, p in zip(begins, params, strict=True)]
+        shared = any(
+            (params[i].is_output or params[j].is_output) and np.shares_memory(given[i], given[j])
+            for i in range(len(params))
+            for j in range(i)
+        )
+        verdicts.add(shared)
+        if shared:
+            with pytest.raises(OverlappingOutput):
+                kernel(*given)
+        else:
+            kernel(*given)
+    assert verdicts == {True, False}
 
 
 def test_a_library_names_both_arguments_of_any_pair(tmp_path: Path) -> None:
