@@ -246,9 +246,8 @@ def _convert_masked_select(c: Call) -> str:
 def _convert_unique(c: Call) -> Sequence[str]:
     value = c.tensor()
     values, _, inverse, counts = unique(c, c.reshape(value, (product(c.type(value).shape),)), True)
-    c.argument("return_inverse", None)
-    c.argument("return_counts", None)
-    return [values, c.reshape(inverse, c.type(value).shape), counts]
+    inverse = c.reshape(inverse, c.type(value).shape) if c.known("return_inverse", False) else ""
+    return [values, inverse, counts if c.known("return_counts", False) else ""]
 
 
 @aten("bincount.default")

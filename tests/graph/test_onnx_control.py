@@ -337,3 +337,12 @@ def test_all_of_an_open_dimension_in_order() -> None:
         "float[2, n] values, int64[2, n] places",
     )
     assert isinstance(check(proto, {"x": floats(2, 9)}, {"x": floats(2, 1)}), tw.graph.Graph)
+
+
+def test_a_file_of_far_too_many_nodes_inside_of_others_is_refused() -> None:
+    proto = model(BRANCHES, "bool c, float[n, 3] x, float[3] w", "float[n, 3] y")
+    for branch in proto.graph.node[0].attribute:
+        branch.g.node.extend(branch.g.node[0] for _ in range(1 << 13))
+    with pytest.raises(tw.TilewrightError, match=r"TW0911.*inside of nodes have too many nodes") as caught:
+        tw.graph.from_onnx(proto)
+    assert "more than 16384" in str(caught.value)

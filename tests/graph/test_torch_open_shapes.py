@@ -63,6 +63,16 @@ def in_chunks(x: Any) -> Any:
     return parts[..., None].expand(*parts.shape, parts.shape[-1]) + torch.ones(parts.shape[-1], parts.shape[-1]).tril()
 
 
+def written_in_parts(x: Any) -> Any:
+    y = x.clone()
+    part = y[:, 1:]
+    part *= 2
+    y.t()[0].add_(1)
+    y[y > 1] = 0
+    y[torch.arange(6), torch.arange(6) % 3] = 7.0
+    return y, part
+
+
 OPEN = torch.export.Dim.DYNAMIC
 AUTO = torch.export.Dim.AUTO
 COLUMNS: dict[str, Callable[[Any], Any]] = {
@@ -88,11 +98,14 @@ COLUMNS: dict[str, Callable[[Any], Any]] = {
     "a column put": lambda x: x.select_scatter(x[:, 0], 1, -1),
     "assigned from the end": assigned((slice(None), -1), 0.0),
     "assigned with gaps": assigned((slice(None), slice(1, None, 2)), 0.5),
+    "written in parts": written_in_parts,
+    "as many as there are": lambda x: (torch.argwhere(x > 0), x[x > 0], torch.unique((2 * x).long())),
+    "counted": lambda x: torch.bincount(x[0].abs().long(), weights=x[1], minlength=2),
 }
 BOTH: dict[str, Callable[[Any], Any]] = {
     "pad": lambda x: F.pad(x, (0, x.shape[0], 1, 0), value=2.0),
     "tril": lambda x: torch.tril(x, x.shape[1] - x.shape[0]) + torch.triu(x, x.shape[0] - 2),
-    "diagonal": lambda x: x.diagonal(1),
+    "diagonal": lambda x: (x.diagonal(1), torch.diag_embed(x, -1), torch.diag_embed(x, 2, 2, 0)),
     "diagonal below": lambda x: x.diagonal(-2, 1, 0),
 }
 
@@ -114,7 +127,7 @@ def test_sizes_as_long_formulas(function: Callable[[Any], Any]) -> None:
 
 def test_halves_of_an_even_size() -> None:
     size = 2 * torch.export.Dim("half", min=2)
-    agrees(lambda x: torch.chunk(x, 2, 1)[1] + 1, *((torch.randn(3, each),) for each in (8, 10)), dynamic=[{1: size}])
+    agrees(lambda x: torch.chunk(x, 2, 1)[1] + F.glu(x, 1), *((torch.randn(3, each),) for each in (8, 10)), dynamic=[{1: size}])
 
 
 @pytest.mark.parametrize(
@@ -126,6 +139,7 @@ def test_halves_of_an_even_size() -> None:
         lambda x: F.max_pool2d(x, 2, 3, 1, ceil_mode=True),
         lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
         lambda x: F.avg_pool2d(x, (3, 2), 2, 1, ceil_mode=True, count_include_pad=False),
+        lambda x: F.fold(F.unfold(F.batch_norm(x, None, None, training=True), 3), x.shape[2:], 3),
     ],
 )
 def test_pools_of_images_of_no_known_size(function: Callable[[Any], Any]) -> None:
@@ -198,13 +212,14 @@ def test_a_batch_norm_in_training_gives_its_running_means() -> None:
 def test_numbers_that_are_drawn_are_inputs() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        g = tw.graph.from_torch(Module(lambda x: x + torch.randn(6, 8) * torch.rand_like(x)), (X,))
-    assert list(g.inputs.items())[1:] == [
-        ("randn", ((6, 8), "float32")),
-        ("rand_like", ((6, 8), "float32")),
-    ]
-    noise = np.ones((6, 8), "float32")
-    np.testing.assert_allclose(tw.build(g)(X, noise * 2, noise * 3), X.numpy() + 6, rtol=1e-6)
+        g = tw.graph.from_torch(
+            Module(lambda x: x + torch.randn(6, 8) * torch.rand_like(x) + torch.ones_like(x).bernoulli(0.25)), (X,)
+        )
+    assert list(g.inputs.items())[1:] == [(name, ((6, 8), "float32")) for name in ("randn", "rand_like", "rand")]
+    noise, chance = np.ones((6, 8), "float32"), np.linspace(0, 0.9, 48, dtype="float32").reshape(6, 8)
+    np.testing.assert_allclose(
+        tw.build(g)(X, noise * 2, noise * 3, chance), X.numpy() + 6 + (chance < 0.25), rtol=1e-6
+    )
 
 
 def test_rmsprop_with_momentum() -> None:
