@@ -252,7 +252,7 @@ def _convert_unique(c: Call) -> Sequence[str]:
 
 @aten("bincount.default")
 def _convert_bincount(c: Call) -> str:
-    """How often each number from 0 on occurs, or the sum of its weights, as far as the greatest of them."""
+    """The count of each number from 0 to the greatest, or the sum of its weights."""
     value, least = c.cast(c.tensor(), "int64"), c.integer("minlength", 0)
     (size,) = c.type(value).shape
     weights = c.optional("weights") or c.broadcast(c.scalar(1, "int64"), (size,))

@@ -95,6 +95,11 @@ def _diagonal_back(c: Call, whole: str, part: str) -> str:
 VIEWS["diagonal.default"] = _diagonal_back
 
 
+@aten("diagonal_scatter.default")
+def _convert_diagonal_scatter(c: Call) -> str:
+    return _diagonal_back(c, c.tensor(), c.tensor("src"))
+
+
 def _diagonal_positions(c: Call, rows: Extent, columns: Extent, offset: int) -> str:
     """Return the positions of a diagonal in a matrix whose rows follow each other."""
     if isinstance(rows, int) and isinstance(columns, int):

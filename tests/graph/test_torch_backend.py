@@ -150,10 +150,12 @@ def test_modes_and_options_of_torch_compile() -> None:
 def test_derivatives_that_write_into_parts_are_compiled_or_left(function: Any) -> None:
     """Such that torch makes no pair of programs of were an AssertionError at the first call."""
     x = torch.randn(4, 4)
+    before = tw.graph.torch_report()
     ours, theirs = (x.clone().requires_grad_() for _ in range(2))
     torch.compile(function, backend=compiled)(ours).square().sum().backward()
     function(theirs).square().sum().backward()
     torch.testing.assert_close(ours.grad, theirs.grad)
+    assert set(counted(before)) == {"compiled"}
 
 
 def test_rotations_by_complex_numbers_have_their_derivative() -> None:

@@ -127,7 +127,11 @@ def test_sizes_as_long_formulas(function: Callable[[Any], Any]) -> None:
 
 def test_halves_of_an_even_size() -> None:
     size = 2 * torch.export.Dim("half", min=2)
-    agrees(lambda x: torch.chunk(x, 2, 1)[1] + F.glu(x, 1), *((torch.randn(3, each),) for each in (8, 10)), dynamic=[{1: size}])
+    agrees(
+        lambda x: torch.chunk(x, 2, 1)[1] + F.glu(x, 1),
+        *((torch.randn(3, each),) for each in (8, 10)),
+        dynamic=[{1: size}],
+    )
 
 
 @pytest.mark.parametrize(
@@ -217,9 +221,7 @@ def test_numbers_that_are_drawn_are_inputs() -> None:
         )
     assert list(g.inputs.items())[1:] == [(name, ((6, 8), "float32")) for name in ("randn", "rand_like", "rand")]
     noise, chance = np.ones((6, 8), "float32"), np.linspace(0, 0.9, 48, dtype="float32").reshape(6, 8)
-    np.testing.assert_allclose(
-        tw.build(g)(X, noise * 2, noise * 3, chance), X.numpy() + 6 + (chance < 0.25), rtol=1e-6
-    )
+    np.testing.assert_allclose(tw.build(g)(X, noise * 2, noise * 3, chance), X.numpy() + 6 + (chance < 0.25), rtol=1e-6)
 
 
 def test_rmsprop_with_momentum() -> None:

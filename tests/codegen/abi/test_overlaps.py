@@ -86,7 +86,7 @@ def test_many_drawn_arguments_are_refused_where_an_output_shares_an_element() ->
         )
         verdicts.add(shared)
         if shared:
-            with pytest.raises(OverlappingOutput):
+            with pytest.raises(OverlappingOutput, match="shares memory"):
                 kernel(*given)
         else:
             kernel(*given)
