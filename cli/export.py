@@ -72,7 +72,9 @@ def add_commands(commands: Any) -> None:
         "--tuned", metavar="DATABASE", help="results of autotune, from which lists of tensors take their schedules"
     )
     export.add_argument("--python", action="store_true", help="write a Python package into the folder LIBRARY")
-    export.add_argument("--version", default=None, help="of the Python package (default: 0.1.0)")
+    export.add_argument(
+        "--version", default=None, help="of the library, for CMake, pkg-config and pip (default: 0.1.0)"
+    )
     export.set_defaults(command=_export)
 
 
@@ -84,14 +86,14 @@ def _export(options: argparse.Namespace) -> int:
         made = _find_declared(source)
         if made is None:
             return 2
-        if not options.python and len(options.target or ()) < 2:
+        if not options.python and options.version is None and len(options.target or ()) < 2:
             return _export_alone(made, options)
         library, described = _library_of_function(made, options), {}
     place = str(options.library or ".")
     if options.python:
-        print(library.export_python(place, options.version or described.get("version", "0.1.0")))
+        print(library.export_python(place))
         return 0
-    if source.endswith(".toml") and place.endswith(("/", "\\")):  # a folder that is named, and need not be there yet
+    if source.endswith(".toml") and not Path(place).suffix:  # a folder, which need not be there yet
         Path(place).mkdir(parents=True, exist_ok=True)
     for path in library.export(place, options.threads or described.get("threads", "openmp")):
         print(path)
@@ -130,7 +132,7 @@ def _library_of_function(made: Any, options: argparse.Namespace) -> Library:
     name = options.name or options.source.rpartition(":")[2]
     stem = Path(options.library or name).stem.removeprefix("lib")
     _require_database(options.tuned)
-    library = Library(name if options.python else stem or name, tuned=options.tuned)
+    library = Library(name if options.python else stem or name, tuned=options.tuned, version=options.version or "0.1.0")
     for key, what in cast("Mapping[str, Any]", made).items() if isinstance(made, Mapping) else [(name, made)]:
         library.add(key, what, target=options.target or "llvm")
     return library
@@ -149,7 +151,8 @@ def _make_library(path: str, options: argparse.Namespace) -> tuple[Library, dict
     }
     tuned = options.tuned or (str(Path(path).parent / described["tuned"]) if "tuned" in described else None)
     _require_database(tuned)
-    library = Library(options.name or described["name"], tuned=tuned, **switches)
+    version = options.version or described.get("version", "0.1.0")
+    library = Library(options.name or described["name"], tuned=tuned, version=version, **switches)
     for function in described["function"]:
         source = str(Path(path).parent / function["source"])
         try:

@@ -82,11 +82,11 @@ class Demo:
     def show_matmul(self) -> None:
         """The six steps, each with its primitives, checked against numpy's product."""
         self.title(f"1. matmul {SIZE} × {SIZE} × {SIZE}, float32, {num_threads()} threads")
-        for number, step in enumerate(matmul.STEPS, 1):
+        for number, (name, step) in enumerate(matmul.STEPS.items(), 1):
             program = step(SIZE)
-            self.console.print(f"\n[bold]{step.__name__}[/]: {step.__doc__}", highlight=False)
+            self.console.print(f"\n[bold]{name}[/]: {step.__doc__}", highlight=False)
             self.quiet(program.schedule.as_python())
-            self.race(step.__name__, program, SIZE, rounds=1 if number == 1 else 7)
+            self.race(name, program, SIZE, rounds=1 if number == 1 else 7)
 
     def show_unscheduled(self) -> None:
         """The same product, and a program that no operator names, without a word about how."""

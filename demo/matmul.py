@@ -139,5 +139,12 @@ def declare_packed(size: int, tile: Tile) -> tuple[te.Tensor, te.Tensor, te.Tens
     return a, b, panels, c
 
 
-STEPS: tuple[Callable[[int], Step], ...] = (naive, schedule_blocks, vectorized, packed, schedule_cache, parallel)
-"""In the order of the demo."""
+STEPS: dict[str, Callable[[int], Step]] = {
+    "naive": naive,
+    "blocked": schedule_blocks,
+    "vectorized": vectorized,
+    "packed": packed,
+    "cached": schedule_cache,
+    "parallel": parallel,
+}
+"""In the order of the demo, by the names that it prints."""

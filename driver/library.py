@@ -19,7 +19,7 @@ from ..codegen.export.exporter import Exporter
 from ..codegen.export.files import check_place
 from ..codegen.export.final_kernel import FinalKernel
 from ..codegen.export.gpu import GpuFunction
-from ..codegen.export.names import check_names, library_identifier
+from ..codegen.export.names import check_names, check_version, library_identifier
 from ..codegen.export.variants import Variant, best_first, rename_kernels
 from ..codegen.gpus import library_architectures
 from ..codegen.names import machine_and_system
@@ -82,7 +82,8 @@ class Library:
     the schedule of each. It finds the driver when it runs, and C alone calls it: tw.load gives the functions for CPUs.
 
     tuned: a database of autotune's, from which lists of tensors take their schedules. bounds_check, fast_math, fp_contract, exact:
-    of all functions, as tw.build has them. Raises NotACName (TW0703) for a name that no file and no C function could have.
+    of all functions, as tw.build has them. version: of the library, for CMake, pkg-config and pip. Raises NotACName (TW0703) for a
+    name that no file and no C function could have, and for a version that no package could have.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Library:
         fast_math: bool = False,
         fp_contract: bool = False,
         exact: bool = False,
+        version: str = "0.1.0",
     ) -> None:
         if not isinstance(name, str) or library_identifier(name) != name or len(name) > 100:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise NotACName(
@@ -102,7 +104,8 @@ class Library:
                 reason="files, C functions and Python's packages are called like it",
                 allowed="up to 100 letters, digits and underscores, of which the first is a letter",
             )
-        self.name = name
+        check_version(version)
+        self.name, self.version = name, version
         self._tuned, self._exact = tuned, exact
         self._options = BuildOptions(bounds_check=bounds_check, fast_math=fast_math, fp_contract=fp_contract)
         self._functions: dict[str, tuple[_Case, ...]] = {}
@@ -249,7 +252,7 @@ class Library:
             target if len(targets) == 1 else baseline_target(target),
             gpu=gpu,
         )
-        return exporter, Companion(cases=several)
+        return exporter, Companion(cases=several, version=self.version)
 
     def export(
         self, path: str | PathLike[str], threads: str = "openmp", loadable: bool = False
@@ -265,15 +268,17 @@ class Library:
         exporter, companion = self.exporter()
         return exporter(place, threads, loadable, companion)
 
-    def export_python(self, folder: str | PathLike[str], version: str = "0.1.0") -> Path:
+    def export_python(self, folder: str | PathLike[str], version: str | None = None) -> Path:
         """Write a Python package of the functions into a folder, which pip installs and makes a wheel of, and returns the folder.
 
-        The package has the library's name. It needs numpy alone (and ml_dtypes, for bfloat16): what loads the library and checks
-        calls is part of it. Its functions take what tw.load's take, and are typed. Raises NotACName (TW0703) for a name or version
-        that no package can have, NotWritten (TW0705), and what export raises.
+        The package has the library's name, and its version unless another one is given. It needs numpy alone (and ml_dtypes, for
+        bfloat16): what loads the library and checks calls is part of it. Its functions take what tw.load's take, and are typed. Raises
+        NotACName (TW0703) for a name or version that no package can have, NotWritten (TW0705), and what export raises.
         """
         exporter, companion = self.exporter()
-        return exporter.python_package(check_place(folder), self.name, version, companion)
+        return exporter.python_package(
+            check_place(folder), self.name, self.version if version is None else version, companion
+        )
 
     def __repr__(self) -> str:
         return f"Library({self.name!r}: {', '.join((*self._functions, *self._gpu)) or 'empty'})"

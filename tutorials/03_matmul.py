@@ -13,13 +13,13 @@ rng = np.random.default_rng(0)
 a, b = rng.random((SIZE, SIZE), dtype=np.float32), rng.random((SIZE, SIZE), dtype=np.float32)
 c = np.empty_like(a)
 
-for step in matmul.STEPS:
+for name, step in matmul.STEPS.items():
     program = step(SIZE)
-    f = tw.build(program.schedule, program.args, name=step.__name__)
+    f = tw.build(program.schedule, program.args, name=name)
     f(a, b, c)
     np.testing.assert_allclose(c, a @ b, rtol=1e-4)
     speed = 2 * SIZE**3 / f.time(a, b, c).median / 1e9
-    print(f"\n{step.__name__}: {speed:.1f} GFLOP/s. {step.__doc__}")
+    print(f"\n{name}: {speed:.1f} GFLOP/s. {step.__doc__}")
     print(program.schedule)
 
 # What makes the last steps fast:

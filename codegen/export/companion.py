@@ -15,7 +15,8 @@ class Companion:
     """functions: further C functions, by name, each with its comment and declaration. types: other C types for the parameters of
     kernels, by name, as a declaration begins with them. code: LLVM IR of the functions. before: what the header says before all
     functions. statuses: what further statuses mean. notes: what the header says of parameters, by name, beside their type.
-    cases: for a function of several shapes, the kernels that it calls. model: what the parameters of a model's function are."""
+    cases: for a function of several shapes, the kernels that it calls. model: what the parameters of a model's function are.
+    version: of the library, for CMake and pkg-config; "" for tilewright's own."""
 
     functions: Mapping[str, str] = field(default_factory=dict[str, str])
     types: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -25,6 +26,7 @@ class Companion:
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
     cases: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     model: ModelRoles | None = None
+    version: str = ""
 
 
 def find_handles(types: Mapping[str, str]) -> frozenset[str]:

@@ -272,9 +272,8 @@ class _Library:  # built step by step: each field of it needs those before
         description = {**self._description(), **({"gpu_functions": described} if described else {})}
         manifest = manifest_text(description, {place.name: library, header_place.name: header}).encode()
         openmp = self.parallel and self.threads == "openmp"
-        packages = package_files(
-            self.stem, place.name, openmp=openmp, opens=bool(self.exporter.gpu), version=own_version()
-        )
+        version, opens = self.companion.version or own_version(), bool(self.exporter.gpu)
+        packages = package_files(self.stem, place.name, openmp=openmp, opens=opens, version=version)
         write_together(  # the library last: whoever sees it finds header and manifest
             {
                 header_place: (header, 0o666),

@@ -34,6 +34,8 @@ _SPECIAL = re.compile(r".*_t|I|NULL|EOF|errno|assert|std(in|out|err)")  # _t is 
 """Types and macros of the standard library."""
 _RESERVED = re.compile(r"tw_|__|_[A-Z]|_(init|fini|start|end|edata|etext)$|GOMP_|omp_")
 """Ours, the compiler's, the linker's, OpenMP's: libraries call the last two by these names."""
+_VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,5}((a|b|rc)[0-9]{1,9})?(\.post[0-9]{1,9})?(\.dev[0-9]{1,9})?")
+"""Versions of Python's packages, without epochs and local parts."""
 
 
 def entry_names(name: str) -> tuple[str, str, str]:
@@ -68,6 +70,12 @@ def check_names(names: Sequence[str], others: Sequence[str], inner: Sequence[str
                     fix="give the kernel another name",
                 )
             owners[entry] = f"kernel {name!r}"
+
+
+def check_version(version: str) -> None:
+    """Raise NotACName for a version that Python, CMake and pkg-config do not all take."""
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise NotACName(f"no package can have the version {version!r}", called=user_source(), fix='version="1.0.0"')
 
 
 def check_parameters(signature: Signature) -> None:

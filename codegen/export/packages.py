@@ -18,7 +18,7 @@ OPENMP = "-lgomp"
 """OpenMP's threads: shared, or with -static the archive that comes with gcc."""
 
 _CMAKE = """\
-# {library}: made by tilewright {version}. find_package({library} CONFIG REQUIRED) finds this file where CMAKE_PREFIX_PATH names its
+# {library}: made by tilewright. find_package({library} CONFIG REQUIRED) finds this file where CMAKE_PREFIX_PATH names its
 # folder; then target_link_libraries(program {target}).
 if(NOT TARGET {target})
   add_library({target} {kind} IMPORTED)
@@ -29,7 +29,7 @@ if(NOT TARGET {target})
 endif()
 """
 _CMAKE_VERSION = """\
-# {library}: made by tilewright {version}, for find_package({library} {version}): later versions hold what earlier ones do.
+# {library}: made by tilewright, for find_package({library} {version}): later versions hold what earlier ones do.
 set(PACKAGE_VERSION "{version}")
 if(PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
   set(PACKAGE_VERSION_COMPATIBLE FALSE)
@@ -47,7 +47,7 @@ _CMAKE_KINDS = {
 }
 
 _PKG_CONFIG = """\
-# {library}: made by tilewright {version}. PKG_CONFIG_PATH names the folder of this file.
+# {library}: made by tilewright. PKG_CONFIG_PATH names the folder of this file.
 Name: {library}
 Description: Kernels made by tilewright
 Version: {version}
@@ -58,24 +58,23 @@ Libs: {libs}
 
 def package_files(library: str, file: str, *, openmp: bool, version: str, opens: bool = False) -> dict[str, bytes]:
     """LIBRARYConfig.cmake, LIBRARYConfigVersion.cmake and LIBRARY.pc by name. library: the file's stem; file: its name; openmp:
-    whether loops run on OpenMP's threads; opens: whether functions open a library when they run."""
+    whether loops run on OpenMP's threads; version: of the library; opens: whether functions open a library when they run."""
     suffix = file[file.rindex(".") :]
     # a shared library brings along what it needs
     needed = [] if suffix == ".so" else ["-lm", *([OPENMP] if openmp else []), *(["-ldl"] if opens else [])]
     texts = {
-        f"{library}Config.cmake": _cmake_text(library, file, suffix, needed, version),
+        f"{library}Config.cmake": _cmake_text(library, file, suffix, needed),
         f"{library}ConfigVersion.cmake": _CMAKE_VERSION.format(library=library, version=version),
         f"{library}.pc": _pkg_config_text(library, file, suffix, needed, version),
     }
     return {name: text.encode() for name, text in texts.items()}
 
 
-def _cmake_text(library: str, file: str, suffix: str, needed: Sequence[str], version: str) -> str:
+def _cmake_text(library: str, file: str, suffix: str, needed: Sequence[str]) -> str:
     kind, location = _CMAKE_KINDS[suffix]
     identifier = library_identifier(library)
     return _CMAKE.format(
         library=library,
-        version=version,
         target=f"{identifier}::{identifier}",
         kind=kind,
         location=location,

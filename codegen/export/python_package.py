@@ -9,7 +9,6 @@ FOLDER/NAME/_runtime/            tilewright.runtime as it is, and the files that
 from __future__ import annotations
 
 import keyword
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,12 +16,11 @@ from pathlib import Path
 from ...errors import user_source
 from ...runtime.signature import BufferParam, ScalarParam, Signature
 from .errors import NotACName
-from .names import parameter_names
+from .names import check_version, parameter_names
 
 __all__ = ["check_package", "package_sources", "python_name"]
 
 # a part of PEP 440: no epochs, no local versions
-_VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,5}((a|b|rc)[0-9]{1,9})?(\.post[0-9]{1,9})?(\.dev[0-9]{1,9})?")
 _NEEDED = {"numpy", "ml_dtypes", "tilewright"}
 # files that the runtime imports from above it
 _BELOW_RUNTIME = ("errors.py", "limits.py", "arguments.py", "untrusted_input.py", "environment.py", "forks.py")
@@ -103,8 +101,7 @@ def check_package(name: str, version: str) -> None:
             fix='tw.Library("my_layers")',
             reason="it is a word of Python, a module of its own library, or what the package needs",
         )
-    if not isinstance(version, str) or not _VERSION.fullmatch(version):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise NotACName(f"no package can have the version {version!r}", called=user_source(), fix='version="1.0.0"')
+    check_version(version)
 
 
 def python_name(name: str, taken: set[str]) -> str:

@@ -70,6 +70,7 @@ def test_what_cannot_be_exported_is_said_in_a_line(
 
 LIBRARY = """
 name = "shapes"
+version = "2.1"
 target = ["llvm -mcpu=x86-64-v2", "llvm -mcpu=x86-64-v3"]
 threads = "none"
 
@@ -104,8 +105,9 @@ def listed(program: Path) -> Path:
 
 @needs_x86
 def test_a_folder_that_is_named_is_made(listed: Path, tmp_path: Path) -> None:
-    assert main(["export", str(listed), f"{tmp_path}/build/deep/"]) == 0
+    assert main(["export", str(listed), f"{tmp_path}/build/deep"]) == 0
     assert (tmp_path / "build" / "deep" / "libshapes.so").exists()
+    assert "\nVersion: 2.1\n" in (tmp_path / "build" / "deep" / "shapes.pc").read_text()
 
 
 @needs_x86
@@ -130,6 +132,7 @@ def test_a_file_lists_the_functions_of_a_library(
         ('name = "shapes"', "", "name is missing"),
         ("threads =", "thread =", "it has a key 'thread'"),
         ('threads = "none"', "threads = 3", "threads is 3"),
+        ('version = "2.1"', "version = '2\"'", "TW0703"),
         ("[[function]]", "[function]", "function"),
         ('"llvm -mcpu=x86-64-v2", ', "7, ", "target is"),
         ('source = "kernels.py:halve"', "", "source is missing"),
