@@ -56,8 +56,30 @@ def _plain(lines: list[str]) -> list[str]:
     return result
 
 
+_FIELDS = {"Parameters": "param", "Returns": "returns", "Raises": "raises"}
+
+
+def _fields(lines: list[str]) -> list[str]:
+    """A docstring whose sections of parameters, results and errors, as numpy's are written, are fields, which autodoc reads: a line
+    each, since indented lines are code here."""
+    result: list[str] = []
+    field = ""
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if line in _FIELDS and following and not following.strip("-"):
+            field = _FIELDS[line]
+        elif not field:
+            result.append(line)
+        elif line.startswith("    "):
+            result[-1] += f" {line.strip()}"  # continues the field above
+        elif line and line.strip("-"):
+            name, _, kind = line.partition(" : ") if field == "param" else line.partition(" ")
+            head = {"param": f":param {name}: {kind}.", "raises": f":raises {name}: {kind}"}
+            result.append(head.get(field, f":returns: {line}."))
+    return result
+
+
 def _rewrite(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = _plain(lines)
+    lines[:] = _plain(_fields(lines))
 
 
 def setup(app: Any) -> None:

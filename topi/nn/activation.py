@@ -133,8 +133,29 @@ def _broadcast_prelu(x: Tensor, slope: Tensor) -> Tensor:
 
 
 def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
-    """x where it is positive, slope[c] * x elsewhere, c being the index along `axis`, in the shape of x. slope: (extent of that
-    axis,). Raises BadAxis (TW0180), BadOperand (TW0181)."""
+    """x where it is positive, slope[c] * x elsewhere, c being the index along the axis.
+
+    Parameters
+    ----------
+    x : Tensor
+        Of any shape.
+    slope : Tensor
+        (extent of the axis,).
+    axis : int, default 1
+        Negative ones count from the end.
+
+    Returns
+    -------
+    Tensor
+        The shape of x.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source = tensor(x, "prelu")
     return _broadcast_prelu(source, _broadcast_axis(source, slope, axis, "prelu"))
 
@@ -238,8 +259,27 @@ def _numpy_selu(x: NDArray[Any], *, alpha: float, gamma: float) -> Any:
     samples=[sample(floating(17), alpha=1.67, gamma=1.05)],
 )
 def selu(x: Tensor, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805) -> Tensor:
-    """gamma * elu(x, alpha) (Klambauer et al., arXiv:1706.02515), in the shape of x and its dtype, float32 for integers. Raises
-    BadOperand (TW0181)."""
+    """gamma * elu(x, alpha) (Klambauer et al., arXiv:1706.02515).
+
+    Parameters
+    ----------
+    x : Tensor
+        Of any shape.
+    alpha : float, default 1.6732632423543772
+        The factor of what is below 0.
+    gamma : float, default 1.0507009873554805
+        The factor of the whole.
+
+    Returns
+    -------
+    Tensor
+        The shape and the dtype of x, float32 for integers.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     return _activation(
         "selu", x, lambda value: te.select(value > 0, value, te.expm1(te.min(value, 0.0)) * alpha) * gamma
     )
@@ -336,7 +376,27 @@ def _numpy_hard_sigmoid(x: NDArray[Any], *, alpha: float, beta: float) -> Any:
     samples=[sample(floating(17), alpha=0.2, beta=0.5)],
 )
 def hard_sigmoid(x: Tensor, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
-    """min(max(alpha * x + beta, 0), 1), in the shape of x and its dtype, float32 for integers. Raises BadOperand (TW0181)."""
+    """min(max(alpha * x + beta, 0), 1).
+
+    Parameters
+    ----------
+    x : Tensor
+        Of any shape.
+    alpha : float, default 1 / 6
+        The slope.
+    beta : float, default 0.5
+        The value at 0.
+
+    Returns
+    -------
+    Tensor
+        The shape and the dtype of x, float32 for integers.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     return _activation("hard_sigmoid", x, lambda value: te.max(te.min(value * alpha + beta, 1.0), 0.0))
 
 
@@ -371,7 +431,27 @@ def _numpy_shrink(x: NDArray[Any], *, lambd: float, bias: float) -> Any:
     samples=[sample(floating(17), lambd=0.3, bias=0.1)],
 )
 def shrink(x: Tensor, lambd: float, bias: float) -> Tensor:
-    """x + bias below -lambd, x - bias above lambd, 0 between, in the shape and the dtype of x. Raises BadOperand (TW0181)."""
+    """x + bias below -lambd, x - bias above lambd, 0 between.
+
+    Parameters
+    ----------
+    x : Tensor
+        Of any shape.
+    lambd : float
+        The border of what becomes 0.
+    bias : float
+        What the others are moved by, towards 0.
+
+    Returns
+    -------
+    Tensor
+        The shape and the dtype of x.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
 
     def element(value: Any) -> Any:
         low, high = (value + bias).astype(value.dtype), (value - bias).astype(value.dtype)
@@ -427,8 +507,29 @@ def _broadcast_axis(data: Tensor, values: Tensor, axis: int, subject: str) -> Te
 
 
 def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
-    """data + bias[c], c being the index along `axis`, in the shape of data. bias: (extent of that axis,). Raises BadAxis (TW0180),
-    BadOperand (TW0181)."""
+    """data + bias[c], c being the index along the axis.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    bias : Tensor
+        (extent of the axis,).
+    axis : int, default 1
+        Negative ones count from the end.
+
+    Returns
+    -------
+    Tensor
+        The shape of data.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source = tensor(data, "bias_add")
     biased: Tensor = operate("bias_add", ops.add, source, _broadcast_axis(source, bias, axis, "bias_add"))
     return biased
@@ -447,14 +548,52 @@ def _scale_shift(data: Tensor, scale: Tensor, shift: Tensor, axis: int, name: st
 
 
 def scale_shift_nchw(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """data * scale[c] + shift[c], c being the index along axis 1, in the shape of data. scale, shift: (channels,). Raises
-    BadOperand (TW0181)."""
+    """data * scale[c] + shift[c], c being the index along axis 1.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, ...).
+    scale : Tensor
+        (C,).
+    shift : Tensor
+        (C,).
+
+    Returns
+    -------
+    Tensor
+        The shape of data.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     return _scale_shift(data, scale, shift, 1, "scale_shift")
 
 
 def scale_shift_nhwc(data: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """data * scale[c] + shift[c], c being the index along the last axis, in the shape of data. scale, shift: (channels,). Raises
-    BadOperand (TW0181)."""
+    """data * scale[c] + shift[c], c being the index along the last axis.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, ..., C).
+    scale : Tensor
+        (C,).
+    shift : Tensor
+        (C,).
+
+    Returns
+    -------
+    Tensor
+        The shape of data.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     return _scale_shift(data, scale, shift, -1, "scale_shift")
 
 
@@ -467,10 +606,39 @@ def batch_norm_inference(
     axis: int = 1,
     epsilon: float = 1e-5,
 ) -> Tensor:
-    """(data - moving_mean) / sqrt(moving_var + epsilon) * gamma + beta, each of them by the index along `axis`.
+    """(data - moving_mean) / sqrt(moving_var + epsilon) * gamma + beta, each of them by the index along the axis.
 
-    It is computed as data * factor + offset, both of which are computed once for each channel: the result differs from the
-    formula's by a few roundings of the greatest of its terms. Raises BadAxis (TW0180), BadOperand (TW0181).
+    It is computed as data * factor + offset, both of which are computed once for each channel: the result differs from
+    the formula's by a few roundings of the greatest of its terms.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    gamma : Tensor
+        (channels,).
+    beta : Tensor
+        (channels,).
+    moving_mean : Tensor
+        (channels,).
+    moving_var : Tensor
+        (channels,).
+    axis : int, default 1
+        That of the channels; negative ones count from the end.
+    epsilon : float, default 1e-05
+        Added to the variance before its root.
+
+    Returns
+    -------
+    Tensor
+        The shape of data.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     source = tensor(data, "batch_norm_inference")
     at = normalize_axis(source, axis, "batch_norm_inference")
@@ -509,5 +677,29 @@ def pad(
     pad_value: Any = 0.0,
     name: str = "PadInput",
 ) -> Tensor:
-    """topi.pad, where TVM has it, with its arguments and errors. Raises BadParameter (TW0182)."""
+    """topi.pad, where TVM has it, with its arguments and errors.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    pad_before : sequence of numbers
+        Elements before each dimension.
+    pad_after : sequence of numbers or None, default None
+        Elements after each dimension; those before where it is None.
+    pad_value : any, default 0.0
+        What is added.
+    name : str, default "PadInput"
+        The name of the operation.
+
+    Returns
+    -------
+    Tensor
+        The extents plus what is added.
+
+    Raises
+    ------
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    """
     return transform.pad(data, pad_before, pad_after, pad_value, name)

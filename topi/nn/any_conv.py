@@ -19,7 +19,7 @@ from ..half_precision import convert_elements, sum_dtype
 from ..signatures import ElementType
 from .convolutions import check_channels, check_rank, tap_count, transposed_operands
 from .errors import BadConvolution, BadWindow
-from .window import each_side, expand_numbers, window_count
+from .window import Padding, Sizes, each_side, expand_numbers, window_count
 
 __all__ = [
     "conv1d",
@@ -38,17 +38,49 @@ __all__ = [
 def conv1d(
     data: Tensor,
     kernel: Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    strides: Sizes = 1,
+    padding: Padding = "VALID",
+    dilation: Sizes = 1,
     groups: int = 1,
     data_layout: str = "NCW",
     kernel_layout: str = "",
     out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """Convolution over one dimension: data (N, C, W) and kernel (O, C / groups, KW), or "NWC" with (KW, C / groups, O).
+    """Convolution over one dimension.
 
-    padding: a number, (left, right), "SAME" or "VALID". Raises BadConvolution (TW0191), BadWindow (TW0190).
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, W), or (N, W, C) for "NWC".
+    kernel : Tensor
+        (O, C / groups, KW), or (KW, C / groups, O) for "NWC".
+    strides : int or sequence of int, default 1
+        Steps between windows.
+    padding : int, sequence of int or str, default "VALID"
+        Zeros at the ends of the data: a number, (left, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window.
+    groups : int, default 1
+        Into how many parts the channels are cut, each of which is convolved by itself.
+    data_layout : str, default "NCW"
+        "NCW" or "NWC".
+    kernel_layout : str, default ""
+        As TVM's callers pass it; that of the data layout where it is empty.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        The sums in the layout of the data, with O channels.
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
     """
     if data_layout not in ("NCW", "NWC"):
         raise BadConvolution(
@@ -65,78 +97,254 @@ def conv1d(
 def conv1d_ncw(
     data: Tensor,
     kernel: Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    strides: Sizes = 1,
+    padding: Padding = "VALID",
+    dilation: Sizes = 1,
     out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """conv1d over data (N, C, W) and kernel (O, C, KW); the result is (N, O, OW). Raises BadConvolution (TW0191), BadWindow
-    (TW0190)."""
+    """conv1d in the layout NCW.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, W).
+    kernel : Tensor
+        (O, C, KW).
+    strides : int or sequence of int, default 1
+        Steps between windows.
+    padding : int, sequence of int or str, default "VALID"
+        Zeros at the ends of the data: a number, (left, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        (N, O, OW).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return _convolution(data, kernel, strides, padding, dilation, 1, "NCW", "OIW", out_dtype)
 
 
 def conv1d_nwc(
     data: Tensor,
     kernel: Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    strides: Sizes = 1,
+    padding: Padding = "VALID",
+    dilation: Sizes = 1,
     out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """conv1d over data (N, W, C) and kernel (KW, C, O); the result is (N, OW, O). Raises BadConvolution (TW0191), BadWindow
-    (TW0190)."""
+    """conv1d in the layout NWC.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, W, C).
+    kernel : Tensor
+        (KW, C, O).
+    strides : int or sequence of int, default 1
+        Steps between windows.
+    padding : int, sequence of int or str, default "VALID"
+        Zeros at the ends of the data: a number, (left, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        (N, OW, O).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return _convolution(data, kernel, strides, padding, dilation, 1, "NWC", "WIO", out_dtype)
 
 
 def group_conv1d_ncw(
     data: Tensor,
     kernel: Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    strides: Sizes = 1,
+    padding: Padding = "VALID",
+    dilation: Sizes = 1,
     groups: int = 1,
     out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """conv1d in groups over data (N, C, W) and kernel (O, C / groups, KW); the result is (N, O, OW). Raises BadConvolution
-    (TW0191), BadWindow (TW0190)."""
+    """conv1d in groups, in the layout NCW.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, W).
+    kernel : Tensor
+        (O, C / groups, KW).
+    strides : int or sequence of int, default 1
+        Steps between windows.
+    padding : int, sequence of int or str, default "VALID"
+        Zeros at the ends of the data: a number, (left, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window.
+    groups : int, default 1
+        Into how many parts the channels are cut, each of which is convolved by itself.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        (N, O, OW).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return _convolution(data, kernel, strides, padding, dilation, groups, "NCW", "OIW", out_dtype)
 
 
 def group_conv1d_nwc(
     data: Tensor,
     kernel: Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    strides: Sizes = 1,
+    padding: Padding = "VALID",
+    dilation: Sizes = 1,
     groups: int = 1,
     out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """conv1d in groups over data (N, W, C) and kernel (KW, C / groups, O); the result is (N, OW, O). Raises BadConvolution
-    (TW0191), BadWindow (TW0190)."""
+    """conv1d in groups, in the layout NWC.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, W, C).
+    kernel : Tensor
+        (KW, C / groups, O).
+    strides : int or sequence of int, default 1
+        Steps between windows.
+    padding : int, sequence of int or str, default "VALID"
+        Zeros at the ends of the data: a number, (left, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window.
+    groups : int, default 1
+        Into how many parts the channels are cut, each of which is convolved by itself.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        (N, OW, O).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return _convolution(data, kernel, strides, padding, dilation, groups, "NWC", "WIO", out_dtype)
 
 
 def conv2d_hwcn(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: ElementType | None = None
+    data: Tensor,
+    kernel: Tensor,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes = 1,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """conv2d over data (H, W, C, N) and kernel (KH, KW, C, O); the result is (OH, OW, O, N). Raises BadConvolution (TW0191),
-    BadWindow (TW0190)."""
+    """conv2d in the layout HWCN.
+
+    Parameters
+    ----------
+    data : Tensor
+        (H, W, C, N).
+    kernel : Tensor
+        (KH, KW, C, O).
+    stride : int or sequence of int
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or one for height and one for width.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        (OH, OW, O, N).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return _convolution(data, kernel, stride, padding, dilation, 1, "HWCN", "HWIO", out_dtype)
 
 
 def conv3d_ncdhw(
     data: Tensor,
     kernel: Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any = 1,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes = 1,
     groups: int = 1,
     out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """Convolution over three dimensions: data (N, C, D, H, W), kernel (O, C / groups, KD, KH, KW).
+    """Convolution over three dimensions, in the layout NCDHW.
 
-    stride, dilation: a number, or three. padding: a number, three, (front, top, left, back, bottom, right), "SAME" or "VALID".
-    Raises BadConvolution (TW0191), BadWindow (TW0190).
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, D, H, W).
+    kernel : Tensor
+        (O, C / groups, KD, KH, KW).
+    stride : int or sequence of int
+        Steps between windows: a number, or three.
+    padding : int, sequence of int or str
+        Zeros around the data: a number, three, (front, top, left, back, bottom, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or three.
+    groups : int, default 1
+        Into how many parts the channels are cut, each of which is convolved by itself.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        (N, O, OD, OH, OW).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
     """
     return _convolution(data, kernel, stride, padding, dilation, groups, "NCDHW", "OIDHW", out_dtype)
 
@@ -144,50 +352,137 @@ def conv3d_ncdhw(
 def conv3d_ndhwc(
     data: Tensor,
     kernel: Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any = 1,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes = 1,
     groups: int = 1,
     out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """conv3d_ncdhw over data (N, D, H, W, C) and kernel (KD, KH, KW, C / groups, O); the result is (N, OD, OH, OW, O). Raises
-    BadConvolution (TW0191), BadWindow (TW0190)."""
+    """Convolution over three dimensions, in the layout NDHWC.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, D, H, W, C).
+    kernel : Tensor
+        (KD, KH, KW, C / groups, O).
+    stride : int or sequence of int
+        Steps between windows: a number, or three.
+    padding : int, sequence of int or str
+        Zeros around the data: a number, three, (front, top, left, back, bottom, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or three.
+    groups : int, default 1
+        Into how many parts the channels are cut, each of which is convolved by itself.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        (N, OD, OH, OW, O).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return _convolution(data, kernel, stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype)
 
 
 def conv1d_transpose_ncw(
     data: Tensor,
     kernel: Tensor,
-    stride: Any,
-    padding: Any,
+    stride: Sizes,
+    padding: Padding,
     out_dtype: ElementType | None = None,
-    output_padding: Any = 0,
+    output_padding: Sizes = 0,
 ) -> Tensor:
-    """The transposed convolution over one dimension: data (N, C, W), kernel (C, O, KW), result
-    (N, O, (W - 1) * stride - left - right + KW + output_padding). Raises BadConvolution (TW0191), BadWindow (TW0190)."""
+    """The transposed convolution over one dimension.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, W).
+    kernel : Tensor
+        (C, O, KW).
+    stride : int or sequence of int
+        Steps between the elements of the data in the result.
+    padding : int, sequence of int or str
+        Elements taken away at the ends of the result: a number, (left, right), "SAME" or "VALID".
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+    output_padding : int or sequence of int, default 0
+        Elements added at the right end.
+
+    Returns
+    -------
+    Tensor
+        (N, O, (W - 1) * stride - left - right + KW + output_padding).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return _conv_transpose(data, kernel, stride, padding, out_dtype, output_padding, "NCW", "IOW")
 
 
 def conv3d_transpose_ncdhw(
     data: Tensor,
     kernel: Tensor,
-    strides: Any,
-    padding: Any,
+    strides: Sizes,
+    padding: Padding,
     out_dtype: ElementType | None = None,
-    output_padding: Any = 0,
+    output_padding: Sizes = 0,
 ) -> Tensor:
-    """The transposed convolution over three dimensions: data (N, C, D, H, W), kernel (C, O, KD, KH, KW), the result (N, O, ...)
-    with the extents of conv1d_transpose_ncw in each dimension. Raises BadConvolution (TW0191), BadWindow (TW0190)."""
+    """The transposed convolution over three dimensions.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, D, H, W).
+    kernel : Tensor
+        (C, O, KD, KH, KW).
+    strides : int or sequence of int
+        Steps between the elements of the data in the result: a number, or three.
+    padding : int, sequence of int or str
+        Elements taken away around the result: a number, three, (front, top, left, back, bottom, right), "SAME" or
+        "VALID".
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+    output_padding : int or sequence of int, default 0
+        Elements added at the end of each dimension: a number, or three.
+
+    Returns
+    -------
+    Tensor
+        (N, O, ...), the extents as of conv1d_transpose_ncw in each dimension.
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return _conv_transpose(data, kernel, strides, padding, out_dtype, output_padding, "NCDHW", "IODHW")
 
 
 def _conv_transpose(
     data: Tensor,
     kernel: Tensor,
-    stride: Any,
-    padding: Any,
+    stride: Sizes,
+    padding: Padding,
     out_dtype: Any,
-    output_padding: Any,
+    output_padding: Sizes,
     layout: str,
     kernel_layout: str,
 ) -> Tensor:
@@ -212,9 +507,9 @@ def _conv_transpose(
 def _convolution(
     data: Tensor,
     kernel: Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes,
     groups: int,
     layout: str,
     kernel_layout: str,

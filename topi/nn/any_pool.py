@@ -3,8 +3,6 @@ then over depth. A mean of means is their mean, since what counts in a window is
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import user_source
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
@@ -12,23 +10,55 @@ from .. import transform
 from ..checks import tensor
 from .errors import BadWindow
 from .pool import adaptive_pool, pool2d
-from .window import each_side, expand_numbers
+from .window import Padding, Sizes, each_side, expand_numbers
 
 __all__ = ["adaptive_pool1d", "adaptive_pool3d", "pool1d", "pool3d"]
 
 
 def pool1d(
     data: Tensor,
-    kernel: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
+    kernel: Sizes,
+    stride: Sizes | None,
+    dilation: Sizes,
+    padding: Padding,
     pool_type: str,
     ceil_mode: bool = False,
     layout: str = "NCW",
     count_include_pad: bool = True,
 ) -> Tensor:
-    """pool2d over the one dimension W of a layout. padding: a number, or (left, right). Raises BadWindow (TW0190)."""
+    """pool2d over the one dimension W of a layout.
+
+    Parameters
+    ----------
+    data : Tensor
+        In the given layout.
+    kernel : int or sequence of int
+        The extent of a window.
+    stride : int, sequence of int or None
+        Steps between windows; the kernel's extent where it is None.
+    dilation : int or sequence of int
+        Steps between the taps of a window.
+    padding : int, sequence of int or str
+        Elements at the ends of the data: a number, or (left, right).
+    pool_type : str
+        "max" or "avg".
+    ceil_mode : bool, default False
+        As of pool2d.
+    layout : str, default "NCW"
+        Where W is: "NCW" or "NWC".
+    count_include_pad : bool, default True
+        As of pool2d.
+
+    Returns
+    -------
+    Tensor
+        The data's other dimensions, and the number of windows.
+
+    Raises
+    ------
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     at = _place(data, layout, "W")
     return _pool_axis(
         data,
@@ -45,18 +75,47 @@ def pool1d(
 
 def pool3d(
     data: Tensor,
-    kernel: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
+    kernel: Sizes,
+    stride: Sizes | None,
+    dilation: Sizes,
+    padding: Padding,
     pool_type: str,
     ceil_mode: bool = False,
     layout: str = "NCDHW",
     count_include_pad: bool = True,
 ) -> Tensor:
-    """pool2d over the dimensions D, H, W of a layout. padding: a number, three, or (front, top, left, back, bottom, right).
+    """pool2d over the dimensions D, H, W of a layout.
 
-    Raises BadWindow (TW0190).
+    Parameters
+    ----------
+    data : Tensor
+        In the given layout.
+    kernel : int or sequence of int
+        The extents of a window: a number, or three.
+    stride : int, sequence of int or None
+        Steps between windows: a number, or three; those of the kernel where it is None.
+    dilation : int or sequence of int
+        Steps between the taps of a window: a number, or three.
+    padding : int, sequence of int or str
+        Elements around the data: a number, three, or (front, top, left, back, bottom, right).
+    pool_type : str
+        "max" or "avg".
+    ceil_mode : bool, default False
+        As of pool2d.
+    layout : str, default "NCDHW"
+        Where D, H and W are: "NCDHW" or "NDHWC".
+    count_include_pad : bool, default True
+        As of pool2d.
+
+    Returns
+    -------
+    Tensor
+        The data's other dimensions, and the windows' numbers.
+
+    Raises
+    ------
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
     """
     at = _place(data, layout, "DHW")
     taps, steps, spread = (
@@ -73,13 +132,57 @@ def pool3d(
     )
 
 
-def adaptive_pool1d(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCW") -> Tensor:
-    """adaptive_pool over the one dimension W of a layout. Raises BadWindow (TW0190)."""
+def adaptive_pool1d(data: Tensor, output_size: Sizes, pool_type: str, layout: str = "NCW") -> Tensor:
+    """adaptive_pool over the one dimension W of a layout.
+
+    Parameters
+    ----------
+    data : Tensor
+        In the given layout.
+    output_size : int or sequence of int
+        The result's extent along W.
+    pool_type : str
+        "max" or "avg".
+    layout : str, default "NCW"
+        Where W is: "NCW" or "NWC".
+
+    Returns
+    -------
+    Tensor
+        The data's other dimensions, and output_size.
+
+    Raises
+    ------
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return _adaptive(data, _place(data, layout, "W"), expand_numbers(output_size, 1, "output_size")[0], pool_type)
 
 
-def adaptive_pool3d(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCDHW") -> Tensor:
-    """adaptive_pool over the dimensions D, H, W of a layout. output_size: a number, or three. Raises BadWindow (TW0190)."""
+def adaptive_pool3d(data: Tensor, output_size: Sizes, pool_type: str, layout: str = "NCDHW") -> Tensor:
+    """adaptive_pool over the dimensions D, H, W of a layout.
+
+    Parameters
+    ----------
+    data : Tensor
+        In the given layout.
+    output_size : int or sequence of int
+        The result's extents: a number, or three.
+    pool_type : str
+        "max" or "avg".
+    layout : str, default "NCDHW"
+        Where D, H and W are: "NCDHW" or "NDHWC".
+
+    Returns
+    -------
+    Tensor
+        The data's other dimensions, and output_size.
+
+    Raises
+    ------
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     at, out = _place(data, layout, "DHW"), expand_numbers(output_size, 3, "output_size")
     return _adaptive(adaptive_pool(data, out[1:], pool_type, layout.replace("D", "X")), at, out[0], pool_type)
 

@@ -73,21 +73,50 @@ def attention(
     fill: float = -math.inf,
     unseen: str = "zero",
 ) -> Tensor:
-    """softmax(q k^T * scale + mask) v for each head, of q's type: (heads, queries, width) or (batch, heads, queries, width).
+    """softmax(q k^T * scale + mask) v for each head.
 
-    q: (heads, queries, depth); k: (heads, keys, depth); v: (heads, keys, width), all with a batch before the heads or all
-    without; floats, which are computed with in float32 (float64 in float64). Of float16 and bfloat16 queries, keys and values are
-    multiplied as they are, and weights rounded to that type; sums, scores and exponentials are float32. Keys and values may have
-    fewer heads, of which each serves as many heads of queries, one after the other. scale: 1 / sqrt(depth) where it is not given.
-    causal: query i sees the keys 0 to i + offset only, counted from the first key whatever the lengths, as in torch; what no
-    query of a block sees is not computed. mask: what broadcasts to (batch, heads, queries, keys); bools, true where a query sees a
-    key, whose score is `fill` elsewhere, or floats of q's type that are added to the scores. A query that sees no key, all its
-    scores being -inf, gives 0, or NaN, as a softmax does, with unseen="nan". Without any key the result is 0.
+    Keys and values may have fewer heads than queries: each of them serves as many heads of queries, one after the
+    other. Of float16 and bfloat16 queries, keys and values are multiplied as they are, and weights rounded to that
+    type; sums, scores and exponentials are float32 (of float64, float64). What no query of a block sees is not
+    computed. Without any key the result is 0.
 
-    Error, float32: with d the greatest error of a score, at most (depth + 4) u scale sum |q||k|, u = 2**-24, and u |score| more
-    where a mask is added, each element is within (2 d + (keys + 12) u) max |v| of the exact value. float16 and bfloat16 round
-    weights and the result once more, u being their unit: by u max |v|, and, of float16, 2**-25 keys max |v| where weights are
-    small. On tensor cores weights below 2**-126 may count as 0, which is within these. Raises BadAttention (TW0197).
+    Error, float32: with d the greatest error of a score, at most (depth + 4) u scale sum |q||k|, u = 2**-24, and u
+    |score| more where a mask is added, each element is within (2 d + (keys + 12) u) max |v| of the exact value. float16
+    and bfloat16 round weights and the result once more, u being their unit: by u max |v|, and, of float16, 2**-25 keys
+    max |v| where weights are small. On tensor cores weights below 2**-126 may count as 0, which is within these.
+
+    Parameters
+    ----------
+    q : Tensor
+        Floats, (heads, queries, depth) or (batch, heads, queries, depth).
+    k : Tensor
+        (heads, keys, depth), with a batch where q has one.
+    v : Tensor
+        (heads, keys, width), with a batch where q has one.
+    scale : float or expression or None, default None
+        The factor of the scores; 1 / sqrt(depth) where it is None.
+    causal : bool, default False
+        Whether query i sees the keys 0 to i + offset only, counted from the first key whatever the lengths, as in
+        torch.
+    mask : Tensor or None, default None
+        What broadcasts to (batch, heads, queries, keys): bools, true where a query sees a key, whose score is `fill`
+        elsewhere, or floats of q's dtype that are added to the scores.
+    offset : expression or int, default 0
+        Of the keys that a query sees with `causal`.
+    fill : float, default -math.inf
+        The score of a key that a mask of bools hides.
+    unseen : str, default "zero"
+        What a query gives that sees no key, all its scores being -inf: "zero", or "nan" as a softmax gives.
+
+    Returns
+    -------
+    Tensor
+        (heads, queries, width), with a batch where q has one, in the dtype of q.
+
+    Raises
+    ------
+    BadAttention (TW0197)
+        Queries, keys, values or masks that do not fit.
     """
     _check(q, k, v)
     if mask is not None:

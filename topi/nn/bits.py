@@ -18,7 +18,7 @@ from ..checks import normalize_axis, tensor
 from ..errors import BadOperand, BadParameter
 from ..signatures import Positive
 from ..transform import pad
-from .window import pad_amounts, pair, window_count
+from .window import Padding, Sizes, pad_amounts, pair, window_count
 
 __all__ = [
     "binarize_pack",
@@ -36,8 +36,33 @@ _WORDS = ("uint8", "uint16", "uint32", "uint64")
 def bitpack(
     data: Tensor, bits: Positive, pack_axis: int, bit_axis: int, pack_type: str = "uint32", name: str = "QuantizeInput"
 ) -> Tensor:
-    """The `bits` lowest bits of integers, in planes: axis pack_axis is in words of pack_type, and bit_axis, which is new, counts
-    the planes. Raises BadOperand (TW0181)."""
+    """The lowest bits of integers, in planes of words.
+
+    Parameters
+    ----------
+    data : Tensor
+        Integers of any shape.
+    bits : int
+        How many of the lowest bits are kept.
+    pack_axis : int
+        The axis that is cut into words.
+    bit_axis : int
+        A new axis, which counts the planes.
+    pack_type : str, default "uint32"
+        The dtype of the words.
+    name : str, default "QuantizeInput"
+        The name of the operation.
+
+    Returns
+    -------
+    Tensor
+        Words, with one more dimension than data.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source = tensor(data, "bitpack")
     if pack_type not in _WORDS:
         raise BadParameter(
@@ -71,8 +96,35 @@ def bitserial_dense(
     out_dtype: str = "int16",
     unipolar: bool = True,
 ) -> Tensor:
-    """data (M, K) times the transposed of weight (N, K), or of its planes (N, weight_bits, K / word): (M, N) in out_dtype. Raises
-    BadOperand (TW0181)."""
+    """A dense layer of integers of a few bits, as products of their planes.
+
+    Parameters
+    ----------
+    data : Tensor
+        Integers, (M, K).
+    weight : Tensor
+        Integers, (N, K), or their planes, (N, weight_bits, K / word).
+    data_bits : int
+        Bits of an element of data.
+    weight_bits : int
+        Bits of a weight.
+    pack_dtype : str, default "uint32"
+        The dtype of the words of planes.
+    out_dtype : str, default "int16"
+        The dtype of the sums.
+    unipolar : bool, default True
+        Whether a bit of 0 in a weight stands for -1.
+
+    Returns
+    -------
+    Tensor
+        (M, N) in out_dtype.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     rows = bitpack(tensor(data, "bitserial_dense", 2), data_bits, 1, 1, pack_dtype)
     packed = (
         weight
@@ -97,16 +149,49 @@ def bitserial_dense(
 def bitserial_conv2d_nchw(
     data: Tensor,
     kernel: Tensor,
-    stride: Any,
-    padding: Any,
+    stride: Sizes,
+    padding: Padding,
     activation_bits: Positive,
     weight_bits: Positive,
     pack_dtype: str = "uint32",
     out_dtype: str = "int16",
     unipolar: bool = True,
 ) -> Tensor:
-    """The convolution of data (N, C, H, W) by kernel (O, C, KH, KW), or its planes (O, C / word, KH, KW, weight_bits), in
-    out_dtype. Raises BadOperand (TW0181), BadWindow (TW0190)."""
+    """The convolution of integers of a few bits, in the layout NCHW.
+
+    Parameters
+    ----------
+    data : Tensor
+        Integers, (N, C, H, W).
+    kernel : Tensor
+        Integers, (O, C, KH, KW), or their planes, (O, C / word, KH, KW, weight_bits).
+    stride : int or sequence of int
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+    activation_bits : int
+        Bits of an element of data.
+    weight_bits : int
+        Bits of a weight.
+    pack_dtype : str, default "uint32"
+        The dtype of the words of planes.
+    out_dtype : str, default "int16"
+        The dtype of the sums.
+    unipolar : bool, default True
+        As of bitserial_dense.
+
+    Returns
+    -------
+    Tensor
+        (N, O, OH, OW) in out_dtype.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     image = bitpack(tensor(data, "bitserial_conv2d", 4), activation_bits, 1, 2, pack_dtype)
     packed = (
         kernel
@@ -133,16 +218,49 @@ def bitserial_conv2d_nchw(
 def bitserial_conv2d_nhwc(
     data: Tensor,
     kernel: Tensor,
-    stride: Any,
-    padding: Any,
+    stride: Sizes,
+    padding: Padding,
     activation_bits: Positive,
     weight_bits: Positive,
     pack_dtype: str = "uint32",
     out_dtype: str = "int16",
     unipolar: bool = True,
 ) -> Tensor:
-    """The convolution of data (N, H, W, C) by kernel (KH, KW, C, O), or its planes (KH, KW, C / word, O, weight_bits), in
-    out_dtype. Raises BadOperand (TW0181), BadWindow (TW0190)."""
+    """The convolution of integers of a few bits, in the layout NHWC.
+
+    Parameters
+    ----------
+    data : Tensor
+        Integers, (N, H, W, C).
+    kernel : Tensor
+        Integers, (KH, KW, C, O), or their planes, (KH, KW, C / word, O, weight_bits).
+    stride : int or sequence of int
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+    activation_bits : int
+        Bits of an element of data.
+    weight_bits : int
+        Bits of a weight.
+    pack_dtype : str, default "uint32"
+        The dtype of the words of planes.
+    out_dtype : str, default "int16"
+        The dtype of the sums.
+    unipolar : bool, default True
+        As of bitserial_dense.
+
+    Returns
+    -------
+    Tensor
+        (N, OH, OW, O) in out_dtype.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     image = bitpack(tensor(data, "bitserial_conv2d", 4), activation_bits, 3, 4, pack_dtype)
     packed = (
         kernel
@@ -172,8 +290,8 @@ def _windows(
     packed: Tensor,
     of_kernel: Sequence[int],
     sizes: tuple[Any, list[Any], Any],
-    stride: Any,
-    padding: Any,
+    stride: Sizes,
+    padding: Padding,
     out_dtype: str,
     unipolar: bool,
     order: Sequence[int],
@@ -235,7 +353,29 @@ def _count_bits(value: Any, weight: Any, by: Any, out_dtype: str, unipolar: bool
 
 
 def binarize_pack(data: Tensor, axis: int | None = None, name: str = "PackedInput") -> Tensor:
-    """Return whether elements are from 0 on, 32 of `axis` (the last one) in a uint32. Raises BadOperand (TW0181), BadAxis (TW0180)."""
+    """Whether elements are from 0 on, 32 of them in a word.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int or None, default None
+        The axis that is cut into words; the last one where it is None.
+    name : str, default "PackedInput"
+        The name of the operation.
+
+    Returns
+    -------
+    Tensor
+        uint32, with a 32nd of the axis.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    """
     source = tensor(data, "binarize_pack")
     packed = normalize_axis(source, -1 if axis is None else axis, "binarize_pack")
     _width(source, packed, 32)

@@ -14,16 +14,36 @@ from ...te.tensor import Tensor
 from ..checks import known, tensor
 from ..transform import flat_index, injective, unravel_index
 from .errors import BadWindow
-from .window import slide_windows
+from .window import Padding, Sizes, slide_windows
 
 __all__ = ["col2im", "im2col"]
 
 
-def im2col(data: Tensor, kernel: Sequence[int], stride: Any = 1, padding: Any = 0, dilation: Any = 1) -> Tensor:
-    """The windows of data (N, C, ...) as columns (N, C * taps, windows), in row-major order; padding adds zeros.
+def im2col(data: Tensor, kernel: Sequence[int], stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1) -> Tensor:
+    """The windows of images as columns, in row-major order.
 
-    kernel: its extents. stride, dilation: a number, or one for each dimension; padding as of conv1d, those before all dimensions,
-    then those after. Raises BadWindow (TW0190).
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, ...).
+    kernel : sequence of int
+        The extents of a window, one for each dimension after the channels.
+    stride : int or sequence of int, default 1
+        Steps between windows: a number, or one for each dimension.
+    padding : int, sequence of int or str, default 0
+        Zeros around the data: a number, one for each dimension, or those before all dimensions, then those after.
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or one for each dimension.
+
+    Returns
+    -------
+    Tensor
+        (N, C * taps, windows).
+
+    Raises
+    ------
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
     """
     source = tensor(data, "im2col")
     rank = source.ndim - 2
@@ -50,12 +70,37 @@ def col2im(
     data: Tensor,
     image: Sequence[Any],
     kernel: Sequence[int],
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
 ) -> Tensor:
-    """The columns (N, C * taps, windows) of im2col added up where they lie in images (N, C, *image): what it takes several times
-    is added as often. Raises BadWindow (TW0190)."""
+    """The columns of im2col added up where they lie in images: what it takes several times is added as often.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C * taps, windows).
+    image : sequence of numbers
+        The extents of the images, one for each dimension after the channels.
+    kernel : sequence of int
+        The extents of a window.
+    stride : int or sequence of int, default 1
+        As of im2col.
+    padding : int, sequence of int or str, default 0
+        As of im2col.
+    dilation : int or sequence of int, default 1
+        As of im2col.
+
+    Returns
+    -------
+    Tensor
+        (N, C, *image).
+
+    Raises
+    ------
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     source = tensor(data, "col2im", 3)
     slides = slide_windows(list(map(ops.convert, image)), kernel, stride, padding, dilation)
     taps, out = slides.taps, list(map(ops.convert, slides.out))

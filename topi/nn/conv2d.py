@@ -36,7 +36,7 @@ from ..signatures import ElementType, Positive
 from .convolutions import check_channels, check_rank, misfit, tap_count, transposed_operands
 from .errors import BadConvolution
 from .image_windows import Windows
-from .window import pad_amounts, padded, pair
+from .window import Padding, Sizes, pad_amounts, padded, pair
 
 __all__ = [
     "conv2d",
@@ -59,9 +59,9 @@ PACK = 16
 def conv2d(
     data: Tensor,
     kernel: Tensor,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
     groups: int = 1,
     layout: str = "NCHW",
     out_dtype: ElementType | None = None,
@@ -69,16 +69,46 @@ def conv2d(
 ) -> Tensor:
     """Convolution in any layout.
 
-    layout: of data and result: "NCHW" (kernel OIHW), "NHWC" (kernel HWIO), or blocked, "NCHW16c" (data (N, C/16, H, W, 16),
-    kernel (O/16, C/16, KH, KW, 16, 16), the input's block before the output's). stride, dilation: a number, or a pair for
-    height and width. padding: a number, a pair, (top, left, bottom, right), "SAME" or "VALID". groups: data's and the
-    result's channels are cut into so many, which do not see each other; kernel has C/groups input channels. out_dtype: what
-    is summed in, and the result's type; if None the data's, and float16 and bfloat16 are summed in float32 and rounded once.
-    algorithm: "direct"; "winograd", for NCHW 3 by 3 where all of stride, dilation and
-    groups is 1; or "auto", the one of them that a schedule by rules estimates to take less time (by hand: `s.redeclare(y, "winograd")`),
-    Winograd's for float32 alone and never with exact=True. Winograd's results are within 16 * 2**-24 * S of the exact ones, S being the
-    greatest sum of |data * kernel| of any element (winograd.py), which for what is small beside its neighbours is more than
-    the direct ones' error above. Raises BadConvolution (TW0191) and BadWindow (TW0190).
+    Winograd's results are within 16 * 2**-24 * S of the exact ones, S being the greatest sum of |data * kernel| of any
+    element (winograd.py). For what is small beside its neighbours this is more than the direct ones' error above. By
+    hand the other algorithm is chosen by `s.redeclare(y, "winograd")`.
+
+    Parameters
+    ----------
+    data : Tensor
+        In the given layout: (N, C, H, W), (N, H, W, C), or (N, C / 16, H, W, 16) for "NCHW16c".
+    kernel : Tensor
+        (O, C / groups, KH, KW), (KH, KW, C / groups, O), or (O / 16, C / 16, KH, KW, 16, 16), the input's block before
+        the output's.
+    stride : int or sequence of int, default 1
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str, default 0
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or one for height and one for width.
+    groups : int, default 1
+        Into how many parts the channels are cut, each of which is convolved by itself.
+    layout : str, default "NCHW"
+        Of data and result: "NCHW", "NHWC", or blocked, "NCHW16c".
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+    algorithm : str, default "direct"
+        "direct"; "winograd", for 3 by 3 windows in NCHW where all of stride, dilation and groups is 1; or "auto", the
+        one that a schedule by rules estimates to take less time: Winograd's for float32 alone, and never with
+        exact=True.
+
+    Returns
+    -------
+    Tensor
+        The sums in the layout of the data, with O channels.
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
     """
     if algorithm not in ALGORITHMS:
         raise _bad(
@@ -101,11 +131,19 @@ def conv2d(
             )
         return winograd()
     result = _direct(data, kernel, stride, padding, dilation, groups, layout, out_dtype)
+    # an alternative, which a schedule by rules takes where it estimates less time; other dtypes lose accuracy
     return result if winograd is None or str(data.dtype) != "float32" else offer(result, winograd=winograd)
 
 
 def _direct(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, layout: str, out_dtype: Any
+    data: Tensor,
+    kernel: Tensor,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes,
+    groups: int,
+    layout: str,
+    out_dtype: Any,
 ) -> Tensor:
     if layout == "NCHW":
         return _nchw(data, kernel, stride, padding, dilation, groups, out_dtype)
@@ -123,10 +161,19 @@ def _direct(
 
 
 def _winograd(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, layout: str, out_dtype: Any
+    data: Tensor,
+    kernel: Tensor,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes,
+    groups: int,
+    layout: str,
+    out_dtype: Any,
 ) -> Callable[[], Tensor] | None:
     """The same by Winograd's algorithm; None where that does not compute it."""
+    # the transforms are of windows that lie side by side
     plain = pair(stride, "stride") == pair(dilation, "dilation") == (1, 1) and groups == 1
+    # sums in another type would be rounded elsewhere
     taken = data.dtype.is_float and out_dtype in (None, data.dtype, str(data.dtype))
     numbers = [extent.value if isinstance(extent, IntImm) else 0 for extent in kernel.shape]
     if not plain or not taken or not isinstance(kernel.shape[0], IntImm) or numbers[2:4] != [3, 3]:
@@ -135,80 +182,238 @@ def _winograd(
 
     if layout == "NCHW" and data.ndim == kernel.ndim == 4:
         return lambda: conv2d_winograd(data, kernel, padding)
+    # blocks as conv2d_winograd packs them
     if layout.startswith("NCHW") and data.ndim == 5 and kernel.ndim == 6 and numbers[4] > 1 and numbers[5] == PACK:
         return lambda: conv2d_winograd_blocks(data, kernel, padding)
     return None
 
 
 def conv2d_nchw(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: ElementType | None = None
+    data: Tensor,
+    kernel: Tensor,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes = 1,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """conv2d over data (N, C, H, W) and kernel (O, C, KH, KW); the result is (N, O, OH, OW). Raises BadConvolution (TW0191),
-    BadWindow (TW0190)."""
+    """conv2d in the layout NCHW.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W).
+    kernel : Tensor
+        (O, C, KH, KW).
+    stride : int or sequence of int
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or one for height and one for width.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        (N, O, OH, OW).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return _nchw(data, kernel, stride, padding, dilation, 1, out_dtype)
 
 
 def group_conv2d_nchw(
     data: Tensor,
     kernel: Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes,
     groups: int,
     out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """conv2d in groups over data (N, C, H, W) and kernel (O, C / groups, KH, KW); the result is (N, O, OH, OW). Raises
-    BadConvolution (TW0191), BadWindow (TW0190)."""
+    """conv2d in groups, in the layout NCHW.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W).
+    kernel : Tensor
+        (O, C / groups, KH, KW).
+    stride : int or sequence of int
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+    dilation : int or sequence of int
+        Steps between the taps of a window: a number, or one for height and one for width.
+    groups : int
+        Into how many parts the channels are cut, each of which is convolved by itself.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        (N, O, OH, OW).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return _nchw(data, kernel, stride, padding, dilation, groups, out_dtype)
 
 
 def group_conv2d_nhwc(
     data: Tensor,
     kernel: Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes,
     groups: int,
     out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """conv2d in groups over data (N, H, W, C) and kernel (KH, KW, C / groups, O); the result is (N, OH, OW, O). Raises
-    BadConvolution (TW0191), BadWindow (TW0190)."""
+    """conv2d in groups, in the layout NHWC.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, H, W, C).
+    kernel : Tensor
+        (KH, KW, C / groups, O).
+    stride : int or sequence of int
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+    dilation : int or sequence of int
+        Steps between the taps of a window: a number, or one for height and one for width.
+    groups : int
+        Into how many parts the channels are cut, each of which is convolved by itself.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        (N, OH, OW, O).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return _nhwc(data, kernel, stride, padding, dilation, groups, out_dtype)
 
 
 def conv2d_nhwc(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any = 1, out_dtype: ElementType | None = None
+    data: Tensor,
+    kernel: Tensor,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes = 1,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """conv2d over data (N, H, W, C) and kernel (KH, KW, C, O); the result is (N, OH, OW, O). Raises BadConvolution (TW0191),
-    BadWindow (TW0190)."""
+    """conv2d in the layout NHWC.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, H, W, C).
+    kernel : Tensor
+        (KH, KW, C, O).
+    stride : int or sequence of int
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or one for height and one for width.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        (N, OH, OW, O).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return _nhwc(data, kernel, stride, padding, dilation, 1, out_dtype)
 
 
 def conv2d_transpose(
     data: Tensor,
     kernel: Tensor,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    output_padding: Sizes = 0,
     out_dtype: ElementType | None = None,
     groups: int = 1,
 ) -> Tensor:
-    """The transposed convolution (the gradient of a convolution towards its data) of data (N, C, H, W) with kernel
-    (C, O / groups, KH, KW): (N, O, (H - 1) * stride - top - bottom + KH + output_padding, ...), as a convolution of stride 1 over
-    data with zeros between its elements. Raises BadConvolution (TW0191) and BadWindow (TW0190)."""
+    """The transposed convolution: the gradient of a convolution towards its data.
+
+    It is computed as a convolution of stride 1 over data with zeros between its elements.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W).
+    kernel : Tensor
+        (C, O / groups, KH, KW).
+    stride : int or sequence of int, default 1
+        Steps between the elements of the data in the result: a number, or one for height and one for width.
+    padding : int, sequence of int or str, default 0
+        Elements taken away around the result: a number, a pair, (top, left, bottom, right), "SAME" or "VALID".
+    output_padding : int or sequence of int, default 0
+        Rows and columns added below and to the right: a number, or one for height and one for width.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+    groups : int, default 1
+        Into how many parts the channels are cut, each of which is convolved by itself.
+
+    Returns
+    -------
+    Tensor
+        (N, O, (H - 1) * stride - top - bottom + KH + output_padding, ...).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     check_rank(data, 4, "(N, C, H, W)")
-    check_rank(kernel, 4, "(C, O, KH, KW)")
+    check_rank(kernel, 4, "(C, O, KH, KW)")  # weights of a transposed convolution have the input channels first
     channels, (inputs, outputs, *extents) = data.shape[1], kernel.shape
-    check_channels(data, channels, kernel, inputs, outputs, 1)
+    check_channels(data, channels, kernel, inputs, outputs, 1)  # once for the input channels, and once in groups
     check_channels(data, channels, kernel, te.indexdiv(inputs, groups), outputs * groups, groups)
     reach = (tap_count(extents[0]), tap_count(extents[1]))
     steps, more, pads = pair(stride, "stride"), pair(output_padding, "output_padding", 0), pad_amounts(padding, reach)
     image, turned = transposed_operands(data, kernel, steps, pads, (1, 1), more, groups)
-    return _nchw(image, turned, 1, 0, 1, groups, out_dtype)
+    return _nchw(image, turned, 1, 0, 1, groups, out_dtype)  # the spread data has the padding already
 
 
 def _nchw(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any
+    data: Tensor, kernel: Tensor, stride: Sizes, padding: Padding, dilation: Sizes, groups: int, out_dtype: Any
 ) -> Tensor:
     check_rank(data, 4, "(N, C, H, W)")
     check_rank(kernel, 4, "(O, C / groups, KH, KW)")
@@ -235,21 +440,21 @@ def _channels_first(
     """The sum over data (N, C, H, W). outer: batch and output channels; taps: (C / groups, KH, KW)."""
     image = padded(data, windows.pads, (2, 3))
     c, p, q = (te.reduce_axis((0, extent), name) for extent, name in zip(taps, ("rc", "ry", "rx"), strict=True))
-    dtype = sum_dtype(data.dtype, out_dtype)
-    each = 0 if groups == 1 else tap_count(outer[1]) // groups
+    dtype = sum_dtype(data.dtype, out_dtype)  # 16-bit floats are summed in float32
+    each = 0 if groups == 1 else tap_count(outer[1]) // groups  # output channels of a group
 
     def element(n: Any, o: Any, i: Any, j: Any) -> Expr:
-        channel = c if groups == 1 else te.indexdiv(o, each) * taps[0] + c
+        channel = c if groups == 1 else te.indexdiv(o, each) * taps[0] + c  # a group reads its own input channels alone
         value = image[(n, channel, *windows.at(i, j, p, q))]
         return te.sum(value.astype(dtype) * weight(o, c, p, q).astype(dtype), axis=[c, p, q])
 
-    name = "conv2d_nchw" if groups == 1 else "group_conv2d_nchw"
+    name = "conv2d_nchw" if groups == 1 else "group_conv2d_nchw"  # schedules know grouped convolutions by their tag
     sums = te.compute((*outer, *windows.out), element, name=name, tag=name, attrs=windows.attrs(groups))
     return convert_elements(sums, out_dtype or data.dtype)
 
 
 def _nhwc(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any
+    data: Tensor, kernel: Tensor, stride: Sizes, padding: Padding, dilation: Sizes, groups: int, out_dtype: Any
 ) -> Tensor:
     check_rank(data, 4, "(N, H, W, C)")
     check_rank(kernel, 4, "(KH, KW, C / groups, O)")
@@ -277,25 +482,56 @@ def _nhwc(
 def conv2d_NCHWc(
     data: Tensor,
     kernel: Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any = 1,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes = 1,
     layout: str = "NCHWc",
     out_layout: str = "NCHWc",
     out_dtype: ElementType | None = None,
     groups: int = 1,
 ) -> Tensor:
-    """conv2d over data (N, C/c, H, W, c) and kernel (O/o, C/groups/c, KH, KW, c, o); the result is (N, O/o, OH, OW, o).
+    """conv2d in blocks of channels. The channels of a group are whole blocks.
 
-    layout, out_layout: as TVM's callers pass them; the blocks are those of the tensors. Channels of a group are whole blocks.
-    Raises BadConvolution (TW0191), BadWindow (TW0190).
+    Parameters
+    ----------
+    data : Tensor
+        (N, C / c, H, W, c).
+    kernel : Tensor
+        (O / o, C / groups / c, KH, KW, c, o).
+    stride : int or sequence of int
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or one for height and one for width.
+    layout : str, default "NCHWc"
+        "NCHWc", or with the block's size; as TVM's callers pass it. The blocks are those of the tensors.
+    out_layout : str, default "NCHWc"
+        The same of the result.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+    groups : int, default 1
+        Into how many parts the channels are cut, each of which is convolved by itself.
+
+    Returns
+    -------
+    Tensor
+        (N, O / o, OH, OW, o).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
     """
     check_rank(data, 5, "(N, C/c, H, W, c)")
     check_rank(kernel, 6, "(O/o, C/c, KH, KW, c, o)")
     _blocks_match(data, layout)
     batch, chunks, *size, block = data.shape
     out_chunks, in_chunks, *reach, in_block, out_block = kernel.shape
-    if not same_extent(block, in_block):
+    if not same_extent(block, in_block):  # the sum runs over a whole block
         raise misfit(data, kernel, f"data's blocks hold {block} channels, the kernel's {in_block}")
     if out_layout not in ("NCHWc", f"NCHW{out_block}c"):
         raise _bad(
@@ -311,7 +547,7 @@ def conv2d_NCHWc(
         for extent, name in zip((in_chunks, *reach, in_block), ("rc", "ry", "rx", "rb"), strict=True)
     )
     dtype = sum_dtype(data.dtype, out_dtype)
-    each = 0 if groups == 1 else tap_count(out_chunks) // groups
+    each = 0 if groups == 1 else tap_count(out_chunks) // groups  # in blocks: a group is whole blocks
 
     def element(n: Any, o: Any, i: Any, j: Any, v: Any) -> Expr:
         chunk = c if groups == 1 else te.indexdiv(o, each) * in_chunks + c
@@ -329,11 +565,29 @@ def conv2d_NCHWc(
 
 
 def conv2d_prepack(kernel: Tensor | NDArray[Any], groups: Positive = 1, block: Positive = PACK) -> Any:
-    """Weights (O, I, KH, KW) as (groups * ceil(O / groups / block), I, KH, KW, block): `block` output channels side by side, those
-    of a group filled up with zeros. For conv2d_prepacked.
+    """Weights for conv2d_prepacked: `block` output channels side by side, those of a group filled up with zeros.
 
-    kernel: a numpy array, of which a new one of its dtype is made, or a tensor, which is packed in the kernel that computes the
-    result. Raises BadOperand (TW0181) for anything but four dimensions.
+    Parameters
+    ----------
+    kernel : Tensor or numpy array
+        (O, C / groups, KH, KW). A numpy array gives a new one of its dtype; a tensor is packed in the kernel that
+        computes the result.
+    groups : int, default 1
+        Into how many parts the channels are cut, each of which is convolved by itself.
+    block : int, default PACK
+        Output channels that lie side by side.
+
+    Returns
+    -------
+    Tensor or numpy array
+        (groups * ceil(O / groups / block), C / groups, KH, KW, block).
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
     """
     given = weights(kernel, "topi.nn.conv2d_prepack", 4)
     outputs = tap_count(kernel.shape[0]) if isinstance(kernel, Tensor) else kernel.shape[0]
@@ -344,11 +598,13 @@ def conv2d_prepack(kernel: Tensor | NDArray[Any], groups: Positive = 1, block: P
             fix="groups=1, or a number that divides them",
         )
     if isinstance(kernel, Tensor):
+        # each group is filled up to whole blocks of its own
         each, blocks = outputs // groups, -(-(outputs // groups) // block)
 
         def element(ob: Any, c: Any, p: Any, q: Any, v: Any) -> Expr:
             channel = te.indexmod(ob, blocks) * block + v
             value = kernel[te.indexdiv(ob, blocks) * each + channel, c, p, q]
+            # no condition where groups are whole blocks
             return value if each % block == 0 else te.if_then_else(channel < each, value, te.const(0, kernel.dtype))
 
         return te.compute(
@@ -359,27 +615,60 @@ def conv2d_prepack(kernel: Tensor | NDArray[Any], groups: Positive = 1, block: P
     wide = np.zeros((groups, blocks * block, *rest), given.dtype)
     wide[:, :each] = given.reshape(groups, each, *rest)
     packed = wide.reshape(groups * blocks, block, *rest)
-    return np.ascontiguousarray(np.moveaxis(packed, 1, -1))
+    return np.ascontiguousarray(np.moveaxis(packed, 1, -1))  # contiguous: the kernel reads blocks one after the other
 
 
 def conv2d_prepacked(
     data: Tensor,
     packed: Tensor,
     channels: int,
-    stride: Any,
-    padding: Any,
-    dilation: Any = 1,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes = 1,
     groups: int = 1,
     out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """conv2d over data (N, C, H, W) with the weights that conv2d_prepack gives; channels: O. The result is (N, O, OH, OW). Raises
-    BadConvolution (TW0191), BadWindow (TW0190)."""
+    """conv2d in the layout NCHW with weights that conv2d_prepack gives.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W).
+    packed : Tensor
+        Of conv2d_prepack.
+    channels : int
+        O, the channels of the result.
+    stride : int or sequence of int
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or one for height and one for width.
+    groups : int, default 1
+        Into how many parts the channels are cut, each of which is convolved by itself.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        (N, O, OH, OW).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     check_rank(data, 4, "(N, C, H, W)")
     check_rank(packed, 5, "(blocks, C / groups, KH, KW, block)")
     batch, inputs_all, *size = data.shape
     blocks, inputs, *reach, block = packed.shape
     check_channels(data, inputs_all, packed, inputs, channels, groups)
     wide, each = tap_count(block), channels // groups
+    # a symbolic number of blocks is checked when the kernel is called
     if isinstance(blocks, IntImm) and blocks.value != groups * -(-each // wide):
         raise misfit(
             data, packed, f"{channels} output channels make {groups * -(-each // wide)} blocks of {wide}, not {blocks}"
@@ -387,7 +676,7 @@ def conv2d_prepacked(
     windows = Windows.of(size, reach, stride, padding, dilation)
 
     def weight(o: Any, c: Any, p: Any, q: Any) -> Expr:
-        if each % wide == 0 or groups == 1:
+        if each % wide == 0 or groups == 1:  # without rests blocks are those of all channels
             return packed[te.indexdiv(o, wide), c, p, q, te.indexmod(o, wide)]
         of_group = te.indexmod(o, each)
         return packed[

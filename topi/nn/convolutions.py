@@ -19,7 +19,7 @@ def tap_count(extent: Any) -> int:
     if isinstance(extent, int):
         return extent
     if isinstance(extent, IntImm):
-        return extent.value
+        return extent.value  # constants are expressions too
     raise BadConvolution(
         f"the kernel's extent {extent} is not a constant",
         called=user_source(),
@@ -85,9 +85,11 @@ def transposed_operands(
     batch, channels, *size = data.shape
     inputs, outputs, *extents = kernel.shape
     reach, dims, own = [tap_count(extent) for extent in extents], len(size), te.indexdiv(inputs, groups)
+    # how far the first window begins before the data
     before = [(taps - 1) * far - low for taps, far, low in zip(reach, dilation, padding, strict=False)]
     wide = [
         size[d] * stride[d]
+        # the size of the result, and what its windows reach beyond
         + (1 - stride[d] + more[d] - padding[d] - padding[dims + d] + 2 * (reach[d] - 1) * dilation[d])
         for d in range(dims)
     ]
@@ -97,6 +99,7 @@ def transposed_operands(
         inside = [
             condition
             for at, extent, step in zip(there, size, stride, strict=True)
+            # only every stride-th place holds an element
             for condition in (at >= 0, at < extent * step, *([te.indexmod(at, step).equal(0)] if step > 1 else []))
         ]
         source = [te.indexdiv(at, step) for at, step in zip(there, stride, strict=True)]
@@ -104,8 +107,10 @@ def transposed_operands(
 
     def turn(o: Any, c: Any, *taps: Any) -> Expr:
         place = (te.indexdiv(o, outputs) * own + c, te.indexmod(o, outputs)) if groups > 1 else (c, o)
+        # taps are read backwards
         return kernel[(*place, *(extent - 1 - at for extent, at in zip(reach, taps, strict=True)))]
 
+    # tagged as padding, so that schedules keep it near its reader
     image = te.compute((batch, channels, *wide), spread, name="spread", tag="injective,pad")
     turned = te.compute((outputs * groups, own, *reach), turn, name=f"{kernel.name}_turned", tag="injective")
     return image, turned

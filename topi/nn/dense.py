@@ -43,16 +43,36 @@ def dense(
     out_dtype: str | None = None,
     allow_tf32: bool = False,
 ) -> Tensor:
-    """x times the transpose of w, plus bias: (n, out).
+    """x times the transpose of w, plus bias. Error bounds are those of topi.matmul.
 
-    x: (n, k); w: (out, k); bias: (out,), or None. out_dtype, allow_tf32 and error bounds as for topi.matmul.
-    Raises BadOperand (TW0181).
+    Parameters
+    ----------
+    x : Tensor
+        (n, k).
+    w : Tensor
+        (out, k).
+    bias : Tensor or None, default None
+        (out,), or None.
+    out_dtype : str or None, default None
+        In which products are taken and added up, as for topi.matmul.
+    allow_tf32 : bool, default False
+        Whether factors of float32 are rounded to TF32, as for topi.matmul.
+
+    Returns
+    -------
+    Tensor
+        (n, out).
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     usage = "topi.nn.dense(x, w, bias): (n, k), (out, k) and (out,)"
     check_matrices("topi.nn.dense", x, w, 2, usage)
     check_depth("topi.nn.dense", x, w, x.shape[1], w.shape[1], usage)
     kind, sums = result_dtype(x, w, out_dtype), sum_dtype(result_dtype(x, w), out_dtype)
-    w = separate(x, w)
+    w = separate(x, w)  # a product of a matrix with itself reads it twice
     k = te.reduce_axis((0, x.shape[1]), name="k")
     y: Tensor = te.compute(
         (x.shape[0], w.shape[0]),
@@ -76,14 +96,17 @@ def prepack_dense(w: Tensor | NDArray[Any], target: str | Target = "llvm") -> Te
     `target`. Raises BadOperand (TW0181) for anything but two dimensions.
     """
     weights(w, "topi.nn.prepack_dense", 2)
-    machine = find_machine(Target.parse(target))
+    machine = find_machine(Target.parse(target))  # packed for the tile that the target's kernels use
     if isinstance(w, Tensor):
-        width = register_tiles(machine, w.dtype.bits)[0].columns
+        width = register_tiles(machine, w.dtype.bits)[0].columns  # the width depends on the element's size
         outs, depth = w.shape
         packed: Tensor = te.compute(
             (index_ceildiv(outs, width), depth, width),
             lambda panel, k, lane: te.if_then_else(
-                panel * width + lane < outs, w[panel * width + lane, k], te.const(0, w.dtype)
+                # the last panel may be short
+                panel * width + lane < outs,
+                w[panel * width + lane, k],
+                te.const(0, w.dtype),
             ),
             name=f"{w.name}.packed",
             tag="injective",
@@ -94,6 +117,7 @@ def prepack_dense(w: Tensor | NDArray[Any], target: str | Target = "llvm") -> Te
     panels = -(-outs // width)
     filled: NDArray[Any] = numpy.zeros((panels * width, depth), w.dtype)
     filled[:outs] = w
+    # k before the lanes of a panel, as a kernel reads them
     return numpy.ascontiguousarray(filled.reshape(panels, width, depth).transpose(0, 2, 1))
 
 
@@ -104,9 +128,30 @@ def packed_dense(
     bias: Tensor | None = None,
     out_dtype: str | None = None,
 ) -> Tensor:
-    """Compute dense(x, w, bias), from the weights that prepack_dense made of w: (n, out_features).
+    """dense(x, w, bias) from the weights that prepack_dense made of w.
 
-    x: (n, k); packed: (panels, k, width), width being a number and panels enough for out_features. Raises BadOperand (TW0181).
+    Parameters
+    ----------
+    x : Tensor
+        (n, k).
+    packed : Tensor
+        (panels, k, width), width being a number and panels enough for out_features.
+    out_features : int or expression
+        How many rows w has.
+    bias : Tensor or None, default None
+        (out_features,), or None.
+    out_dtype : str or None, default None
+        In which products are taken and added up, as for topi.matmul.
+
+    Returns
+    -------
+    Tensor
+        (n, out_features).
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     usage = (
         "topi.nn.packed_dense(x, packed, out_features, bias): (n, k), (panels, k, width), a number and (out_features,)"
@@ -124,7 +169,7 @@ def packed_dense(
     check_depth("topi.nn.packed_dense", x, packed, x.shape[1], packed.shape[1], usage)
     width = packed.shape[2]
     panels = packed.shape[0]
-    if not Analyzer().can_prove(outs <= panels * width):
+    if not Analyzer().can_prove(outs <= panels * width):  # proved, as both may hold symbols
         raise BadOperand(
             f"topi.nn.packed_dense finds no {outs} features in {tensor_text(packed)}",
             reason=f"{panels} panels hold {width} each",
@@ -158,7 +203,7 @@ def _add_bias(y: Tensor, bias: Tensor | None, kind: DType, usage: str) -> Tensor
     check_depth(y.name, y, bias, y.shape[1], bias.shape[0], usage)
     out: Tensor = te.compute(
         y.shape,
-        lambda i, j: (y[i, j] + bias[j].astype(y.dtype)).astype(kind),
+        lambda i, j: (y[i, j] + bias[j].astype(y.dtype)).astype(kind),  # the bias is added in the type of the sums
         name=f"{y.name}.biased",
         tag="broadcast",
     )

@@ -21,7 +21,7 @@ from ..signatures import ElementType
 from .convolutions import check_rank
 from .errors import BadConvolution
 from .image_windows import Windows
-from .window import padded
+from .window import Padding, Sizes, padded
 
 __all__ = ["depthwise_conv2d", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]
 
@@ -29,18 +29,43 @@ __all__ = ["depthwise_conv2d", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]
 def depthwise_conv2d(
     data: Tensor,
     kernel: Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any = 1,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes = 1,
     layout: str = "NCHW",
     out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """Depthwise convolution in either layout.
+    """Depthwise convolution in either layout, with M windows for each channel.
 
-    layout: "NCHW" (data (N, C, H, W), kernel (C, M, KH, KW)) or "NHWC" (data (N, H, W, C), kernel (KH, KW, C, M)), M the
-    channel multiplier; the result has C * M channels. In NCHW the kernel may also be (C * M, 1, KH, KW), as torch has it.
-    stride, dilation: a number, or a pair for height and width. padding: a number, a pair, (top, left, bottom, right), "SAME"
-    or "VALID". out_dtype: as for conv2d. Raises BadConvolution (TW0191) and BadWindow (TW0190).
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W) or (N, H, W, C).
+    kernel : Tensor
+        (C, M, KH, KW), or as torch has it (C * M, 1, KH, KW); in NHWC (KH, KW, C, M).
+    stride : int or sequence of int
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or one for height and one for width.
+    layout : str, default "NCHW"
+        "NCHW" or "NHWC".
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        The sums in the layout of the data, with C * M channels.
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
     """
     if layout == "NCHW":
         return depthwise_conv2d_nchw(data, kernel, stride, padding, dilation, out_dtype)
@@ -58,23 +83,52 @@ def depthwise_conv2d(
 def depthwise_conv2d_nchw(
     data: Tensor,
     kernel: Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any = 1,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes = 1,
     out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """depthwise_conv2d over data (N, C, H, W) and kernel (C, M, KH, KW); the result is (N, C * M, OH, OW). Raises BadConvolution
-    (TW0191), BadWindow (TW0190)."""
+    """depthwise_conv2d in the layout NCHW.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W).
+    kernel : Tensor
+        (C, M, KH, KW), or (C * M, 1, KH, KW).
+    stride : int or sequence of int
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or one for height and one for width.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        (N, C * M, OH, OW).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     check_rank(data, 4, "(N, C, H, W)")
     check_rank(kernel, 4, "(C, M, KH, KW)")
     batch, channels, *size = data.shape
     outer, multiplier, *reach = kernel.shape
-    stacked = is_const(multiplier, 1) and _times(outer, channels)
+    stacked = is_const(multiplier, 1) and _times(outer, channels)  # torch has the multiplier within the channels
     if stacked:
         multiplier = te.const(stacked, "int32")
     elif not same_extent(outer, channels):
         raise _misfit(data, kernel, channels, outer)
     windows = Windows.of(size, reach, stride, padding, dilation)
+    # peeled: the inside of an image is computed without conditions
     image = padded(data, windows.pads, (2, 3), peeled=True)
     p, q = _taps(reach)
     dtype = sum_dtype(data.dtype, out_dtype)
@@ -93,13 +147,41 @@ def depthwise_conv2d_nchw(
 def depthwise_conv2d_nhwc(
     data: Tensor,
     kernel: Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any = 1,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes = 1,
     out_dtype: ElementType | None = None,
 ) -> Tensor:
-    """depthwise_conv2d over data (N, H, W, C) and kernel (KH, KW, C, M); the result is (N, OH, OW, C * M). Raises BadConvolution
-    (TW0191), BadWindow (TW0190)."""
+    """depthwise_conv2d in the layout NHWC.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, H, W, C).
+    kernel : Tensor
+        (KH, KW, C, M).
+    stride : int or sequence of int
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or one for height and one for width.
+    out_dtype : dtype or None, default None
+        What is summed in, and the dtype of the result; that of the data where it is None. float16 and bfloat16 are then
+        summed in float32, and rounded once.
+
+    Returns
+    -------
+    Tensor
+        (N, OH, OW, C * M).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     check_rank(data, 4, "(N, H, W, C)")
     check_rank(kernel, 4, "(KH, KW, C, M)")
     batch, *size, channels = data.shape
@@ -128,6 +210,7 @@ def _taps(reach: list[Any]) -> tuple[te.IterVar, te.IterVar]:
 
 def _channel(c: Any, multiplier: Any) -> tuple[Any, Any]:
     """The channel of the data that channel c of the result is made from, and which of its windows it has."""
+    # without a multiplier no division of the channel is needed
     return (c, 0) if is_const(multiplier, 1) else (te.indexdiv(c, multiplier), te.indexmod(c, multiplier))
 
 
@@ -137,7 +220,7 @@ def _times(outer: Any, channels: Any) -> int:
         not (isinstance(outer, IntImm) and isinstance(channels, IntImm))
         or same_extent(outer, channels)
         or not channels.value
-    ):
+    ):  # no channels: nothing to divide by
         return 0
     return 0 if outer.value % channels.value else outer.value // channels.value
 

@@ -35,9 +35,28 @@ __all__ = [
 
 
 def dilate(data: Tensor, strides: Any, dilation_value: Any = 0.0, name: str = "DilatedInput") -> Tensor:
-    """`data` with strides[d] - 1 elements of dilation_value between neighbours of dimension d: (n - 1) * stride + 1 of them.
+    """Elements moved apart: strides[d] - 1 elements of dilation_value between neighbours of dimension d.
 
-    Raises BadParameter (TW0182).
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    strides : any
+        A number for each dimension, from 1 on.
+    dilation_value : any, default 0.0
+        What stands between neighbours.
+    name : str, default "DilatedInput"
+        The name of the operation.
+
+    Returns
+    -------
+    Tensor
+        (n - 1) * stride + 1 elements for the n of each dimension.
+
+    Raises
+    ------
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
     """
     source = tensor(data, "dilate")
     steps = integers(strides, "strides of dilate")
@@ -51,12 +70,14 @@ def dilate(data: Tensor, strides: Any, dilation_value: Any = 0.0, name: str = "D
         )
     between = ops.cast(ops.convert(dilation_value), source.dtype)
     shape = [
+        # nothing lies between no elements
         extent if step == 1 or (isinstance(extent, IntImm) and extent.value == 0) else (extent - 1) * step + 1
         for extent, step in zip(source.shape, steps, strict=True)
     ]
 
     def element(*i: Any) -> Any:
         there = [at if step == 1 else te.indexdiv(at, step) for at, step in zip(i, steps, strict=True)]
+        # dimensions that stay need no condition
         on = [ops.equal(te.indexmod(at, step), 0) for at, step in zip(i, steps, strict=True) if step > 1]
         value = source[tuple(there)]
         return te.if_then_else(te.all(*on), value, between) if on else value
@@ -71,14 +92,35 @@ def mirror_pad(
     mode: str = "SYMMETRIC",
     name: str = "MirrorPadInput",
 ) -> Tensor:
-    """`data` continued by its reflection: pad_before[d] elements before and pad_after[d] after it in each dimension.
+    """Data continued by its reflection. At most as many elements are added as there are to reflect.
 
-    mode: "SYMMETRIC" repeats the element at the border, "REFLECT" does not. At most as many are added as there are to reflect.
-    Raises BadParameter (TW0182).
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    pad_before : sequence of numbers
+        Elements before each dimension.
+    pad_after : sequence of numbers or None, default None
+        Elements after each dimension; those before where it is None.
+    mode : str, default "SYMMETRIC"
+        "SYMMETRIC" repeats the element at the border, "REFLECT" does not.
+    name : str, default "MirrorPadInput"
+        The name of the operation.
+
+    Returns
+    -------
+    Tensor
+        The extents plus what is added.
+
+    Raises
+    ------
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
     """
     source = tensor(data, "mirror_pad")
     before = integers(pad_before, "pad_before of mirror_pad")
     after = before if pad_after is None else integers(pad_after, "pad_after of mirror_pad")
+    # how many elements at the border are left out of the reflection
     again = {"SYMMETRIC": 0, "REFLECT": 1}.get(mode.upper() if is_a(mode, str) else mode)
     far = again is not None and any(
         isinstance(extent, IntImm) and max(low, high) > extent.value - again
@@ -98,6 +140,7 @@ def mirror_pad(
     def place(index: Any, extent: Any, low: int, high: int) -> Any:
         at = index - low
         if low:
+            # mirrored before the first, and below behind the last
             at = te.if_then_else(index < low, low - 1 - index + again, at)
         return te.if_then_else(index >= extent + low, 2 * extent - 1 - again - (index - low), at) if high else at
 
@@ -119,9 +162,32 @@ def _numpy_space_to_depth(x: NDArray[Any], *, block: int) -> Any:
     samples=[sample(floating(1, 2, 4, 6), block=2)],
 )
 def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tensor:
-    """Blocks of height and width side by side in the channels: (N, C * b * b, H / b, W / b), channel (y * b + x) * C + c being
-    pixel (y, x) of the block. layout: "NCHW" or "NHWC". A symbolic size that leaves a rest fails at the call (TW0518).
-    Raises BadParameter (TW0182), BadOperand (TW0181)."""
+    """Blocks of height and width side by side in the channels: channel (y * b + x) * C + c is pixel (y, x) of the
+    block.
+
+    A symbolic size that leaves a rest fails at the call (TW0518).
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W) or (N, H, W, C).
+    block_size : int
+        b, the height and width of a block.
+    layout : str, default "NCHW"
+        "NCHW" or "NHWC".
+
+    Returns
+    -------
+    Tensor
+        (N, C * b * b, H / b, W / b), or in NHWC the same with the channels last.
+
+    Raises
+    ------
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source, block = _image(data, block_size, layout, "space_to_depth")
     n, c, h, w = (source.shape[layout.index(letter)] for letter in "NCHW")
     for extent in (h, w):
@@ -130,7 +196,7 @@ def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tenso
 
     def element(*i: Any) -> Any:
         at = dict(zip(layout, i, strict=True))
-        which = te.indexdiv(at["C"], c)
+        which = te.indexdiv(at["C"], c)  # the part of the block comes before the channel
         there = {
             "N": at["N"],
             "C": te.indexmod(at["C"], c),
@@ -139,6 +205,7 @@ def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tenso
         }
         return source[tuple(there[letter] for letter in layout)]
 
+    # rounded up: a symbolic rest is refused when the kernel is called
     shape = {"N": n, "C": c * (block * block), "H": te.ceildiv(h, block), "W": te.ceildiv(w, block)}
     return transform.injective([shape[letter] for letter in layout], element, "space_to_depth")
 
@@ -160,9 +227,31 @@ def _numpy_depth_to_space(x: NDArray[Any], *, block: int, mode: str) -> Any:
     samples=[sample(floating(1, 8, 2, 3), block=2), sample(floating(1, 8, 2, 3), block=2, mode="CRD")],
 )
 def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Tensor:
-    """Channels laid out as blocks of height and width: (N, C / (b * b), H * b, W * b). mode: "DCR", the inverse of
-    space_to_depth, or "CRD", where the channels of one result lie side by side. Raises BadParameter (TW0182), BadOperand
-    (TW0181)."""
+    """Channels laid out as blocks of height and width.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W) or (N, H, W, C).
+    block_size : int
+        b, the height and width of a block.
+    layout : str, default "NCHW"
+        "NCHW" or "NHWC".
+    mode : str, default "DCR"
+        "DCR", the inverse of space_to_depth, or "CRD", where the channels of one result lie side by side.
+
+    Returns
+    -------
+    Tensor
+        (N, C / (b * b), H * b, W * b), or in NHWC the same with the channels last.
+
+    Raises
+    ------
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source, block = _image(data, block_size, layout, "depth_to_space")
     n, c, h, w = (source.shape[layout.index(letter)] for letter in "NCHW")
     if mode not in ("DCR", "CRD"):
@@ -176,6 +265,7 @@ def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: st
     def element(*i: Any) -> Any:
         at = dict(zip(layout, i, strict=True))
         which = te.indexmod(at["H"], block) * block + te.indexmod(at["W"], block)
+        # "DCR": depth, columns, rows; "CRD" the other way round
         channel = which * channels + at["C"] if mode == "DCR" else at["C"] * (block * block) + which
         there = {"N": at["N"], "C": channel, "H": te.indexdiv(at["H"], block), "W": te.indexdiv(at["W"], block)}
         return source[tuple(there[letter] for letter in layout)]
@@ -187,8 +277,34 @@ def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: st
 def space_to_batch_nd(
     data: Tensor, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int], pad_value: Any = 0.0
 ) -> Tensor:
-    """The dimensions after the first, padded and cut into blocks whose elements lie in the batch: element (y, x) of a block is
-    batch (y * bx + x) * N + n. Raises BadParameter (TW0182), BadOperand (TW0181)."""
+    """The dimensions after the first, padded and cut into blocks whose elements lie in the batch: element (y, x) of a
+    block is batch (y * bx + x) * N + n.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, ...).
+    block_shape : sequence of int
+        The extents of a block, in the first of the dimensions after the batch.
+    pad_before : sequence of int
+        Elements added before each of these dimensions.
+    pad_after : sequence of int
+        Elements added after each of them.
+    pad_value : any, default 0.0
+        What is added.
+
+    Returns
+    -------
+    Tensor
+        (N * product of the block's extents, ...).
+
+    Raises
+    ------
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source, block = tensor(data, "space_to_batch_nd"), integers(block_shape, "block_shape of space_to_batch_nd")
     count = len(block)
     if not 0 < count < source.ndim or min(block) < 1:
@@ -207,12 +323,12 @@ def space_to_batch_nd(
 
     def element(n: Any, *i: Any) -> Any:
         which, there = te.indexdiv(n, batch), list(i)
-        for dim in reversed(range(count)):
+        for dim in reversed(range(count)):  # from the last dimension on, which is the fastest in the batch
             there[dim] = i[dim] * block[dim] + te.indexmod(which, block[dim])
             which = te.indexdiv(which, block[dim])
         return image[(te.indexmod(n, batch), *there)]
 
-    many = batch
+    many = batch  # a product, as the batch may be a symbol
     for size in block:
         many = many * size
     shape = (
@@ -226,7 +342,31 @@ def space_to_batch_nd(
 def batch_to_space_nd(
     data: Tensor, block_shape: Sequence[int], crop_begin_list: Sequence[int], crop_end_list: Sequence[int]
 ) -> Tensor:
-    """The inverse of space_to_batch_nd, what was padded taken away. Raises BadParameter (TW0182), BadOperand (TW0181)."""
+    """The inverse of space_to_batch_nd, what was padded taken away.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N * product of the block's extents, ...).
+    block_shape : sequence of int
+        The extents of a block.
+    crop_begin_list : sequence of int
+        Elements taken away before each of these dimensions.
+    crop_end_list : sequence of int
+        Elements taken away after each of them.
+
+    Returns
+    -------
+    Tensor
+        (N, ...).
+
+    Raises
+    ------
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source, block = tensor(data, "batch_to_space_nd"), integers(block_shape, "block_shape of batch_to_space_nd")
     count, total = len(block), 1
     if not 0 < count < source.ndim or min(block) < 1:
@@ -264,16 +404,44 @@ def upsampling(
     align_corners: bool = False,
     output_shape: Sequence[int] | None = None,
 ) -> Tensor:
-    """Images enlarged by a factor for height and one for width. method: "nearest_neighbor", "bilinear" or "bicubic".
+    """Images enlarged by a factor for height and one for width.
 
-    align_corners: the corners' centres stay where they are. output_shape: (height, width), without: the rounded products.
-    Raises BadImage (TW0195), BadParameter (TW0182).
+    Parameters
+    ----------
+    data : Tensor
+        In the given layout.
+    scale_h : number
+        The factor of the height.
+    scale_w : number
+        The factor of the width.
+    layout : str, default "NCHW"
+        The dimensions' names, such as "NCHW".
+    method : str, default "nearest_neighbor"
+        "nearest_neighbor", "bilinear" or "bicubic".
+    align_corners : bool, default False
+        Whether the corners' centres stay where they are.
+    output_shape : sequence of int or None, default None
+        (height, width); the rounded products where it is None.
+
+    Returns
+    -------
+    Tensor
+        The data with another height and width.
+
+    Raises
+    ------
+    BadImage (TW0195)
+        An image, or a size, that does not fit.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     from ..image.resize import resize
 
     source = tensor(data, "upsampling", len(layout))
     size = list(output_shape or [])
-    for letter, scale in () if size else (("H", scale_h), ("W", scale_w)):
+    for letter, scale in () if size else (("H", scale_h), ("W", scale_w)):  # a size that is given needs no factors
         extent = source.shape[layout.index(letter)]
         if not isinstance(extent, IntImm):
             raise BadOperand(
@@ -283,6 +451,7 @@ def upsampling(
                 fix="topi.image.resize(data, (height, width))",
             )
         size.append(round(extent.value * scale))
+    # TVM's nearest neighbours lie on an asymmetric grid
     plain = "asymmetric" if method == "nearest_neighbor" else "half_pixel"
     return resize(
         source,
@@ -330,11 +499,32 @@ def _not_blocks(source: Tensor, extent: Any, block: int) -> BadOperand:
 
 
 def fifo_buffer(data: Tensor, buffer: Tensor, axis: int) -> Tensor:
-    """`buffer` moved on along an axis: its first elements go, and those of data come last, in the shape of buffer. Raises
-    BadOperand (TW0181), BadAxis (TW0180)."""
+    """A buffer moved on along an axis: its first elements go, and those of data come last.
+
+    Parameters
+    ----------
+    data : Tensor
+        The new elements, in the shape of buffer but for the axis.
+    buffer : Tensor
+        What is there.
+    axis : int
+        Along which it moves; negative ones count from the end.
+
+    Returns
+    -------
+    Tensor
+        The shape of buffer.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    """
     new, held = tensor(data, "fifo_buffer"), tensor(buffer, "fifo_buffer")
     at = normalize_axis(held, axis, "fifo_buffer")
     both = transform.concatenate([held, new], at)
-    return transform.injective(
+    return transform.injective(  # the last elements of both, as many as the buffer has
         held.shape, lambda *i: both[(*i[:at], i[at] + new.shape[at], *i[at + 1 :])], "fifo_buffer"
     )

@@ -24,9 +24,33 @@ def simulated_quantize(
     output_zero_point: Tensor | None = None,
     axis: int = -1,
 ) -> Tensor:
-    """round(x / scale) + zero_point within the range of the type whose code out_dtype is (SQNN_DTYPE_TO_CODE; a te.var or a
-    number), in the dtype of data, or x itself where it is 0. The scale and the zero point have an element for each place along the
-    axis, or repeat. Raises BadOperand (TW0181), BadAxis (TW0180)."""
+    """round(x / scale) + zero_point within the range of a type, in the dtype of the data.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    out_dtype : int or expression or Tensor
+        The code of the type (SQNN_DTYPE_TO_CODE), a number or a te.var; 0 leaves x as it is.
+    output_scale : Tensor or None, default None
+        An element for each place along the axis, or one that repeats.
+    output_zero_point : Tensor or None, default None
+        The same.
+    axis : int, default -1
+        That of the channels; negative ones count from the end.
+
+    Returns
+    -------
+    Tensor
+        The shape and the dtype of data.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    """
     source = tensor(data, "simulated_quantize")
     scale, zero = tensor(output_scale, "the scale", 1), tensor(output_zero_point, "the zero point", 1)
     at = normalize_axis(source, axis, "simulated_quantize")
@@ -52,8 +76,33 @@ def simulated_dequantize(
     input_zero_point: Tensor | None = None,
     axis: int = -1,
 ) -> Tensor:
-    """(x - zero_point) * scale where in_dtype is the code of a type, x itself where it is 0. Raises BadOperand (TW0181), BadAxis
-    (TW0180)."""
+    """(x - zero_point) * scale.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    in_dtype : int or expression or Tensor
+        The code of the type (SQNN_DTYPE_TO_CODE), a number or a te.var; 0 leaves x as it is.
+    input_scale : Tensor or None, default None
+        An element for each place along the axis, or one that repeats.
+    input_zero_point : Tensor or None, default None
+        The same.
+    axis : int, default -1
+        That of the channels; negative ones count from the end.
+
+    Returns
+    -------
+    Tensor
+        The shape and the dtype of data.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    """
     source = tensor(data, "simulated_dequantize")
     scale, zero = tensor(input_scale, "the scale", 1), tensor(input_zero_point, "the zero point", 1)
     at = normalize_axis(source, axis, "simulated_dequantize")

@@ -30,7 +30,7 @@ from ...te.tensor import Tensor, tensor_text
 from ..checks import divides, tensor
 from .convolutions import check_channels, check_rank, tap_count
 from .errors import BadQuantised
-from .window import each_side, expand_numbers, window_count
+from .window import Padding, Sizes, each_side, expand_numbers, window_count
 
 __all__ = ["integer_conv", "integer_matmul"]
 
@@ -42,11 +42,28 @@ _Element = tuple[Expr, list[Expr]]
 
 
 def integer_matmul(x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: Tensor | None = None) -> Tensor:
-    """x (..., m, k) times w (..., k, n), both int8 or uint8, in int32, which wraps: (..., m, n). What stands before the matrices is
-    the same in both.
+    """The product of matrices of bytes in int32, which wraps.
 
-    x_zero: what x has for 0, a tensor of x's dtype without dimensions; w_zero: likewise, or one for each column. Raises
-    BadQuantised (TW0198).
+    Parameters
+    ----------
+    x : Tensor
+        int8 or uint8, (..., m, k).
+    w : Tensor
+        int8 or uint8, (..., k, n). What stands before the matrices is the same in both.
+    x_zero : Tensor or None, default None
+        What x has for 0: a tensor of x's dtype without dimensions; None for 0.
+    w_zero : Tensor or None, default None
+        What w has for 0: a tensor of w's dtype without dimensions, or (n,); None for 0.
+
+    Returns
+    -------
+    Tensor
+        int32, (..., m, n).
+
+    Raises
+    ------
+    BadQuantised (TW0198)
+        Operands of other dtypes or shapes.
     """
     _check_bytes("topi.nn.integer_matmul", x, w)
     fits = (
@@ -86,7 +103,7 @@ class _Windows:
     axes: list[IterVar]
 
     @staticmethod
-    def of(w: Tensor, stride: Any, padding: Any, dilation: Any) -> _Windows:
+    def of(w: Tensor, stride: Sizes, padding: Padding, dilation: Sizes) -> _Windows:
         """Return the windows of a kernel. Raises BadWindow (TW0190)."""
         rank = w.ndim - 2
         taps, spread = [tap_count(extent) for extent in w.shape[2:]], expand_numbers(dilation, rank, "dilation")
@@ -148,16 +165,45 @@ def integer_conv(
     w: Tensor,
     x_zero: Tensor | None = None,
     w_zero: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The convolution of x (N, ..., C) by w (O, C / groups, ...), both int8 or uint8, in int32, which wraps: (N, ..., O).
+    """The convolution of bytes over one to three dimensions in int32, which wraps. x is padded by its zero.
 
-    x is padded by its zero. x_zero, w_zero: as integer_matmul takes them, one for each of the O where they are several. stride,
-    padding, dilation: as topi.nn.conv2d takes them, for one dimension to three. Raises BadQuantised (TW0198), BadConvolution
-    (TW0191), BadWindow (TW0190).
+    Parameters
+    ----------
+    x : Tensor
+        int8 or uint8, (N, ..., C).
+    w : Tensor
+        int8 or uint8, (O, C / groups, ...).
+    x_zero : Tensor or None, default None
+        What x has for 0: a tensor of x's dtype without dimensions; None for 0.
+    w_zero : Tensor or None, default None
+        What w has for 0: a tensor of w's dtype without dimensions, or (O,); None for 0.
+    stride : int or sequence of int, default 1
+        As of topi.nn.conv2d, for as many dimensions.
+    padding : int, sequence of int or str, default 0
+        As of topi.nn.conv2d, for as many dimensions.
+    dilation : int or sequence of int, default 1
+        As of topi.nn.conv2d, for as many dimensions.
+    groups : int, default 1
+        Into how many parts the channels are cut, each of which is convolved by itself.
+
+    Returns
+    -------
+    Tensor
+        int32, (N, ..., O).
+
+    Raises
+    ------
+    BadQuantised (TW0198)
+        Operands of other dtypes or shapes.
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
     """
     _check_bytes("topi.nn.integer_conv", x, w)
     check_rank(w, x.ndim, "kernel")

@@ -21,8 +21,30 @@ def nll_loss(
 ) -> Tensor:
     """-predictions[n, targets[n, ...], ...] * weights[targets[n, ...]], and 0 where the target is ignore_index.
 
-    predictions: (N, C, ...), logarithms of probabilities; targets: integers (N, ...) below C; weights: (C,). reduction:
-    "none", "sum", or "mean", the sum over that of the weights. Raises BadOperand (TW0181), BadParameter (TW0182).
+    Parameters
+    ----------
+    predictions : Tensor
+        Logarithms of probabilities, (N, C, ...).
+    targets : Tensor
+        Integers below C, (N, ...).
+    weights : Tensor
+        (C,).
+    reduction : str, default "mean"
+        "none", "sum", or "mean", the sum over that of the weights.
+    ignore_index : int, default -100
+        The target that counts nothing.
+
+    Returns
+    -------
+    Tensor
+        (N, ...) with "none", else of rank 0.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
     """
     source, classes = tensor(predictions, "nll_loss"), tensor(weights, "weights of nll_loss", 1)
     target = tensor(targets, "targets of nll_loss", source.ndim - 1)

@@ -34,12 +34,54 @@ def lstm(
     reverse: bool = False,
     weight_layout: str = "IFGO",
 ) -> tuple[Tensor, Tensor]:
-    """The hidden states (T, B, P) and the cells' (T, B, H) of Xs (T, B, I).
+    """The hidden states and the cells of a long short-term memory over time.
 
-    Wi (4 H, I), Wh (4 H, P), Bi and Bh (4 H,): the four gates in the order of weight_layout. h_init (B, P), c_init (B, H): zeros
-    where they are None. proj (P, H): what hidden states are brought down by; without it P is H. p_i, p_f, p_o (B, H): peepholes.
-    f_act, g_act, h_act: sigmoid, tanh, tanh. reverse: time runs backwards, and results lie in the order in which they are made.
-    Raises BadOperand (TW0181), BadParameter (TW0182).
+    Parameters
+    ----------
+    Xs : Tensor
+        (T, B, I).
+    Wi : Tensor
+        (4 H, I), the four gates in the order of weight_layout.
+    Wh : Tensor
+        (4 H, P).
+    Bi : Tensor or None, default None
+        (4 H,), or None for zeros.
+    Bh : Tensor or None, default None
+        (4 H,), or None for zeros.
+    h_init : Tensor or None, default None
+        (B, P), or None for zeros.
+    c_init : Tensor or None, default None
+        (B, H), or None for zeros.
+    proj : Tensor or None, default None
+        (P, H), by which hidden states are brought down; without it P is H.
+    p_i : Tensor or None, default None
+        Peephole of the input gate, (B, H), or None.
+    p_f : Tensor or None, default None
+        Peephole of the forget gate, (B, H), or None.
+    p_o : Tensor or None, default None
+        Peephole of the output gate, (B, H), or None.
+    f_act : callable or None, default None
+        Of the gates; sigmoid where it is None.
+    g_act : callable or None, default None
+        Of what goes into the cells; tanh where it is None.
+    h_act : callable or None, default None
+        Of what comes out of the cells; tanh where it is None.
+    reverse : bool, default False
+        Whether time runs backwards. Results lie in the order in which they are made.
+    weight_layout : str, default "IFGO"
+        The order of the gates: I, F, G and O.
+
+    Returns
+    -------
+    tuple of Tensor
+        The hidden states (T, B, P), and the cells' (T, B, H).
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
     """
     if sorted(weight_layout) != sorted("IFGO"):
         raise BadParameter(

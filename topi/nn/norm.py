@@ -29,13 +29,37 @@ def layer_norm(
     axis: int | Sequence[int] = -1,
     epsilon: float = 1e-5,
 ) -> Tensor:
-    """(data - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance being those of the row along `axis`.
+    """(data - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance being those of the row along the axes.
 
-    gamma, beta: of the extents of `axis`, or None for 1 and 0. The variance is the mean of squared distances from the mean,
-    taken in a second pass while the row is in the cache: where the mean is large beside the deviation, E[x^2] - E[x]^2 would
-    cancel. float16, bfloat16 and integers are computed in float32. In float32 the error of the normalised value, before
-    gamma and beta, is at most (n / 16 + 16) * 2^-24 * (1 + |value| + largest |x| / deviation) for rows of n.
-    Raises BadAxis (TW0180), BadOperand (TW0181).
+    The variance is the mean of squared distances from the mean, taken in a second pass while the row is in the cache:
+    where the mean is large beside the deviation, E[x^2] - E[x]^2 would cancel. float16, bfloat16 and integers are
+    computed in float32. In float32 the error of the normalised value, before gamma and beta, is at most (n / 16 + 16) *
+    2^-24 * (1 + |value| + largest |x| / deviation) for rows of n.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    gamma : Tensor or None, default None
+        Of the extents of the axes, or None for 1.
+    beta : Tensor or None, default None
+        Of the extents of the axes, or None for 0.
+    axis : int or sequence of int, default -1
+        One, or several; negative ones count from the end.
+    epsilon : float, default 1e-05
+        Added to the variance before its root.
+
+    Returns
+    -------
+    Tensor
+        The shape of data; its dtype if that is one of floats, else float32.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     rows = Rows("layer_norm", data, axis)
     rows.check_weights("gamma", gamma, rows.axes)
@@ -51,10 +75,35 @@ def instance_norm(
     axis: int | Sequence[int] = (2, 3),
     epsilon: float = 1e-5,
 ) -> Tensor:
-    """As layer_norm along `axis` (of images: height and width), with gamma and beta a number for each channel, in the shape of the
-    data.
+    """layer_norm along the axes of an image, with gamma and beta a number for each channel. Types and bounds are those
+    of layer_norm.
 
-    gamma, beta: (channels,), or None. Types and bounds as of layer_norm. Raises BadAxis (TW0180), BadOperand (TW0181).
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    gamma : Tensor or None, default None
+        (channels,), or None for 1.
+    beta : Tensor or None, default None
+        (channels,), or None for 0.
+    channel_axis : int, default 1
+        That of the channels.
+    axis : int or sequence of int, default (2, 3)
+        Those of a row: of images, height and width.
+    epsilon : float, default 1e-05
+        Added to the variance before its root.
+
+    Returns
+    -------
+    Tensor
+        The shape of data.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     rows = Rows("instance_norm", data, axis)
     channel = normalize_axis(data, channel_axis, "topi.nn.instance_norm")
@@ -99,10 +148,33 @@ def _standardize(
 def rms_norm(
     data: Tensor, weight: Tensor | None = None, axis: int | Sequence[int] = -1, epsilon: float = 1e-5
 ) -> Tensor:
-    """data / sqrt(mean of data^2 + epsilon) * weight along `axis`.
+    """data / sqrt(mean of data^2 + epsilon) * weight along the axes.
 
-    weight: of the extents of `axis`, or None for 1. float16, bfloat16 and integers are computed in float32. In float32 the
-    relative error is at most (n / 32 + 8) * 2^-24 for rows of n. Raises BadAxis (TW0180), BadOperand (TW0181).
+    float16, bfloat16 and integers are computed in float32. In float32 the relative error is at most (n / 32 + 8) *
+    2^-24 for rows of n.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    weight : Tensor or None, default None
+        Of the extents of the axes, or None for 1.
+    axis : int or sequence of int, default -1
+        One, or several; negative ones count from the end.
+    epsilon : float, default 1e-05
+        Added to the mean before its root.
+
+    Returns
+    -------
+    Tensor
+        The shape of data; its dtype if that is one of floats, else float32.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     rows = Rows("rms_norm", data, axis)
     rows.check_weights("weight", weight, rows.axes)
@@ -119,9 +191,28 @@ def rms_norm(
 
 
 def l2_normalize(data: Tensor, eps: float, axis: int | Sequence[int] | None = None) -> Tensor:
-    """data / sqrt(max(sum of data^2, eps)) along `axis`, or over everything.
+    """data / sqrt(max(sum of data^2, eps)). Types and bounds are those of rms_norm.
 
-    Types and bounds as of rms_norm. Raises BadAxis (TW0180), BadOperand (TW0181).
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    eps : float
+        The least sum.
+    axis : int or sequence of int or None, default None
+        One, or several; None for all.
+
+    Returns
+    -------
+    Tensor
+        The shape of data.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     rows = Rows("l2_normalize", data, axis)
     squares = rows.reduce("squares", te.sum, lambda i: _square(rows.value(i)))
@@ -143,10 +234,37 @@ def _numpy_lrn(x: NDArray[Any], *, size: int, alpha: float, beta: float, bias: f
     samples=[sample(floating(2, 7, 3, 3), size=3, alpha=0.1, beta=0.75, bias=1.5)],
 )
 def lrn(data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75, bias: float = 2.0) -> Tensor:
-    """Local response normalisation: data / (bias + alpha / size * sum of the squares of `size` neighbours along `axis`)^beta.
+    """Local response normalisation: data / (bias + alpha / size * sum of the squares of `size` neighbours)^beta.
 
-    size: odd; of neighbours beyond the ends the square is 0. float16 and bfloat16 are computed in float32, in which the
-    relative error is at most (size + 8) * max(1, beta) * 2^-23. Raises BadAxis (TW0180), BadParameter (TW0182).
+    Of neighbours beyond the ends the square is 0. float16 and bfloat16 are computed in float32, in which the relative
+    error is at most (size + 8) * max(1, beta) * 2^-23.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    size : int
+        How many neighbours there are, an odd number.
+    axis : int, default 1
+        Along which neighbours lie.
+    alpha : float, default 0.0001
+        The factor of their mean square.
+    beta : float, default 0.75
+        The exponent.
+    bias : float, default 2.0
+        Added to the mean square.
+
+    Returns
+    -------
+    Tensor
+        The shape of data.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
     """
     rows = Rows("lrn", data, [axis])
     if isinstance(size, bool) or not is_a(size, int) or size < 1 or size % 2 == 0:

@@ -37,11 +37,50 @@ def batch_norm(
     training: bool | None = False,
     momentum: float | None = 0.1,
 ) -> list[Tensor]:
-    """(data - mean) / sqrt(variance + epsilon) * gamma + beta for each channel along `axis`, and the moving mean and variance
-    after it: those that were given, or, in training, moved towards those of this batch by `momentum`.
+    """(data - mean) / sqrt(variance + epsilon) * gamma + beta for each channel, and the moving mean and variance after
+    it.
 
-    center, scale: whether beta and gamma count. training: whether the batch's own mean and variance are taken. None is the
-    default of each. Raises BadAxis (TW0180), BadOperand (TW0181), BadParameter (TW0182).
+    None is the default of each of the numbers.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    gamma : Tensor
+        (channels,).
+    beta : Tensor
+        (channels,).
+    moving_mean : Tensor
+        (channels,).
+    moving_var : Tensor
+        (channels,).
+    axis : int or None, default 1
+        That of the channels.
+    epsilon : float or None, default 1e-05
+        Added to the variance before its root.
+    center : bool or None, default True
+        Whether beta counts.
+    scale : bool or None, default True
+        Whether gamma counts.
+    training : bool or None, default False
+        Whether the batch's own mean and variance are taken.
+    momentum : float or None, default 0.1
+        How far, in training, the moving ones are moved towards those of this batch.
+
+    Returns
+    -------
+    list of Tensor
+        The result in the shape of data, the moving mean and the moving variance: those that were given, or, in
+        training, the moved ones.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
     """
     source = tensor(data, "topi.nn.batch_norm")
     at, small = (
@@ -113,11 +152,37 @@ def group_norm(
     axes: Sequence[int] | None = None,
     epsilon: float = 1e-5,
 ) -> Tensor:
-    """(data - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance over `axes` and the channels of each of
-    num_groups groups; gamma and beta: of a number for each channel, or None.
+    """(data - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance over the axes and the channels of each
+    group. Types and bounds are those of layer_norm.
 
-    axes: those besides channel_axis, all after it if None. Types and bounds as of layer_norm. Raises BadAxis (TW0180), BadOperand
-    (TW0181).
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    gamma : Tensor or None
+        (channels,), or None for 1.
+    beta : Tensor or None
+        (channels,), or None for 0.
+    num_groups : int
+        How many groups there are.
+    channel_axis : int, default 1
+        That of the channels.
+    axes : sequence of int or None, default None
+        Those of a row besides channel_axis; all after it where it is None.
+    epsilon : float, default 1e-05
+        Added to the variance before its root.
+
+    Returns
+    -------
+    Tensor
+        The shape of data.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     source = tensor(data, "topi.nn.group_norm")
     at = normalize_axis(source, channel_axis, "topi.nn.group_norm")

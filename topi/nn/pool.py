@@ -16,7 +16,7 @@ from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor
 from .errors import BadWindow
-from .window import Pads, pad_amounts, padded, pair, window_count
+from .window import Padding, Pads, Sizes, pad_amounts, padded, pair, window_count
 
 __all__ = [
     "adaptive_pool",
@@ -31,48 +31,133 @@ __all__ = [
 
 def max_pool2d(
     data: Tensor,
-    kernel: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+    kernel: Sizes,
+    stride: Sizes | None = None,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
     ceil_mode: bool = False,
     layout: str = "NCHW",
 ) -> Tensor:
     """The greatest element of each window.
 
-    kernel, stride (kernel's if None), dilation: a number, or a pair for height and width. padding: a number, a pair, or
-    (top, left, bottom, right). layout: where height and width are, "NCHW", "NHWC", "CHW" .... Raises BadWindow (TW0190).
+    Parameters
+    ----------
+    data : Tensor
+        In the given layout.
+    kernel : int or sequence of int
+        The extents of a window: a number, or one for height and one for width.
+    stride : int, sequence of int or None, default None
+        Steps between windows; those of the kernel where it is None.
+    padding : int, sequence of int or str, default 0
+        Rows and columns around the data, never the greatest: a number, a pair, or (top, left, bottom, right).
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or one for height and one for width.
+    ceil_mode : bool, default False
+        Whether a last window may reach beyond the padding.
+    layout : str, default "NCHW"
+        Where height and width are: "NCHW", "NHWC", "CHW" ...
+
+    Returns
+    -------
+    Tensor
+        The data's other dimensions, and the windows' numbers.
+
+    Raises
+    ------
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
     """
     return pool2d(data, kernel, stride, dilation, padding, "max", ceil_mode, layout)
 
 
 def avg_pool2d(
     data: Tensor,
-    kernel: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    kernel: Sizes,
+    stride: Sizes | None = None,
+    padding: Padding = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     layout: str = "NCHW",
-    dilation: Any = 1,
+    dilation: Sizes = 1,
 ) -> Tensor:
-    """The mean of each window, in the dtype of the data. count_include_pad: whether padding counts as zeros. Else as max_pool2d.
-    Raises BadWindow (TW0190)."""
+    """The mean of each window.
+
+    Parameters
+    ----------
+    data : Tensor
+        In the given layout.
+    kernel : int or sequence of int
+        The extents of a window: a number, or one for height and one for width.
+    stride : int, sequence of int or None, default None
+        Steps between windows; those of the kernel where it is None.
+    padding : int, sequence of int or str, default 0
+        Rows and columns around the data: a number, a pair, or (top, left, bottom, right).
+    ceil_mode : bool, default False
+        Whether a last window may reach beyond the padding.
+    count_include_pad : bool, default True
+        Whether padding counts as zeros, or not at all.
+    layout : str, default "NCHW"
+        Where height and width are: "NCHW", "NHWC", "CHW" ...
+    dilation : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or one for height and one for width.
+
+    Returns
+    -------
+    Tensor
+        The data's other dimensions, and the windows' numbers; in the dtype of the data.
+
+    Raises
+    ------
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return pool2d(data, kernel, stride, dilation, padding, "avg", ceil_mode, layout, count_include_pad)
 
 
 def pool2d(
     data: Tensor,
-    kernel: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
+    kernel: Sizes,
+    stride: Sizes | None,
+    dilation: Sizes,
+    padding: Padding,
     pool_type: str,
     ceil_mode: bool = False,
     layout: str = "NCHW",
     count_include_pad: bool = True,
 ) -> Tensor:
-    """max_pool2d or avg_pool2d, by pool_type "max" or "avg", with TVM's order of arguments. Raises BadWindow (TW0190)."""
+    """max_pool2d or avg_pool2d, with TVM's order of arguments.
+
+    Parameters
+    ----------
+    data : Tensor
+        In the given layout.
+    kernel : int or sequence of int
+        The extents of a window: a number, or one for height and one for width.
+    stride : int, sequence of int or None
+        Steps between windows; those of the kernel where it is None.
+    dilation : int or sequence of int
+        Steps between the taps of a window: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        Rows and columns around the data: a number, a pair, or (top, left, bottom, right).
+    pool_type : str
+        "max" or "avg".
+    ceil_mode : bool, default False
+        Whether a last window may reach beyond the padding.
+    layout : str, default "NCHW"
+        Where height and width are: "NCHW", "NHWC", "CHW" ...
+    count_include_pad : bool, default True
+        Whether padding counts as zeros in a mean, or not at all.
+
+    Returns
+    -------
+    Tensor
+        The data's other dimensions, and the windows' numbers.
+
+    Raises
+    ------
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     at = _image(data, layout)
     windows = _Windows.of(data, at, kernel, stride, dilation, padding, ceil_mode)
     if pool_type == "max":
@@ -101,15 +186,55 @@ def global_max_pool2d(data: Tensor, layout: str = "NCHW") -> Tensor:
 
 
 def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
-    """Pooling ("max" or "avg") over whole images: height and width of the result are 1; those of the data may be symbols. Raises
-    BadWindow (TW0190)."""
-    return adaptive_pool(data, 1, pool_type, layout)
+    """Pooling over whole images, whose height and width may be symbols.
+
+    Parameters
+    ----------
+    data : Tensor
+        In the given layout.
+    pool_type : str
+        "max" or "avg".
+    layout : str, default "NCHW"
+        Where height and width are: "NCHW", "NHWC", "CHW" ...
+
+    Returns
+    -------
+    Tensor
+        Height and width are 1, the other dimensions those of the data.
+
+    Raises
+    ------
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
+    return adaptive_pool(data, 1, pool_type, layout)  # one window over the whole image
 
 
-def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
-    """Pooling ("max" or "avg") to images of `output_size` (a number, or height and width): window i of n begins at floor(i * size
-    / n) and ends before ceil((i + 1) * size / n), so that windows cover the image, and overlap where they must. Raises
-    BadWindow (TW0190)."""
+def adaptive_pool(data: Tensor, output_size: Sizes, pool_type: str, layout: str = "NCHW") -> Tensor:
+    """Pooling to images of a given size. Window i of n begins at floor(i * size / n) and ends before ceil((i + 1) *
+    size / n), so that windows cover the image, and overlap where they must.
+
+    Parameters
+    ----------
+    data : Tensor
+        In the given layout.
+    output_size : int or sequence of int
+        The result's height and width: a number, or one for each.
+    pool_type : str
+        "max" or "avg".
+    layout : str, default "NCHW"
+        Where height and width are: "NCHW", "NHWC", "CHW" ...
+
+    Returns
+    -------
+    Tensor
+        The data's other dimensions, and output_size.
+
+    Raises
+    ------
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     at = _image(data, layout)
     if pool_type not in ("max", "avg"):
         raise BadWindow(
@@ -125,7 +250,7 @@ def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = 
 
     def bounds(index: Any, dim: int) -> tuple[Any, Any]:
         size, count = data.shape[at[dim]], out[dim]
-        if count == 1:
+        if count == 1:  # one window is the whole extent, known or not
             return 0, size
         return te.indexdiv(index * size, count), te.indexdiv((index + 1) * size + count - 1, count)
 
@@ -134,7 +259,9 @@ def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = 
         if count == 1:
             return size
         if isinstance(size, IntImm):
+            # windows differ by one in length where the extent does not divide
             return max((-(-(i + 1) * size.value // count) - i * size.value // count for i in range(count)), default=0)
+        # at most: size / count rounded up, and one more for where windows begin
         return te.indexdiv(size - 1, count) + 2
 
     ry, rx = te.reduce_axis((0, longest(0)), "ry"), te.reduce_axis((0, longest(1)), "rx")
@@ -144,13 +271,13 @@ def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = 
         for dim, tap in ((0, ry), (1, rx)):
             begin, end = bounds(indices[at[dim]], dim)
             there[at[dim]] = begin + tap
-            inside += [] if out[dim] == 1 else [begin + tap < end]
+            inside += [] if out[dim] == 1 else [begin + tap < end]  # shorter windows leave their last taps out
         where = te.all(*inside) if inside else None
         value = data[tuple(there)]
         return (
             te.max(value, axis=[ry, rx], where=where)
             if pool_type == "max"
-            else te.sum(_wide(value), axis=[ry, rx], where=where)
+            else te.sum(_wide(value), axis=[ry, rx], where=where)  # sums of bytes need more than their own type
         )
 
     pooled = te.compute(tuple(shape), element, name=f"adaptive_{pool_type}_pool")
@@ -190,10 +317,16 @@ class _Windows:
 
     @staticmethod
     def of(
-        data: Tensor, at: tuple[int, int], kernel: Any, stride: Any, dilation: Any, padding: Any, ceil_mode: bool
+        data: Tensor,
+        at: tuple[int, int],
+        kernel: Sizes,
+        stride: Sizes | None,
+        dilation: Sizes,
+        padding: Padding,
+        ceil_mode: bool,
     ) -> _Windows:
         taps, spread = pair(kernel, "kernel"), pair(dilation, "dilation")
-        steps = taps if stride is None else pair(stride, "stride")
+        steps = taps if stride is None else pair(stride, "stride")  # windows side by side, as torch has it
         reach = ((taps[0] - 1) * spread[0] + 1, (taps[1] - 1) * spread[1] + 1)
         pads = pad_amounts(padding, reach)
         beyond, out = [0, 0], list[Any]()
@@ -216,7 +349,8 @@ def _one_more(size: Any, before: int, after: int, reach: int, step: int, what: s
             fix="ceil_mode=False, or a size that is known",
             reason="in ceil mode the number of windows depends on it in a way that shapes do not express",
         )
-    count = -(-(size.value + before + after - reach) // step) + 1
+    count = -(-(size.value + before + after - reach) // step) + 1  # rounded up
+    # a last window that would begin behind the padding is left out, as torch does
     if (count - 1) * step >= size.value + before:
         count -= 1
     return count, max((count - 1) * step + reach - (size.value + before + after), 0)
@@ -226,6 +360,7 @@ def _reduce_windows(data: Tensor, at: tuple[int, int], windows: _Windows, kind: 
     """The maximum or the sum of each window."""
     top, left, bottom, right = windows.pads
     high, wide = windows.beyond
+    # what is added is never the greatest: the least number of the dtype
     outside = 0 if kind == "sum" else float("-inf") if data.dtype.is_float else data.dtype.least
     image = padded(data, (top, left, bottom + high, right + wide), at, outside, peeled=True)
     ry, rx = te.reduce_axis((0, windows.taps[0]), "ry"), te.reduce_axis((0, windows.taps[1]), "rx")
@@ -249,12 +384,15 @@ def _mean(data: Tensor, at: tuple[int, int], windows: _Windows, count_include_pa
         """Return the number of taps of a window that count along one dimension."""
         size, taps, spread = data.shape[at[dim]], windows.taps[dim], windows.dilation[dim]
         before, after = windows.pads[dim], windows.pads[dim + 2]
+        # every window counts the same number of taps
         if count_include_pad and not windows.beyond[dim] or not (before or after or windows.beyond[dim]):
             return taps
         begin = index * windows.stride[dim] - before
+        # what lies beyond the padding never counts
         end = te.min(begin + (taps - 1) * spread + 1, size + (after if count_include_pad else 0))
+        # the first tap inside, which dilation may skip
         first = begin if count_include_pad else te.max(begin, te.indexmod(begin, spread) if spread > 1 else 0)
-        return te.max(te.indexdiv(end - first + spread - 1, spread), 1)
+        return te.max(te.indexdiv(end - first + spread - 1, spread), 1)  # a window wholly outside would divide by 0
 
     def mean(*indices: Any) -> Expr:
         high, wide = along(indices[at[0]], 0), along(indices[at[1]], 1)
@@ -275,7 +413,7 @@ def _quotient(total: Expr, count: Any, data: Tensor) -> Expr:
     if data.dtype.is_float:
         if isinstance(count, int):
             return (
-                total * te.const(1.0 / count, total.dtype)
+                total * te.const(1.0 / count, total.dtype)  # a product gives the same bits only for powers of two
                 if count & (count - 1) == 0
                 else total / te.const(count, total.dtype)
             )

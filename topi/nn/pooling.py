@@ -24,7 +24,7 @@ def _more(size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil
         reach = (kernel[d] - 1) * dilation[d] + 1
         extent = tap_count(size[d])
         count = -(-(extent + padding[d] + padding[rank + d] - reach) // stride[d]) + 1
-        count -= (count - 1) * stride[d] >= extent + padding[d]
+        count -= (count - 1) * stride[d] >= extent + padding[d]  # a window that would begin behind the data is left out
         after.append(max(padding[rank + d], (count - 1) * stride[d] + reach - extent - padding[d]))
     return tuple(after)
 
@@ -74,11 +74,12 @@ def _numpy_avg_pool(
             high - low
             for high, low in zip(_more(x.shape[-rank:], kernel, step, pads, far, ceil_mode), pads[rank:], strict=True)
         ]
+        # padding counts, what ceil mode adds beyond does not
         counted = surround(surround(ones, pads, 1), (*[0] * rank, *beyond), 0)
         counts = strided_windows(counted, kernel, step, far)
     else:
         counts = _pool_windows(ones, kernel, stride, padding, dilation, ceil_mode, 0)
-    return windows.sum(_taps(kernel)) / np.maximum(counts.sum(_taps(kernel)), 1)
+    return windows.sum(_taps(kernel)) / np.maximum(counts.sum(_taps(kernel)), 1)  # 1 where a window covers nothing
 
 
 @operator(
@@ -195,6 +196,7 @@ def _lp_pool(
 
     def total(n: Any, c: Any, *i: Any) -> Any:
         value = te.abs(image[(n, c, *(i[d] * stride[d] + axes[d] * dilation[d] for d in range(rank)))])
+        # p of 1 and 2 need no power function
         return te.sum(value if p == 1 else value * value if p == 2 else te.pow(value, te.const(p, x.dtype)), axis=axes)
 
     sums = te.compute((*x.shape[:2], *size), total, name="lp_sum", tag="comm_reduce")

@@ -59,16 +59,36 @@ ZeroPoint = int | Expr | Tensor
 
 
 def quantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = "int8") -> Tensor:
-    """Bytes for the floats x, of x's shape: round(x / scale) + zero_point within the range of `dtype` ("int8" or "uint8").
+    """Bytes for floats: round(x / scale) + zero_point within the range of `dtype`. Halves are rounded to even.
 
-    scale, zero_point: one, or a tensor with one for each index of x's last dimension. Halves are rounded to even. Of numbers
-    within the range, scale * (q - zero_point) is within scale / 2 (and float32's rounding) of x. Raises BadQuantised (TW0198).
+    Of numbers within the range, scale * (q - zero_point) is within scale / 2 (and float32's rounding) of x.
+
+    Parameters
+    ----------
+    x : Tensor
+        Floats of any shape.
+    scale : float, expression or Tensor
+        One number, or a tensor with one for each index of x's last dimension.
+    zero_point : int, expression or Tensor, default 0
+        The same.
+    dtype : str, default "int8"
+        "int8" or "uint8".
+
+    Returns
+    -------
+    Tensor
+        The shape of x.
+
+    Raises
+    ------
+    BadQuantised (TW0198)
+        Operands of other dtypes or shapes.
     """
     tensor(x, "topi.nn.quantize")
     _check_type("topi.nn.quantize", dtype)
     quantized: Tensor = te.compute(
         x.shape,
-        lambda *at: _round_saturating(
+        lambda *at: _round_saturating(  # one expression for all elements, parameters looked up by channel
             x[at].astype("float32") / _element_parameter(scale, at, x), _element_parameter(zero_point, at, x), dtype
         ),
         name=f"{x.name}.quantized",
@@ -78,8 +98,27 @@ def quantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = "i
 
 
 def dequantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0) -> Tensor:
-    """The float32 that bytes (or sums of 32 bits) stand for: scale * (x - zero_point), both as quantize takes them, in the shape
-    of x. Raises NotAnExpression (TW0106)."""
+    """The float32 that bytes (or sums of 32 bits) stand for: scale * (x - zero_point).
+
+    Parameters
+    ----------
+    x : Tensor
+        Integers of any shape.
+    scale : float, expression or Tensor
+        One number, or a tensor with one for each index of x's last dimension.
+    zero_point : int, expression or Tensor, default 0
+        The same.
+
+    Returns
+    -------
+    Tensor
+        float32 in the shape of x.
+
+    Raises
+    ------
+    NotAnExpression (TW0106)
+        An operand that is neither a number nor a tensor.
+    """
     tensor(x, "topi.nn.dequantize")
     dequantized: Tensor = te.compute(
         x.shape,
@@ -96,8 +135,29 @@ def dequantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0) -> Tensor:
 def requantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = "int8") -> Tensor:
     """Bytes for sums of 32 bits: round(x * scale) + zero_point within the range of `dtype`, computed in float32.
 
-    scale: what a step of x is worth in steps of the result, one for all or one for each index of the last dimension. The
-    result is off by at most 1 where x * scale lies within 2**-23 of itself of a half. Raises BadQuantised (TW0198).
+    The result is off by at most 1 where x * scale lies within 2**-23 of itself of a half.
+
+    Parameters
+    ----------
+    x : Tensor
+        int32 of any shape.
+    scale : float, expression or Tensor
+        What a step of x is worth in steps of the result: one number, or a tensor with one for each index of the last
+        dimension.
+    zero_point : int, expression or Tensor, default 0
+        One, or one for each index of the last dimension.
+    dtype : str, default "int8"
+        "int8" or "uint8".
+
+    Returns
+    -------
+    Tensor
+        The shape of x.
+
+    Raises
+    ------
+    BadQuantised (TW0198)
+        Operands of other dtypes or shapes.
     """
     tensor(x, "topi.nn.requantize")
     _check_type("topi.nn.requantize", dtype)
@@ -125,8 +185,9 @@ def _round_saturating(value: Expr, zero_point: Any, dtype: str) -> Expr:
     number the upper one. Chosen by a comparison, which is one instruction where it need not keep what is no number."""
     low, high = (-128, 127) if dtype == "int8" else (0, 255)
     shift = zero_point.astype("int32") if isinstance(zero_point, Expr) else int(zero_point)
+    # the ends are moved by the zero point before, so that rounding happens once
     ends = [(te.const(end, "int32") - shift).astype("float32") for end in (low, high)]
-    below = te.select(value < ends[1], value, ends[1])
+    below = te.select(value < ends[1], value, ends[1])  # a comparison chooses the end for a NaN
     return (te.nearbyint(te.select(below > ends[0], below, ends[0])).astype("int32") + shift).astype(dtype)
 
 
@@ -134,10 +195,10 @@ def _element_parameter(value: Any, at: tuple[Any, ...], x: Tensor) -> Any:
     """A scale or zero point for one element: itself, or its place in a tensor that has one for all, or for each channel."""
     if not isinstance(value, Tensor):
         return value
-    if value.ndim == 0:
+    if value.ndim == 0:  # one number, as a tensor
         return value()
     channels, last = value.shape[0], x.shape[-1] if x.ndim else None
-    if value.ndim == 1 and not (
+    if value.ndim == 1 and not (  # extents that are symbols are taken to fit
         isinstance(channels, IntImm) and isinstance(last, IntImm) and channels.value != last.value
     ):
         return value[at[-1]]
@@ -166,12 +227,17 @@ def quantize_channels(w: Tensor | NDArray[Any]) -> tuple[Tensor, Tensor] | tuple
             (w.shape[0],), lambda n: te.max(te.abs(w[n, k].astype("float32")), axis=k), name=f"{w.name}.peak"
         )
         scale: Tensor = te.compute(
-            peak.shape, lambda n: te.max(peak[n], 0.0) / 127.0, name=f"{w.name}.scale", tag="elementwise"
+            # at least 0: the maximum of no elements is the least float
+            peak.shape,
+            lambda n: te.max(peak[n], 0.0) / 127.0,
+            name=f"{w.name}.scale",
+            tag="elementwise",
         )
         levels: Tensor = te.compute(
             w.shape,
             lambda n, k: te.select(
                 scale[n] > 0.0,
+                # the divisor is never 0, even where the other side is chosen
                 te.nearbyint(w[n, k].astype("float32") / te.select(scale[n] > 0.0, scale[n], te.const(1, "float32"))),
                 te.const(0, "float32"),
             ).astype("int8"),
@@ -182,6 +248,7 @@ def quantize_channels(w: Tensor | NDArray[Any]) -> tuple[Tensor, Tensor] | tuple
     floats = w.astype(numpy.float32)
     scales = (numpy.abs(floats).max(1, initial=0) / numpy.float32(127)).astype(numpy.float32)
     by = scales[:, None]
+    # a row of zeros has scale 0, and levels 0
     return numpy.rint(numpy.divide(floats, by, out=numpy.zeros_like(floats), where=by != 0)).astype(numpy.int8), scales
 
 
@@ -199,7 +266,7 @@ def prepack_int8(w: Tensor | NDArray[Any]) -> tuple[Tensor, Tensor] | tuple[NDAr
     which is packed at once, or a tensor, for a kernel that packs. Raises BadQuantised (TW0198)."""
     _check_weights(w, "int8", "topi.nn.prepack_int8")
     if not isinstance(w, Tensor):
-        return _pad_panels(w, 4), w.sum(1, dtype=numpy.int32)
+        return _pad_panels(w, 4), w.sum(1, dtype=numpy.int32)  # at once, as the array is at hand
     k = te.reduce_axis((0, w.shape[1]), name="k")
     sums: Tensor = te.compute((w.shape[0],), lambda n: te.sum(w[n, k].astype("int32"), axis=k), name=f"{w.name}.sums")
     return _panels(w, 4), sums
@@ -236,6 +303,7 @@ def _panels(w: Tensor, group: int) -> Tensor:
             for guard, extent, by in ((n < outs, outs, PANEL), (k < depth, depth, group))
             if not divides(extent, by)
         ]
+        # no condition where everything is whole panels
         return te.if_then_else(te.all(*inside), w[n, k], te.const(0, w.dtype)) if inside else w[n, k]
 
     panels: Tensor = te.compute(
@@ -259,9 +327,27 @@ def dense_int8(x: Tensor, w: Tensor) -> Tensor:
 
 
 def packed_dense_int8(x: Tensor, packed: Tensor, sums: Tensor) -> Tensor:
-    """Compute dense_int8 from the weights that prepack_int8 made of w: int32 (m, out).
+    """dense_int8 from the weights that prepack_int8 made of w. Sums are exact up to a depth of 65793, and deeper ones
+    are refused.
 
-    x: int8 or uint8 (m, k). Sums are exact up to a depth of 65793, and deeper ones are refused. Raises BadQuantised (TW0198).
+    Parameters
+    ----------
+    x : Tensor
+        int8 or uint8, (m, k).
+    packed : Tensor
+        Of prepack_int8.
+    sums : Tensor
+        Of prepack_int8, (out,).
+
+    Returns
+    -------
+    Tensor
+        int32, (m, out).
+
+    Raises
+    ------
+    BadQuantised (TW0198)
+        Operands of other dtypes or shapes.
     """
     usage = "topi.nn.packed_dense_int8(x, packed, sums): (m, k) of bytes, and what prepack_int8 made of (out, k)"
     tensor(x, "topi.nn.packed_dense_int8")
@@ -275,7 +361,7 @@ def packed_dense_int8(x: Tensor, packed: Tensor, sums: Tensor) -> Tensor:
             fix=usage,
         )
     depth = x.shape[1]
-    if isinstance(depth, IntImm) and depth.value > GREATEST_DEPTH:
+    if isinstance(depth, IntImm) and depth.value > GREATEST_DEPTH:  # 255 * 128 times so many stay below 2**31
         raise BadQuantised(
             f"sums over {depth.value} products of bytes may leave the range of int32",
             declared=x.source,
@@ -284,12 +370,13 @@ def packed_dense_int8(x: Tensor, packed: Tensor, sums: Tensor) -> Tensor:
             fix="take the product in parts along k, and add these up as float32",
         )
     _check_packed(x, packed, "int8", 4, sums.shape[0], usage)
-    if x.dtype == "uint8":
+    if x.dtype == "uint8":  # unsigned bytes are what the instruction takes
         return _product(x, packed, sums.shape[0], 4, "int32", lambda value: value, lambda sum, _: sum)
 
     def flipped(value: Expr) -> Expr:
-        return te.reinterpret("uint8", value) ^ te.const(128, "uint8")
+        return te.reinterpret("uint8", value) ^ te.const(128, "uint8")  # x ^ 128 is x + 128 as an unsigned byte
 
+    # which is taken off again by the sums of the weights
     return _product(x, packed, sums.shape[0], 4, "int32", flipped, lambda sum, n: sum - sums[n] * 128)
 
 
@@ -301,10 +388,29 @@ def dense_bf16(x: Tensor, w: Tensor) -> Tensor:
 
 
 def packed_dense_bf16(x: Tensor, packed: Tensor, out_features: int | Expr) -> Tensor:
-    """Compute dense_bf16 from the weights that prepack_bf16 made of w: float32 (m, out_features).
+    """dense_bf16 from the weights that prepack_bf16 made of w.
 
-    Products are exact in float32, and added up there: a result is within (k + 1) u sum |x||w| of the exact product, u = 2**-24.
-    With AVX512-BF16 subnormal numbers count as 0. Raises BadQuantised (TW0198).
+    Products are exact in float32, and added up there: a result is within (k + 1) u sum |x||w| of the exact product, u =
+    2**-24. With AVX512-BF16 subnormal numbers count as 0.
+
+    Parameters
+    ----------
+    x : Tensor
+        bfloat16, (m, k).
+    packed : Tensor
+        Of prepack_bf16.
+    out_features : int or expression
+        How many rows w has.
+
+    Returns
+    -------
+    Tensor
+        float32, (m, out_features).
+
+    Raises
+    ------
+    BadQuantised (TW0198)
+        Operands of other dtypes or shapes.
     """
     usage = (
         "topi.nn.packed_dense_bf16(x, packed, out_features): (m, k) of bfloat16, and what prepack_bf16 made of (out, k)"
@@ -336,27 +442,62 @@ def quantized_dense(
     out_zero_point: ZeroPoint = 0,
     out_dtype: str = "int8",
 ) -> Tensor:
-    """A dense layer of bytes, (m, out): with out_scale bytes of `out_dtype`, without float32.
+    """A dense layer of bytes.
 
-    The real result is x_scale * w_scale[n] * sum over k of (x - x_zero_point) (w[n] - w_zero_point[n]) + bias[n], which with
-    out_scale is divided by it, rounded to nearest, moved by out_zero_point and kept within the range of `out_dtype`.
+    The real result is x_scale * w_scale[n] * sum over k of (x - x_zero_point) (w[n] - w_zero_point[n]) + bias[n], which
+    with out_scale is divided by it, rounded to nearest, moved by out_zero_point and kept within the range of
+    `out_dtype`. The sum is exact; what follows is float32: within 4 u (|sum * scales| + |bias|) before it is rounded, u
+    = 2**-24.
 
-    x: int8 or uint8 (m, k); packed, sums: of prepack_int8. Scales and zero points: one number for all, or a tensor with one for
-    each output (not of x, which has one). bias: float32 (out,). The sum is exact; what follows is float32: within
-    4 u (|sum * scales| + |bias|) before it is rounded, u = 2**-24. Raises BadQuantised (TW0198).
+    Parameters
+    ----------
+    x : Tensor
+        int8 or uint8, (m, k).
+    packed : Tensor
+        Of prepack_int8.
+    sums : Tensor
+        Of prepack_int8, (out,).
+    x_scale : float, expression or Tensor
+        One number.
+    w_scale : float, expression or Tensor
+        One number, or a tensor with one for each output.
+    x_zero_point : int, expression or Tensor, default 0
+        One number.
+    w_zero_point : int, expression or Tensor, default 0
+        One number, or a tensor with one for each output.
+    bias : Tensor or None, default None
+        float32, (out,), or None.
+    out_scale : float, expression or Tensor or None, default None
+        One number, or a tensor with one for each output; None for a result of float32.
+    out_zero_point : int, expression or Tensor, default 0
+        One number, or a tensor with one for each output.
+    out_dtype : str, default "int8"
+        "int8" or "uint8".
+
+    Returns
+    -------
+    Tensor
+        (m, out): bytes of `out_dtype` with out_scale, float32 without.
+
+    Raises
+    ------
+    BadQuantised (TW0198)
+        Operands of other dtypes or shapes.
     """
     whole = packed_dense_int8(x, packed, sums)
     if bias is not None:
         tensor(bias, "the bias of topi.nn.quantized_dense", 1)
     depth = x.shape[1]
+    # only a weight's zero point needs sums of x
     rows = _row_sums(x) if isinstance(w_zero_point, (Tensor, Expr)) or w_zero_point != 0 else None
     shift = _element_parameter(x_zero_point, (), x)
 
     def centred(i: Expr, n: Expr) -> Expr:
         total: Expr = whole[i, n]
-        if isinstance(shift, Expr) or shift != 0:
+        if isinstance(shift, Expr) or shift != 0:  # zero points of 0 leave no arithmetic
             total = total - sums[n] * shift
         if rows is not None:
+            # (x - a)(w - b) multiplied out, sums of each at hand
             total = total - (rows[i] - depth.astype("int32") * shift) * _element_parameter(w_zero_point, (i, n), whole)
         return total
 
@@ -400,6 +541,7 @@ def _product(
 
     def row(i: Expr, k: Expr) -> Expr:
         value = taken(x[i, k])
+        # behind the last column x is 0, whatever the weights are
         return value if divides(depth, group) else te.if_then_else(k < depth, value, te.const(0, value.dtype))
 
     wide = te.compute((x.shape[0], steps * group), row, name="dense_dots.x", tag=AlgorithmTag("dense_dots.x"))

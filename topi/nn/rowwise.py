@@ -18,7 +18,7 @@ from ..errors import BadAxis, BadOperand
 
 def wide_dtype(dtype: DType) -> DType:
     """In what an operator on elements of `dtype` computes: float64 stays, all else is float32."""
-    return dtype if dtype == "float64" else FLOAT32
+    return dtype if dtype == "float64" else FLOAT32  # float64 is not narrowed
 
 
 class Rows:
@@ -41,7 +41,7 @@ class Rows:
             )
         self.kept = tuple(at for at in range(x.ndim) if at not in self.axes)
         self.wide = wide_dtype(x.dtype)
-        self.dtype = x.dtype if x.dtype.is_float else FLOAT32
+        self.dtype = x.dtype if x.dtype.is_float else FLOAT32  # integers have no quotients of their own type
 
     def check_weights(self, what: str, weights: Tensor | None, axes: Sequence[int]) -> None:
         """Raise BadOperand (TW0181) unless the weights, where there are any, have the extents of these axes."""
@@ -66,12 +66,12 @@ class Rows:
         length: Expr | None = None
         for at in self.axes:
             length = self.x.shape[at] if length is None else length * self.x.shape[at]
-        assert length is not None
+        assert length is not None  # a row has at least one axis, as the constructor has refused others
         return length
 
     def at(self, kept: Sequence[Any], inside: Sequence[Any]) -> tuple[Any, ...]:
         """Indices of the tensor, from those of the row and those within it."""
-        places = dict(zip((*self.kept, *self.axes), (*kept, *inside), strict=True))
+        places = dict(zip((*self.kept, *self.axes), (*kept, *inside), strict=True))  # the tensor's own order of axes
         return tuple(places[at] for at in range(self.x.ndim))
 
     def row_of(self, indices: Sequence[Any]) -> tuple[Any, ...]:
@@ -116,6 +116,7 @@ class Rows:
 
     def result(self, element: Callable[[Sequence[Any]], Expr]) -> Tensor:
         """The operator's last operation: `element(indices)`, in the result's type."""
+        # rounded once, at the end
         y: Tensor = te.compute(self.x.shape, lambda *i: _cast(element(i), self.dtype), name=self.name, tag=self.tag)
         return y
 

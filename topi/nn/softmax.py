@@ -49,13 +49,14 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     rows = Rows("softmax", x, [axis])
     if _is_long(rows):
         greatest, total = _reduce_blocks(rows)
+        # a division for each row, and a product for each element
         scale = rows.declare_row("scale", lambda row: te.const(1, rows.wide) / total[row])
         return rows.result(lambda i: te.exp(rows.value(i) - greatest[rows.row_of(i)]) * scale[rows.row_of(i)])
     greatest = rows.reduce("max", _maximum(rows), rows.value, _SHIFT)
     power = te.compute(
         x.shape, lambda *i: te.exp(rows.value(i) - greatest[rows.row_of(i)]), name="softmax.exp", tag="softmax.exp"
     )
-    total = rows.reduce("sum", te.sum, lambda i: power[i])
+    total = rows.reduce("sum", te.sum, lambda i: power[i])  # NaN passes the maximum and comes back here
     scale = rows.declare_row("scale", lambda row: te.const(1, rows.wide) / total[row])
     return rows.result(lambda i: power[i] * scale[rows.row_of(i)])
 
@@ -90,7 +91,7 @@ def _maximum(rows: Rows) -> Any:
 
 
 def _is_long(rows: Rows) -> bool:
-    extent = rows.x.shape[-1] if rows.x.ndim else None
+    extent = rows.x.shape[-1] if rows.x.ndim else None  # only contiguous rows are read in blocks
     return rows.axes == (rows.x.ndim - 1,) and isinstance(extent, IntImm) and extent.value >= LONG
 
 
@@ -115,7 +116,7 @@ def _reduce_blocks(rows: Rows) -> tuple[Tensor, Tensor]:
                 element(i, rows.value((*i[:-1], i[-1] * BLOCK + k))),
                 axis=k,
                 where=None if count.value % BLOCK == 0 else i[-1] * BLOCK + k < count,
-            ),
+            ),  # the last block may be short
             name=f"{rows.name}.{part}",
             tag=rows.tag.part(part),
             attrs=attrs,
@@ -143,7 +144,7 @@ def _reduce_blocks(rows: Rows) -> tuple[Tensor, Tensor]:
 
     block_max = over_block("block_max", _maximum(rows), lambda _, value: value, _SHIFT)
     block_sum = over_block("block_sum", te.sum, lambda i, value: relative(value, block_max[i]))
-    maxima, sums = te.compute(
+    maxima, sums = te.compute(  # both of a block in one operation, which reads it once
         block_max.shape,
         lambda *i: (block_max[i], block_sum[i]),
         name=f"{rows.name}.block",
@@ -151,5 +152,6 @@ def _reduce_blocks(rows: Rows) -> tuple[Tensor, Tensor]:
         attrs={"block": BLOCK},
     )
     greatest = over_blocks("max", _maximum(rows), lambda row, b: maxima[(*row, b)], _SHIFT)
+    # each block's sum is brought to the maximum of the row
     total = over_blocks("sum", te.sum, lambda row, b: sums[(*row, b)] * relative(maxima[(*row, b)], greatest[row]))
     return greatest, total

@@ -38,21 +38,88 @@ def sparse_dense(
     sparse_indptr: Tensor,
     sparse_lhs: bool = False,
 ) -> Tensor:
-    """The product of a sparse matrix S and dense_data D, the second of which is transposed: D S' (M, N), of D (M, K) and S (N, K),
-    or with sparse_lhs S D'. S: CSR or BSR. Raises BadOperand (TW0181)."""
+    """The product of a sparse matrix S, CSR or BSR, and a dense one D, the second of which is transposed.
+
+    Parameters
+    ----------
+    dense_data : Tensor
+        D, (M, K).
+    sparse_data : Tensor
+        The stored elements, or blocks, of S (N, K).
+    sparse_indices : Tensor
+        Their columns.
+    sparse_indptr : Tensor
+        Where each row's begin.
+    sparse_lhs : bool, default False
+        Whether S is the first factor.
+
+    Returns
+    -------
+    Tensor
+        D S', (M, N), or with sparse_lhs S D'.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     if sparse_lhs:
         return sparse_dense_sp_lhs(sparse_data, sparse_indices, sparse_indptr, dense_data)
     return sparse_dense_sp_rhs(dense_data, sparse_data, sparse_indices, sparse_indptr)
 
 
 def sparse_dense_sp_rhs(data: Tensor, weight_data: Tensor, weight_indices: Tensor, weight_indptr: Tensor) -> Tensor:
-    """data (M, K) times the transposed of a sparse (N, K): (M, N). Raises BadOperand (TW0181)."""
+    """A dense matrix times the transposed of a sparse one.
+
+    Parameters
+    ----------
+    data : Tensor
+        (M, K).
+    weight_data : Tensor
+        The stored elements, or blocks, of the weights (N, K).
+    weight_indices : Tensor
+        Their columns.
+    weight_indptr : Tensor
+        Where each row's begin.
+
+    Returns
+    -------
+    Tensor
+        (M, N).
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source = tensor(data, "sparse_dense", 2)
     return _product(source, (weight_data, weight_indices, weight_indptr), (source.shape[0],), 1, "sparse_dense")
 
 
 def sparse_dense_sp_lhs(data_data: Tensor, data_indices: Tensor, data_indptr: Tensor, weight: Tensor) -> Tensor:
-    """A sparse (M, K) times the transposed of weight (N, K): (M, N). Raises BadOperand (TW0181)."""
+    """A sparse matrix times the transposed of a dense one.
+
+    Parameters
+    ----------
+    data_data : Tensor
+        The stored elements, or blocks, of the data (M, K).
+    data_indices : Tensor
+        Their columns.
+    data_indptr : Tensor
+        Where each row's begin.
+    weight : Tensor
+        (N, K).
+
+    Returns
+    -------
+    Tensor
+        (M, N).
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source = tensor(weight, "sparse_dense", 2)
     return _product(source, (data_data, data_indices, data_indptr), (source.shape[0],), 0, "sparse_dense")
 
@@ -65,9 +132,35 @@ def sparse_conv2d(
     layout: str = "NHWC",
     kernel_size: int = 1,
 ) -> Tensor:
-    """The convolution by windows of 1 x 1 of dense_data, (N, H, W, C) or (N, C, H, W), with the sparse weights (O, C), of whose
-    stored blocks a row is a row of columns or, in data (stored, rows), one column. Raises BadParameter (TW0182), BadOperand
-    (TW0181)."""
+    """The convolution by windows of 1 x 1 with sparse weights.
+
+    Parameters
+    ----------
+    dense_data : Tensor
+        (N, H, W, C) or (N, C, H, W).
+    sparse_data : Tensor
+        The stored blocks of the weights (O, C): of each a row of columns or, as (stored, rows), one column.
+    sparse_indices : Tensor
+        Their columns.
+    sparse_indptr : Tensor
+        Where each row's begin.
+    layout : str, default "NHWC"
+        "NHWC" or "NCHW".
+    kernel_size : int, default 1
+        1.
+
+    Returns
+    -------
+    Tensor
+        The sums in the layout of the data, with O channels.
+
+    Raises
+    ------
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     if layout not in ("NHWC", "NCHW") or kernel_size != 1:
         raise BadParameter(
             f"sparse_conv2d takes windows of 1 x 1 over NHWC or NCHW, and got {kernel_size} and {layout!r}",
@@ -107,7 +200,29 @@ def _product(dense: Tensor, matrix: tuple[Tensor, Tensor, Tensor], outer: Any, a
 
 
 def sparse_add(dense_data: Tensor, sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor) -> Tensor:
-    """dense_data (M, N) plus a CSR matrix of its shape. Raises BadOperand (TW0181)."""
+    """A dense matrix plus a CSR matrix of its shape.
+
+    Parameters
+    ----------
+    dense_data : Tensor
+        (M, N).
+    sparse_data : Tensor
+        The stored elements.
+    sparse_indices : Tensor
+        Their columns.
+    sparse_indptr : Tensor
+        Where each row's begin.
+
+    Returns
+    -------
+    Tensor
+        (M, N).
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source = tensor(dense_data, "sparse_add", 2)
     data, indices, indptr = _check_matrix((sparse_data, sparse_indices, sparse_indptr), "sparse_add", 1)
     added: Any = _add_rows(source, data, indices, indptr)
@@ -127,7 +242,27 @@ def _add_rows(dense: Any, data: Any, indices: Any, indptr: Any) -> Any:
 
 
 def sparse_transpose(sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor) -> list[Tensor]:
-    """A square CSR matrix transposed: [data, indices, indptr], in each row by ascending columns. Raises BadOperand (TW0181)."""
+    """A square CSR matrix transposed.
+
+    Parameters
+    ----------
+    sparse_data : Tensor
+        The stored elements.
+    sparse_indices : Tensor
+        Their columns.
+    sparse_indptr : Tensor
+        Where each row's begin.
+
+    Returns
+    -------
+    list of Tensor
+        Its data, indices and indptr, in each row by ascending columns.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     data, indices, indptr = _check_matrix((sparse_data, sparse_indices, sparse_indptr), "sparse_transpose", 1)
     moved: Any = _transpose_csr(data, indices, indptr)
     return list(moved)

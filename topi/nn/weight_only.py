@@ -122,8 +122,31 @@ def dequantize_groups(
     depth: int,
     bits: int = 4,
 ) -> NDArray[numpy.float32]:
-    """The weights (out_features, depth) that quantize_groups stands for, as a float32 array: exactly level times scale. Raises
-    BadQuantised (TW0198)."""
+    """The weights that quantize_groups stands for: exactly level times scale.
+
+    Parameters
+    ----------
+    packed : numpy array
+        Of quantize_groups.
+    scales : numpy array
+        Of quantize_groups.
+    out_features : int
+        How many rows the weights have.
+    depth : int
+        How many columns they have.
+    bits : int, default 4
+        Of a level, 4 or 8.
+
+    Returns
+    -------
+    numpy array
+        float32, (out_features, depth).
+
+    Raises
+    ------
+    BadQuantised (TW0198)
+        Operands of other dtypes or shapes.
+    """
     _check_bits(bits, "topi.nn.dequantize_groups")
     if not is_array(packed):
         raise BadQuantised(
@@ -155,15 +178,38 @@ def weight_only_dense(
     bits: int = 4,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """x times the transpose of the weights that quantize_groups packed, plus bias: (batch, out_features) of x's type.
+    """x times the transpose of the weights that quantize_groups packed, plus bias.
 
-    x: (batch, k), floats; packed, scales: of quantize_groups, for weights (out_features, k). Meant for a batch of 1 to 4, where
-    reading the weights is what takes the time; a larger one reads them again for every 4.
+    Meant for a batch of 1 to 4, where reading the weights is what takes the time; a larger one reads them again for
+    every 4. x is rounded to 8 bits, each GROUP of it by its own scale, greatest magnitude over 127, so that products
+    are exact in whole numbers: a result is within sum over groups of (peak of the group / 253) sum |w| of the exact
+    product with the packed weights, plus float32's rounding of the sum over groups, (k / 32 + 6) u times the sum of
+    |x||w|, u = 2**-24; of random numbers it is off by about half a percent of a typical result.
 
-    x is rounded to 8 bits, each GROUP of it by its own scale, greatest magnitude over 127, so that products are exact in whole
-    numbers: a result is within sum over groups of (peak of the group / 253) sum |w| of the exact product with the packed
-    weights, plus float32's rounding of the sum over groups, (k / 32 + 6) u times the sum of |x||w|, u = 2**-24; of random
-    numbers it is off by about half a percent of a typical result. Raises BadQuantised (TW0198).
+    Parameters
+    ----------
+    x : Tensor
+        Floats, (batch, k).
+    packed : Tensor
+        Of quantize_groups, for weights (out_features, k).
+    scales : Tensor
+        Of quantize_groups.
+    out_features : int or expression
+        How many rows the weights have.
+    bits : int, default 4
+        Of a level, 4 or 8.
+    bias : Tensor or None, default None
+        (out_features,), or None.
+
+    Returns
+    -------
+    Tensor
+        (batch, out_features) in the dtype of x.
+
+    Raises
+    ------
+    BadQuantised (TW0198)
+        Operands of other dtypes or shapes.
     """
     usage = "topi.nn.weight_only_dense(x, packed, scales, out_features): (batch, k), and quantize_groups' of (out_features, k)"
     outs = integer_expr(out_features, "out_features")

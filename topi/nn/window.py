@@ -16,6 +16,10 @@ from .errors import BadWindow
 
 Pads = tuple[int, int, int, int]
 """Elements added above, left, below and right of an image."""
+Sizes = int | Sequence[int]
+"""An annotation: one number for all dimensions, or one for each."""
+Padding = int | Sequence[int] | str
+"""An annotation: one number for all sides, one for each dimension or side, "SAME" or "VALID"."""
 
 
 def pair(value: Any, what: str, least: int = 1) -> tuple[int, int]:

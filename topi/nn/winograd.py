@@ -40,7 +40,7 @@ from ..half_precision import convert_elements, sum_dtype
 from ..weighted_sums import scaled_and_moved
 from .conv2d import PACK
 from .errors import BadConvolution
-from .window import pad_amounts, window_count
+from .window import Padding, pad_amounts, window_count
 
 __all__ = [
     "conv2d_winograd",
@@ -81,10 +81,33 @@ _A: dict[int, Matrix] = {
 """A transposed: products -> results."""
 
 
-def conv2d_winograd(data: Tensor, kernel: Tensor, padding: Any = 1, tile: int = 2) -> Tensor:
-    """conv2d over data (N, C, H, W) and kernel (O, C, 3, 3) at stride 1. tile: results of a side that are computed together,
-    2 or 4: the larger one multiplies less, and errs more (see the module). Raises BadConvolution (TW0191) and BadWindow
-    (TW0190)."""
+def conv2d_winograd(data: Tensor, kernel: Tensor, padding: Padding = 1, tile: int = 2) -> Tensor:
+    """conv2d of 3 by 3 windows in the layout NCHW at stride 1.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W).
+    kernel : Tensor
+        (O, C, 3, 3).
+    padding : int, sequence of int or str, default 1
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+    tile : int, default 2
+        Results of a side that are computed together, 2 or 4: the larger one multiplies less, and errs more (see the
+        module).
+
+    Returns
+    -------
+    Tensor
+        (N, O, OH, OW).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     if kernel.ndim != 4 or not all(isinstance(extent, IntImm) and extent.value == 3 for extent in kernel.shape[2:]):
         raise BadConvolution(
             f"{kernel.name} of shape {shape_text(kernel.shape)} is not 3 by 3",
@@ -145,9 +168,32 @@ def _packed_tensor(kernel: Tensor, matrix: Matrix) -> Tensor:
     return te.compute((size, size, blocks, inputs, PACK), element, name=f"{kernel.name}_packed", tag="injective")
 
 
-def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, padding: Any = 1) -> Tensor:
-    """conv2d_winograd over data (N, C, H, W) with the weights that conv2d_winograd_prepack gives; channels: O. The result is (N,
-    O, OH, OW). Raises BadConvolution (TW0191), BadWindow (TW0190)."""
+def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, padding: Padding = 1) -> Tensor:
+    """conv2d_winograd with the weights that conv2d_winograd_prepack gives.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W).
+    packed : Tensor
+        Of conv2d_winograd_prepack.
+    channels : int
+        O, the channels of the result.
+    padding : int, sequence of int or str, default 1
+        Zeros around the data: a number, a pair for height and width, (top, left, bottom, right), "SAME" or "VALID".
+
+    Returns
+    -------
+    Tensor
+        (N, O, OH, OW).
+
+    Raises
+    ------
+    BadConvolution (TW0191)
+        Data, kernel and groups that do not fit, or an unknown layout.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     tensor(data, "a convolution")
     _check_packed(
         data,
@@ -206,7 +252,7 @@ def conv2d_winograd_prepacked(data: Tensor, packed: Tensor, channels: int, paddi
     )
 
 
-def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Tensor:
+def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Padding = 1) -> Tensor:
     """conv2d_winograd over data (N, C/c, H, W, c) with the weights that conv2d_winograd_prepack gives, whose blocks of output
     channels, all of them whole, are those of the result: (N, O/16, OH, OW, 16). Raises BadConvolution (TW0191), BadWindow
     (TW0190)."""
@@ -264,7 +310,7 @@ def conv2d_winograd_NCHWc(data: Tensor, packed: Tensor, padding: Any = 1) -> Ten
     )
 
 
-def conv2d_winograd_blocks(data: Tensor, kernel: Tensor, padding: Any = 1) -> Tensor:
+def conv2d_winograd_blocks(data: Tensor, kernel: Tensor, padding: Padding = 1) -> Tensor:
     """conv2d_winograd with tiles of 2 over data (N, C/c, H, W, c) and kernel (O/16, C/c, 3, 3, c, 16): (N, O/16, OH, OW, 16)."""
     chunks, inputs, *_, block, lanes = kernel.shape
     whole = te.compute(
@@ -302,7 +348,7 @@ def _algorithm(packed: Tensor) -> tuple[int, int, Matrix, Matrix]:
     return size.value, m, *transforms(m)
 
 
-def _tiles(height: Any, width: Any, padding: Any, m: int) -> tuple[tuple[int, int], list[Any], list[Any]]:
+def _tiles(height: Any, width: Any, padding: Padding, m: int) -> tuple[tuple[int, int], list[Any], list[Any]]:
     """The padding before an image, the height and the width of the result, and how many tiles it has along them."""
     pads = pad_amounts(padding, (3, 3))
     out = [
