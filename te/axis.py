@@ -34,7 +34,7 @@ def var(name: str = "tindex", dtype: object = "int32") -> Var:
     """A symbol: an extent that is known when the kernel runs, or a scalar argument of it.
 
     dtype: any scalar type; extents and what is added to indices are int32 or int64. Raises UnknownDType (TW0101) for vectors and
-    pointers, WrongParameters (TW0111) for a name that is no text.
+    pointers, WrongParameters (TW0111) for a name that is not a text.
     """
     return Var(_checked_name(name), scalar_dtype(dtype))
 
@@ -54,7 +54,7 @@ def _checked_name(name: Any) -> str:
 def size_var(name: str = "size", dtype: object = "int32") -> SizeVar:
     """A symbol for an extent: an integer that is never negative, of which bounds are proved with that.
 
-    dtype: an integer type. Raises BadExtent (TW0110) for others, UnknownDType (TW0101) for what is none,
+    dtype: an integer type. Raises BadExtent (TW0110) for others, UnknownDType (TW0101) for anything else,
     WrongParameters (TW0111) for a name that is not a text.
     """
     kind = scalar_dtype(dtype)
@@ -72,7 +72,7 @@ def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
     """An axis to reduce over, from `dom[0]` up to, and without, `dom[1]`.
 
     dom: (begin, end), ints or integer expressions, also over the axes and the tensors of the compute that it is used in. The axis
-    is int32, or int64 where an end is. Raises BadExtent (TW0110) where an end is no integer, or the end lies before the begin.
+    is int32, or int64 where an end is. Raises BadExtent (TW0110) where an end is not an integer, or the end lies before the begin.
     """
     domain = _domain(dom, name)
     return IterVar(name, domain.begin.dtype, domain, "reduce")
@@ -90,6 +90,7 @@ def _domain(dom: Any, name: str) -> Range:
             if isinstance(dom, (int, Expr))
             else f'te.reduce_axis((0, n), "{name}")',
         )
+    # at least int32, so that bounds of int8 do not wrap
     begin = wide_enough(integer_expr(dom[0], f"the begin of axis '{name}'"))
     end = wide_enough(integer_expr(dom[1], f"the end of axis '{name}'"))
     extent = ops.subtract(end, begin)
@@ -100,6 +101,7 @@ def _domain(dom: Any, name: str) -> Range:
             called=user_source(),
             fix="the end is exclusive and not below the begin: (begin, end)",
         )
+    # int64 as soon as any bound is
     dtype = INT64 if INT64 in (begin.dtype, axis_dtype(extent), axis_dtype(end)) else INT32
     return Range(ops.cast(begin, dtype), ops.cast(extent, dtype))
 
@@ -111,7 +113,7 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
     like, or vthread (see THREAD_TAGS). Raises BadThreadAxis (TW0123) for other tags, BadExtent (TW0110) for domains that are none.
     """
     if isinstance(dom, str):
-        dom, tag = None, dom if is_a(tag, str) and not tag else tag
+        dom, tag = None, dom if is_a(tag, str) and not tag else tag  # TVM's order: the tag may come first
     if not is_a(tag, str) or tag not in THREAD_TAGS:
         raise BadThreadAxis(
             "a thread axis needs a tag" if is_a(tag, str) and not tag else f"unknown thread tag {tag!r}"[:200],
@@ -120,6 +122,7 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
             fix='te.thread_axis("threadIdx.x") or te.thread_axis((0, 32), "threadIdx.x")',
         )
     if dom is None:
+        # an axis without a domain takes that of what is bound to it
         return IterVar(name or tag, INT32, None, "thread", tag)
     domain = _domain(dom if isinstance(dom, (tuple, list, Range)) else (0, dom), name or tag)
     return IterVar(name or tag, domain.begin.dtype, domain, "thread", tag)

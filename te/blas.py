@@ -21,7 +21,7 @@ from .tensor import Tensor, tensor_text
 
 __all__ = ["matmul"]
 
-_ROUTINES = {"float32": "sgemm", "float64": "dgemm"}
+_ROUTINES = {"float32": "sgemm", "float64": "dgemm"}  # the BLAS routines of single and double precision
 
 
 def matmul(
@@ -37,6 +37,7 @@ def matmul(
         reason = f"got {A!r} and {B!r}, where two matrices are asked for"
     elif A.dtype != B.dtype or A.dtype not in _ROUTINES:
         reason = f"got {tensor_text(A)} and {tensor_text(B)}: both have to be float32, or both float64"
+    # proved equal, as extents may be symbols
     elif not same_extent(A.shape[0 if transpose_a else 1], B.shape[1 if transpose_b else 0]):
         reason = f"the depths of {tensor_text(A)} and {tensor_text(B)} differ"
     elif find_spec("scipy") is None:
@@ -66,10 +67,12 @@ _FUNCTION = "tilewright.blas.matmul"
 @register_func(_FUNCTION, override=True)  # an import may be made twice
 def _matmul(a: Any, b: Any, c: Any, transpose_a: int, transpose_b: int) -> None:
     """c = a @ b for matrices in rows, which BLAS takes for the columns of their transposes: c.T = b.T @ a.T, in place."""
-    if c.size == 0:
+    if c.size == 0:  # BLAS refuses matrices without elements
         return
     if a.size == 0:
-        c[...] = 0
+        c[...] = 0  # a sum over nothing
         return
+    # imported when first called, as scipy takes long to load
     gemm = getattr(import_module("scipy.linalg.blas"), _ROUTINES[c.dtype.name])
+    # rows are BLAS's columns: the transposed product
     gemm(1.0, b.T, a.T, 0.0, c.T, trans_a=transpose_b, trans_b=transpose_a, overwrite_c=1)

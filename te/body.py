@@ -25,20 +25,22 @@ def check_body(name: str, axis: tuple[IterVar, ...], values: tuple[Expr, ...]) -
             continue
         _check_values(name, axis, value.axes, (*value.sources, value.condition))
         _check_init(name, value)
-        _check_values(name, axis, (), value.init)
+        _check_values(name, axis, (), value.init)  # init is taken before the loop, so that it knows no reduce axis
         for at, reduced in enumerate(value.axes):
             if reduced.dom is not None:
+                # a bound may depend on the axes before it alone
                 _check_values(name, axis, value.axes[:at], (reduced.dom.begin, reduced.dom.extent))
 
 
 def _check_values(name: str, axis: tuple[IterVar, ...], reduced: tuple[IterVar, ...], values: Iterable[Expr]) -> None:
     known = {*axis, *reduced}
     for value in values:
-        nodes = list(post_order(value))
+        nodes = list(post_order(value))  # listed once, as both checks walk it
         for node in nodes:
             if isinstance(node, Reduce):
                 raise _nested_error(name, node)
         for node in nodes:
+            # thread axes are bound outside
             if isinstance(node, IterVar) and node not in known and node.kind != "thread":
                 raise _unreduced_error(name, node) if node.kind == "reduce" else _foreign(name, node, axis)
 
@@ -114,11 +116,12 @@ def join_reductions(name: str, values: tuple[Expr, ...]) -> tuple[tuple[Expr, ..
                 called=user_source(),
                 fix="reduce over the same axis objects in the same order, or make two computes",
             )
+        # the same reduction may stand in several values
         at = next((n for n, group in enumerate(groups) if _one_reduction(group, value)), len(groups))
         if at == len(groups):
             offsets.append(sum(len(group.sources) for group in groups))
             groups.append(value)
-        chosen.append(offsets[at] + value.value_index)
+        chosen.append(offsets[at] + value.value_index)  # its place in the joined tuple
     joined = groups[0] if len(groups) == 1 else _join(groups)
     body = tuple(
         Reduce(joined.combiner, joined.sources, joined.axes, joined.condition, joined.init, at, joined.fused)
@@ -141,14 +144,14 @@ def _one_reduction(a: Reduce, b: Reduce) -> bool:
     return (
         a.combiner is b.combiner
         and a.fused == b.fused
-        and len(children(a)) == len(children(b))
+        and len(children(a)) == len(children(b))  # by identity of parts: equal reductions written twice are two
         and all(x is y for x, y in parts)
     )
 
 
 def _taken_up_where(condition: Expr, source: Expr, neutral: Expr, fused: bool) -> Expr:
     """The source where the condition holds, else what changes nothing. A product that is fused stays one: of the neutral value and 1."""
-    if fused and isinstance(source, Mul):
+    if fused and isinstance(source, Mul):  # x * y with x neutral and y 1 keeps one rounding
         one = const(1, source.dtype)
         return Mul(if_then_else(condition, source.a, neutral), if_then_else(condition, source.b, one))
     return if_then_else(condition, source, neutral)
@@ -179,11 +182,13 @@ def _join(groups: list[Reduce]) -> Reduce:
         combiner = group.combiner
         init += group.init or combiner.identity
         fused += group.fused or [False] * len(group.sources)
+        # with one condition for all, no neutral value is needed
         neutral = combiner.identity if one_condition else _neutral_values(group)
         result = combiner.result
         if neutral is None:
             before, now = Var("taken_before", BOOL), Var("taken", BOOL)
             flags.append((before, now, group.condition))
+            # before the first term that is taken there is nothing to combine with
             result = tuple(select(now, value, lhs) for value, lhs in zip(result, combiner.lhs, strict=True))
         results += result
         sources += (

@@ -68,6 +68,7 @@ class Extended:
         """The element at one index for each dimension. Raises WrongNumberOfIndices (TW0112), BadIndex (TW0113)."""
         if len(indices) != self.tensor.ndim:
             raise wrong_number(self.tensor, len(indices))
+        # checked here, as the tensor would see indices within its shape
         return self._element(self.tensor, [_index(self.tensor, at, index) for at, index in enumerate(indices)])
 
     def __repr__(self) -> str:
@@ -80,6 +81,7 @@ def clamped(A: Tensor) -> Extended:
     A: of any rank and dtype; extents may be symbolic. Where a stage is computed at a loop, the region of A is the window
     that is read with its ends clamped, as a box exactly what is needed. Raises NotExtendable (TW0127).
     """
+    # two comparisons are cheaper than a condition and a choice
     return _extend("clamped", A, _clamp_indices(lambda i, n: ops.maximum(ops.minimum(i, n - 1), 0), is_choice=False))
 
 
@@ -93,7 +95,7 @@ def mirrored(A: Tensor) -> Extended:
     """
 
     def index(i: Expr, n: Expr) -> Expr:
-        within = ops.floormod(i, n * 2)
+        within = ops.floormod(i, n * 2)  # period 2 n: forwards, then backwards
         return ops.minimum(within, n * 2 - 1 - within)
 
     return _extend("mirrored", A, _clamp_indices(index))
@@ -118,12 +120,14 @@ def padded(A: Tensor, value: Any) -> Extended:
     """
 
     def element(tensor: Tensor, indices: list[Expr]) -> Expr:
+        # axes over the dimension itself need no condition
         inside = [_is_in_bounds(i, n) for i, n in zip(indices, tensor.shape, strict=True) if not _never_leaves(i, n)]
-        if any(is_const(part, 0) for part in inside):
+        if any(is_const(part, 0) for part in inside):  # surely outside: the tensor is not read
             return outside
         return ops.if_then_else(ops.conjunction(*inside), tensor(*indices), outside) if inside else tensor(*indices)
 
     extended = _extend("padded", A, element)
+    # converted once, when the extension is declared
     outside = ops.cast(value, A.dtype) if isinstance(value, Expr) else ops.const(value, A.dtype)
     return extended
 
@@ -152,6 +156,7 @@ def _clamp_indices(index: Callable[[Expr, Expr], Expr], is_choice: bool = True) 
     def brought(i: Expr, n: Expr) -> Expr:
         if _never_leaves(i, n):
             return i
+        # interior first: loops are cut there, and vectors read in order
         return ops.if_then_else(_is_in_bounds(i, n), i, index(i, n)) if is_choice else index(i, n)
 
     return lambda tensor, indices: tensor(*map(brought, indices, tensor.shape))

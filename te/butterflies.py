@@ -44,11 +44,11 @@ def _largest_divisor(n: int) -> int:
 
 def _composite(values: Sequence[Complex], outer: int, sign: int, bind: Bind) -> list[Complex]:
     n, inner = len(values), len(values) // outer
-    columns = [transform(values[at::inner], sign, bind) for at in range(inner)]
+    columns = [transform(values[at::inner], sign, bind) for at in range(inner)]  # transforms of each inner-th number
     results: list[Complex] = list(values)
     for k in range(outer):
         row = [_rotate(columns[at][k], at * k, n, sign, bind) for at in range(inner)]
-        results[k::outer] = transform(row, sign, bind)
+        results[k::outer] = transform(row, sign, bind)  # written back every outer-th
     return results
 
 
@@ -65,10 +65,11 @@ def _prime(values: Sequence[Complex], sign: int, bind: Bind) -> list[Complex]:
         even, odd = values[0], None
         for j in half:
             angle = 2 * pi * (j * k % n) / n
-            even = _multiply_add(sums[j], cos(angle), even, bind)
+            even = _multiply_add(sums[j], cos(angle), even, bind)  # even parts are cosines, odd parts sines
             odd = _multiply_add(differences[j], sign * sin(angle), odd, bind)
         assert odd is not None
         turned = (-odd[1], odd[0])  # times i
+        # x[k] and x[n - k] are conjugates of each other but for the data
         results[k], results[n - k] = _add(even, turned, bind), _subtract(even, turned, bind)
     return results
 
@@ -92,12 +93,12 @@ def _multiply_add(a: Complex, by: float, other: Complex | None, bind: Bind) -> C
 def _rotate(a: Complex, steps: int, n: int, sign: int, bind: Bind) -> Complex:
     """a * exp(sign * 2 pi i steps / n)."""
     eighths, rest = divmod(8 * (steps % n), n)
-    if rest == 0 and eighths % 2 == 0:
+    if rest == 0 and eighths % 2 == 0:  # multiples of a quarter turn are exchanges of parts
         quarter = eighths // 2 * sign % 4
         return ((a[0], a[1]), (-a[1], a[0]), (-a[0], -a[1]), (a[1], -a[0]))[quarter]
     angle = sign * 2 * pi * (steps % n) / n
     if rest == 0:  # both parts of the root are the same but for signs
-        root = const(abs(cos(angle)), a[0].dtype)
+        root = const(abs(cos(angle)), a[0].dtype)  # both have the same size, so that one product serves
         plus, minus = bind((a[0] + a[1]) * root), bind((a[0] - a[1]) * root)
         return ((minus, plus), (-plus, minus), (-minus, -plus), (plus, -minus))[
             eighths // 2 if sign > 0 else 3 - eighths // 2
@@ -108,6 +109,6 @@ def _rotate(a: Complex, steps: int, n: int, sign: int, bind: Bind) -> Complex:
 def multiply(a: Complex, b: Complex, bind: Bind) -> Complex:
     """a * b."""
     return (
-        bind(mul_add(a[0], b[0], -(a[1] * b[1]))),
+        bind(mul_add(a[0], b[0], -(a[1] * b[1]))),  # mul_add: fused where the machine can
         bind(mul_add(a[0], b[1], a[1] * b[0])),
     )

@@ -71,11 +71,12 @@ class ExternOp(Operation):
         places: set[object] = set()
         for buffer in (*self.in_buffers, *self.out_buffers):
             places.update((*buffer.strides, buffer.elem_offset, buffer.data))
+        # strides and places are bound when the buffer is
         return tuple(var for var in free_vars(self.body) if var not in places)
 
     @cached_property
     def input_tensors(self) -> tuple[Tensor, ...]:
-        return tuple(dict.fromkeys(self.inputs))
+        return tuple(dict.fromkeys(self.inputs))  # a tensor given twice is one input
 
     def statement(self) -> Stmt:
         return self.body
@@ -136,6 +137,7 @@ def extern(
     shapes = _shapes(shape, name)
     dtypes = _dtypes(name, dtype, tensors, len(shapes))
     ins = _buffers(name, "in_buffers", in_buffers, [(t.name, t.shape, t.dtype) for t in tensors])
+    # TVM's names of several outputs
     names = [name] if len(shapes) == 1 else [f"{name}.v{at}" for at in range(len(shapes))]
     outs = _buffers(name, "out_buffers", out_buffers, list(zip(names, shapes, dtypes, strict=True)))
     if not callable(fcompute):
@@ -159,7 +161,7 @@ def extern(
         body=body,
         dims=dims,
     )
-    return op.outputs[0] if len(shapes) == 1 else list(op.outputs)
+    return op.outputs[0] if len(shapes) == 1 else list(op.outputs)  # one tensor for one shape, a list for a list
 
 
 def _bad(name: str, reason: str, fix: str) -> BadExtern:
@@ -171,21 +173,21 @@ def _inputs(name: str, inputs: object) -> tuple[Tensor, ...]:
     wrong = next((tensor for tensor in given if not isinstance(tensor, Tensor)), None)
     if wrong is not None:
         raise _bad(
-            name, f"an input is {wrong!r}, no tensor", "pass the tensors that it reads: te.extern(shape, [A, B], ...)"
+            name, f"an input is {wrong!r}, not a tensor", "pass the tensors that it reads: te.extern(shape, [A, B], ...)"
         )
     return tuple(tensor for tensor in given if isinstance(tensor, Tensor))
 
 
 def _shapes(shape: Any, name: str) -> list[tuple[Expr, ...]]:
     """One shape, or a list of shapes."""
-    several = is_sequence(shape) and bool(shape) and all(map(is_sequence, shape))
+    several = is_sequence(shape) and bool(shape) and all(map(is_sequence, shape))  # an empty list is a shape of rank 0
     return [convert_shape(each, name) for each in (to_list(shape) if several else [shape])]
 
 
 def _dtypes(name: str, dtype: Any, inputs: tuple[Tensor, ...], count: int) -> list[DType]:
     if dtype is None:
         known = {tensor.dtype for tensor in inputs}
-        if len(known) != 1:
+        if len(known) != 1:  # the inputs have to agree, or the dtype is asked for
             had = ", ".join(f"{tensor.name} is {tensor.dtype}" for tensor in inputs) or "there are no inputs"
             raise _bad(name, f"its dtype is not given, and the inputs do not tell: {had}", 'dtype="float32"')
         return [known.pop()] * count
@@ -198,6 +200,7 @@ def _dtypes(name: str, dtype: Any, inputs: tuple[Tensor, ...], count: int) -> li
 def _buffers(name: str, what: str, given: Any, wanted: list[tuple[str, tuple[Expr, ...], DType]]) -> tuple[Buffer, ...]:
     """Declared buffers, checked, or compact ones."""
     if given is None:
+        # compact, where nothing is asked of strides
         return tuple(decl_buffer(shape, dtype, label) for label, shape, dtype in wanted)
     declared = to_list(given)
     if len(declared) != len(wanted):
@@ -223,7 +226,7 @@ def _body(name: str, returned: object) -> Stmt:
     if not isinstance(returned, Stmt):
         raise _bad(
             name,
-            f"its function returned {returned!r}, no statement and no call",
+            f"its function returned {returned!r}, neither a statement nor a call",
             "return te.call_packed(...), te.call_extern(...), or ib.get() of a tw.ir_builder()",
         )
     return returned
@@ -253,7 +256,9 @@ def _check_body(name: str, body: Stmt, ins: tuple[Buffer, ...], outs: tuple[Buff
             name, f"its body uses the axis {loose.name}, of which there is no loop", "open the loop: ib.for_range(0, n)"
         )
     unwritten = next(
-        (buffer for buffer in outs if buffer not in written_buffers(body) and not _reads_pointer(body, buffer)), None
+        # a pointer that is handed on may be written through
+        (buffer for buffer in outs if buffer not in written_buffers(body) and not _reads_pointer(body, buffer)),
+        None,
     )
     if unwritten is not None:
         raise _bad(name, f"its body does not write {unwritten.name}", "write outs[...], or pass it to what does")

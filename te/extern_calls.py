@@ -47,9 +47,10 @@ def call_packed(name: str, *args: Any, dtype: object = "int32") -> Expr:
     args: buffers (whole; those of te.extern's and intrinsics' inputs are read-only to the function), numbers and integer or
     float expressions, strings, and pointers by buffer.access_ptr or buffer.data, which arrive as ctypes.c_void_p: what the
     function does with an address is its own affair. The function is looked for when the kernel is built. dtype: of the integer
-    that it returns; None counts as 0. Raises BadOutsideCall (TW0134) for vectors, and for results that are no such integers.
+    that it returns; None counts as 0. Raises BadOutsideCall (TW0134) for vectors, and for results that are not such integers.
     """
     result = DType(dtype)
+    # C's int carries the result
     if not is_a(name, str) or not name or not result.is_integer or result.bits > 32 or result.lanes > 1:
         raise BadOutsideCall(
             "a packed call needs the function's name, and gives an integer of at most 32 bits",
@@ -61,7 +62,7 @@ def call_packed(name: str, *args: Any, dtype: object = "int32") -> Expr:
 
 
 def _emit_python_call(name: str, arg: Any) -> Expr:
-    if isinstance(arg, BufferHandle):
+    if isinstance(arg, BufferHandle):  # a buffer's handle stands for the buffer
         arg = arg.buffer
     value = packed_array(arg) if isinstance(arg, Buffer) else convert(arg)
     if value.dtype.lanes > 1:
@@ -102,6 +103,7 @@ def call_intrin(dtype: object, name: str, *args: Any) -> Expr:
     """
     plain = str(name).removeprefix("tir.")
     row = INTRINSICS.get(plain)
+    # calls of outside code have functions of their own, with more checks
     if row is None or plain.startswith("call_") or row.arity not in (-1, len(args)):
         reason = (
             "there is none of this name"
@@ -118,7 +120,7 @@ def call_intrin(dtype: object, name: str, *args: Any) -> Expr:
     if row.result == "given":
         return call(plain, *args, dtype=dtype)
     result = call(plain, *args)
-    if result.dtype != DType(dtype):
+    if result.dtype != DType(dtype):  # what an intrinsic gives is not converted silently
         raise BadOutsideCall(
             f"the intrinsic {name!r} gives {result.dtype} here, not {dtype}",
             called=user_source(),
@@ -131,7 +133,7 @@ def call_intrin(dtype: object, name: str, *args: Any) -> Expr:
 def target_has(feature: str) -> Expr:
     """Return whether the target has a feature: a CPU's, by LLVM's name ("avx512vnni"), or "interpreter". Decided when code is
     made, so that what is not chosen leaves no trace. A bool; a feature that no target has is one that this one has not. Raises
-    BadOutsideCall (TW0134) for what is no text."""
+    BadOutsideCall (TW0134) for what is not a text."""
     if not is_a(feature, str):
         raise BadOutsideCall(
             "a feature of a target is a text",
@@ -139,7 +141,7 @@ def target_has(feature: str) -> Expr:
             called=user_source(),
             fix='te.target_has("avx512vnni")',
         )
-    return Call("target_has", (StringImm(feature),), BOOL)
+    return Call("target_has", (StringImm(feature),), BOOL)  # a string, as no target is known here
 
 
 def _emit_outside_call(kind: str, dtype: object, name: str, args: tuple[Any, ...]) -> Expr:

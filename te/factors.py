@@ -14,6 +14,7 @@ __all__ = ["factors", "guarded_load", "product_factors"]
 def factors(op: Operation) -> tuple[Expr, Expr] | None:
     """Return what an operation multiplies, if it is a plain sum of products."""
     reduction = op.reduction
+    # what the first term adds to, and conditions, belong to the sum
     if reduction is None or len(op.values) > 1 or reduction.init or not is_const(reduction.condition, 1):
         return None
     value = reduction.sources[0]
@@ -27,7 +28,7 @@ def product_factors(value: Expr) -> list[Expr]:
     while stack:
         node = stack.pop()
         if isinstance(node, Mul):
-            stack += [node.b, node.a]
+            stack += [node.b, node.a]  # right before left, as the stack gives the last first
         else:
             factors.append(node)
     return factors
@@ -40,6 +41,7 @@ def guarded_load(value: Expr) -> ProducerLoad | None:
         isinstance(value, IfThenElse)
         and isinstance(value.true_value, ProducerLoad)
         and isinstance(value.false_value, (FloatImm, IntImm))
+        # a condition that reads a tensor is data
         and not any(isinstance(node, ProducerLoad) for node in post_order(value.condition))
     ):
         return value.true_value

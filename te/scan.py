@@ -283,7 +283,7 @@ def _tensors(name: str, what: str, given: object) -> tuple[Tensor, ...]:
     wrong = next((tensor for tensor in several if not isinstance(tensor, Tensor)), None)
     if wrong is not None:
         raise _bad(
-            name, f"{what} has {wrong!r}, no tensor", "te.scan(init, update, state, inputs=[X]), all of them tensors"
+            name, f"{what} has {wrong!r}, not a tensor", "te.scan(init, update, state, inputs=[X]), all of them tensors"
         )
     return tuple(tensor for tensor in several if isinstance(tensor, Tensor))
 

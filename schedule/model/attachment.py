@@ -28,6 +28,7 @@ class Attachment:
         axis = self.axis
         if axis is None or self.stage is None:
             return None
+        # in the order in which they were made: a later one may change what an earlier one made
         for relation in self.stage.relations:
             if any(parent is axis for parent in relation.parents):
                 axis = relation.heir(axis)

@@ -62,14 +62,17 @@ class IterAttr:
 
     def has_kind(self, other: IterAttr) -> bool:
         """Return whether a loop of which this is noted runs as one of which that is."""
+        # notes have lowerings of their own, which are asked apart
         return self.kind == other.kind and self.bind_thread is other.bind_thread and self.pragmas == other.pragmas
 
 
 def loop_pragmas(pragmas: tuple[tuple[str, Expr | None], ...]) -> tuple[tuple[str, Expr], ...]:
     """Return the pragmas that say something about the loop."""
+    # TVM's pragmas without a value count as 1
     return tuple((key, value if value is not None else const(1)) for key, value in pragmas if key not in IMPORTS)
 
 
 def skips(pragmas: tuple[tuple[str, Expr | None], ...]) -> bool:
     """Return whether a loop is left out."""
+    # a value of 0 switches the pragma off
     return any(key == SKIP and not (isinstance(value, IntImm) and value.value == 0) for key, value in pragmas)

@@ -34,13 +34,14 @@ ErrorT = TypeVar("ErrorT", bound=ScheduleError)
 def find_place(axes: Sequence[IterVar], axis: object) -> int:
     """The place of `axis` among `axes` by identity, or -1."""
     for at, candidate in enumerate(axes):
-        if candidate is axis:
+        if candidate is axis:  # axes are told apart by identity: two may have one name
             return at
     return -1
 
 
 def declared_ranges(stage: Stage) -> dict[IterVar, Range]:
     """The range of every axis when the whole declared domain is computed (an attached stage may compute less)."""
+    # without a domain, as thread axes, nothing is known
     roots = {axis: axis.dom for axis in stage.root_iter_vars if axis.dom is not None}
     return pass_down_range(stage.relations, roots)
 
@@ -83,12 +84,13 @@ def refusal(
 def sort_by_program(stage: Stage) -> list[tuple[int, IterVar]]:
     """The loops with the number of loops around each. Those that were declared stand as they do there."""
     declared, leaves = stage.op.declared_loops, stage.leaf_iter_vars
+    # by identity of the nest: loops of one nest stand directly inside each other
     nest_of = {leaf: declared.axis_chain(roots[0]) if (roots := derived_roots(stage, leaf)) else () for leaf in leaves}
     rows = list(enumerate(leaf for leaf in leaves if not nest_of[leaf]))
     inside: dict[tuple[IterVar, ...], int] = {(): len(rows)}
     for nest, around in declared.nests.items():
         mine = [leaf for leaf in leaves if nest_of[leaf] is nest]
-        rows += enumerate(mine, inside[around])
+        rows += enumerate(mine, inside[around])  # those without a nest stand around all
         inside[nest] = inside[around] + len(mine)
     return rows
 
@@ -100,6 +102,7 @@ def describe_fate(stage: Stage, axis: IterVar) -> tuple[str, tuple[IterVar, ...]
         hit = next((axis for axis in current if any(axis is parent for parent in relation.parents)), None)
         if hit is not None:
             sentences.append(relation.sentence(hit) + (f" at {relation.source}" if relation.source is not None else ""))
+            # what an axis became may have become something else
             current = [axis for axis in current if axis is not hit] + list(relation.children)
     leaves = tuple(axis for axis in current if find_place(stage.leaf_iter_vars, axis) >= 0)
     return ", then ".join(sentences), leaves
@@ -128,6 +131,7 @@ def find_axis(stage: Stage, axis: object, doing: str) -> IterVar:
 def _foreign(stage: Stage, axis: IterVar, doing: str) -> NotAnAxisOfStage:
     schedule, name = stage.schedule, stage.name
     fix = f"use an axis of {name}: {_names(stage.leaf_iter_vars)}"
+    # the latest first: a name may have been taken again
     gone = next((sentence for retired, sentence in reversed(schedule.retired) if retired is axis), None)
     owner = next((stage for stage in schedule.stages if find_place(stage.all_iter_vars, axis) >= 0), None)
     if owner is not None:
@@ -138,6 +142,7 @@ def _foreign(stage: Stage, axis: IterVar, doing: str) -> NotAnAxisOfStage:
         reason = f"{axis.name} is a thread axis, not a loop of {name}"
         fix = f"bind a loop to it: s[{name}].bind({_names(stage.leaf_iter_vars[:1])}, {axis.name})"
     else:
+        # an axis of another schedule looks just the same
         reason = f"{axis.name} is not an axis of any stage of this schedule (was it made for another schedule?)"
     if not stage.leaf_iter_vars:
         fix = f"{name} has no loops of its own; schedule the stages that read it" if stage.op.is_given else ""
@@ -158,7 +163,7 @@ def find_leaf(stage: Stage, axis: object, doing: str) -> int:
     became of it."""
     var = find_axis(stage, axis, doing)
     place = find_place(stage.leaf_iter_vars, var)
-    if place < 0:
+    if place < 0:  # an axis of the stage that is no loop any more
         became, leaves = describe_fate(stage, var)
         raise AxisIsNoLoop(
             f"{doing} '{var.name}' of stage {stage.name}",
@@ -183,7 +188,7 @@ def refuse_lost_annotation(stage: Stage, axis: IterVar, doing: str, then: str) -
     kind = attr.kind if attr.bind_thread is None else f"bound to {attr.bind_thread.thread_tag}"
     carried = (
         f"is {kind}"
-        if attr.kind != "serial"
+        if attr.kind != "serial"  # the kind says more than a pragma
         else (f"has the pragma {attr.pragmas[0][0]}" if attr.pragmas else str(attr.notes[0]))
     )
     raise AnnotationWouldBeLost(
@@ -198,6 +203,7 @@ def refuse_lost_annotation(stage: Stage, axis: IterVar, doing: str, then: str) -
 
 def derived_roots(stage: Stage, axis: IterVar) -> tuple[IterVar, ...]:
     """The root axes that `axis` derives from."""
+    # marks spread from the loop up to the declared axes
     marks = spread_up(stage.relations, {axis: True}, lambda a, b: a or b)
     return tuple(root for root in stage.root_iter_vars if root in marks)
 
@@ -208,7 +214,7 @@ def dependences(stage: Stage) -> list[tuple[IterVar, IterVar]]:
     return [
         (first, second)
         for second in roots
-        if second.dom is not None and not isinstance(second.dom.extent, IntImm)
+        if second.dom is not None and not isinstance(second.dom.extent, IntImm)  # constants depend on nothing
         for var in {*free_vars(second.dom.begin), *free_vars(second.dom.extent)}
         for first in roots
         if first is var
@@ -219,7 +225,7 @@ def refuse_swapped(stage: Stage, leaves: Sequence[IterVar], doing: str) -> None:
     """Raise BadReorder where, with `leaves` as loops, one whose extent changes with another would not lie within it."""
     for first, second in dependences(stage):
         outer, inner = (spread_down(stage.relations, {root: True}, lambda a, b: a or b) for root in (first, second))
-        last = max(at for at, leaf in enumerate(leaves) if leaf in outer)
+        last = max(at for at, leaf in enumerate(leaves) if leaf in outer)  # the innermost of the outer axis's loops
         offending = next((leaf for leaf in leaves[:last] if leaf in inner), None)
         if offending is not None:
             raise BadReorder(
@@ -235,14 +241,14 @@ def refuse_swapped(stage: Stage, leaves: Sequence[IterVar], doing: str) -> None:
 
 def mixes_data_and_reduce(stage: Stage, axis: IterVar) -> bool:
     """Return whether the loop runs over data axes and reduce axes at once, as a fusion of both does."""
-    return len({root.kind for root in derived_roots(stage, axis)}) > 1
+    return len({root.kind for root in derived_roots(stage, axis)}) > 1  # as a fusion of both kinds
 
 
 def related_axes(stage: Stage, axis: IterVar) -> dict[IterVar, bool]:
     """Every axis that relations lead to from `axis`, up to roots and down again: a loop fused of parts joins their roots."""
     related: dict[IterVar, bool] = {}
     grown = {axis: True}
-    while len(grown) > len(related):
+    while len(grown) > len(related):  # until neither direction adds an axis
         related = grown
         up = spread_up(stage.relations, related, lambda a, b: a or b)
         grown = spread_down(stage.relations, up, lambda a, b: a or b)

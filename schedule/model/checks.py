@@ -19,7 +19,7 @@ __all__ = ["require_list", "check_scope", "enclosing_parallel", "refuse_ordered"
 
 def check_scope(scope: object, doing: str) -> str:
     """`scope`, if it is one ("" means the default of its place). Raises UnknownScope (TW0216)."""
-    if not isinstance(scope, str) or (scope and not is_scope(scope)):
+    if not isinstance(scope, str) or (scope and not is_scope(scope)):  # "" is the default of its place
         raise UnknownScope(
             doing,
             reason=f"{scope!r} is not a storage scope"[:200],
@@ -48,7 +48,9 @@ def wrong_stage(stage: Stage | Group, given: object, doing: str) -> WrongArgumen
 def refuse_ordered(stage: Stage, axes: Sequence[IterVar], doing: str) -> None:
     """Raise ScanLoopsStay where one of `axes` is a scan's time, or a thread around it."""
     fixed = next(
-        (axis for axis in axes if axis.kind == "ordered" or (axis.kind == "thread" and stage.op.is_stepwise)), None
+        # threads of a scan stand around its steps
+        (axis for axis in axes if axis.kind == "ordered" or (axis.kind == "thread" and stage.op.is_stepwise)),
+        None,
     )
     if fixed is not None:
         why = "each step is computed from earlier ones" if fixed.kind == "ordered" else "it stands around all steps"
@@ -64,11 +66,11 @@ def refuse_ordered(stage: Stage, axes: Sequence[IterVar], doing: str) -> None:
 
 def enclosing_parallel(stage: Stage) -> tuple[Stage, IterVar] | None:
     """The innermost parallel loop of other stages that the stage is computed in, with its stage."""
-    while stage.attach_type in ("at", "with") and stage.attach_stage is not None:
+    while stage.attach_type in ("at", "with") and stage.attach_stage is not None:  # outwards, from loop to loop
         at, stage = stage.attach_axis, stage.attach_stage
         innermost = None
         for axis in stage.leaf_iter_vars:
-            if stage.attr(axis).kind == "parallel":
+            if stage.attr(axis).kind == "parallel":  # the innermost that stands around the attach point
                 innermost = axis
             if axis is at:
                 break

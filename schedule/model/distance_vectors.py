@@ -73,13 +73,15 @@ class NestDistances:
     ) -> None:
         self.nest, self.pairs = nest, pairs
         self.relations = stage.relations if relations is None else relations
+        # symbolic extents are None
         extents = {axis: integer_value(within.extent) for axis, within in declared_ranges(stage).items()}
         self.links = [
             LinearForm({("apart", axis): factor for axis, factor in form.coeffs.items()})
-            for relation in self.relations
+            for relation in self.relations  # a split's distances are tied: parent = outer * factor + inner
             for form in relation.distances(extents)
         ]
         self.limits: dict[Unknown, Interval] = {
+            # two iterations of a loop of n are at most n - 1 apart
             ("apart", axis): Interval(1 - max(extent, 1), max(extent, 1) - 1)
             for axis, extent in extents.items()
             if extent is not None
@@ -87,17 +89,18 @@ class NestDistances:
         declared = stage.op.declared_loops
         for axis in nest:
             if declared.loop(axis).kind is LoopKind.PARALLEL:  # its iterations are in no order: none follows another
-                self.limits["apart", axis] = _STANDS
+                self.limits["apart", axis] = _STANDS  # distances of 0 only
 
     def reversal(self, leaves: Sequence[IterVar]) -> Reversal | None:
         """Two accesses that would be made in another order with `leaves` as loops; None where all keep theirs."""
         mine = self._nest_loops(leaves)
         for pair in self.pairs:
-            for sign in (1, -1):
+            for sign in (1, -1):  # either access may be the first in the program's order
                 for ahead, going in _first_moves(self.nest, sign):
                     if not self._may_touch(pair, going):
                         continue
                     for back, returning in _first_moves(mine, -sign):
+                        # the declared loops go on while the scheduled ones go back
                         if self._may_touch(pair, _both(going, returning)):
                             return Reversal(pair.buffer, pair.first, pair.second, ahead, back)
         return None
@@ -107,6 +110,7 @@ class NestDistances:
         there are none."""
         mine = self._nest_loops(leaves)
         place = next(at for at, leaf in enumerate(mine) if leaf is axis)
+        # the loops around it stand still
         standing: dict[Unknown, Interval] = {("apart", leaf): _STANDS for leaf in mine[:place]}
         moves = [{**standing, ("apart", axis): moved} for moved in (Interval(1, None), Interval(None, -1))]
         return next((pair for pair in self.pairs if any(self._may_touch(pair, move) for move in moves)), None)
@@ -117,6 +121,7 @@ class NestDistances:
 
     def _may_touch(self, pair: Pair, moves: Mapping[Unknown, Interval]) -> bool:
         bounds = _both(_both(pair.bounds, self.limits), moves)
+        # contradicting bounds have no solution
         empty = any(low is not None and high is not None and low > high for low, high in bounds.values())
         return not empty and solve([*pair.equations, *self.links], bounds) is not None
 
@@ -130,11 +135,12 @@ def dependent_pairs(body: Node, iterations: Iterations) -> list[Pair]:
     for buffer, stored in accesses.stored.items():
         touched = [*stored, *accesses.loaded.get(buffer, ())] if buffer not in accesses.private else []
         for at, first in enumerate(stored):
-            for second in touched[at:]:
+            for second in touched[at:]:  # second from `at` on: an access also meets itself in another iteration
                 if len(pairs) == _MOST_PAIRS:
+                    # too many: one pair without equations, which stands for every dependence
                     return [Pair(buffer, first, second, [], {})]
                 given = iterations.equations(first, second)
-                if given is not None:
+                if given is not None:  # None where no iterations can touch one element
                     pairs.append(Pair(buffer, first, second, *given))
     return pairs
 
@@ -143,6 +149,7 @@ def _first_moves(loops: Sequence[IterVar], sign: int) -> Iterator[tuple[IterVar,
     """Each loop as the outermost one that moves, on or back by `sign`, and what that says of the distances."""
     moved = Interval(1, None) if sign > 0 else Interval(None, -1)
     for at, loop in enumerate(loops):
+        # what lies outside stands, so that this loop is the first to move
         standing: dict[Unknown, Interval] = {("apart", outer): _STANDS for outer in loops[:at]}
         yield loop, {**standing, ("apart", loop): moved}
 

@@ -49,8 +49,10 @@ def encode(schedule: Schedule, value: Any, near: Sequence[Stage] = ()) -> Any:
     if isinstance(value, Expr):
         return ExprRef(value, tuple((var, _variable(schedule, var, near)) for var in free_vars(value)))
     if isinstance(value, TensorIntrin):
+        # ours by their arguments, so that records can be read elsewhere
         return IntrinsicRef(*value.shipped) if value.shipped is not None else IntrinsicRef(value.name, None, value)
     if isinstance(value, IndexMap):
+        # parameters of the map are its own, not the schedule's symbols
         places: dict[Var, VarRef] = {var: ParameterRef(at) for at, var in enumerate(value.parameters)}
         return IndexMapRef(
             tuple(var.name for var in value.parameters),
@@ -64,6 +66,7 @@ def encode(schedule: Schedule, value: Any, near: Sequence[Stage] = ()) -> Any:
         )
     if isinstance(value, (list, tuple)):
         return tuple(encode(schedule, item, near) for item in cast("Sequence[Any]", value))
+    # bool before int is of no account here: both are kept as they are
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise WrongArgument(
@@ -77,12 +80,12 @@ def _variable(schedule: Schedule, var: Var, near: Sequence[Stage]) -> VarRef:
     if not isinstance(var, IterVar):
         return SymbolRef(schedule.symbol_place(var))
     is_thread = var.kind == "thread"  # as loops only scans have them
-    for stage in chain(near, schedule.stages):
+    for stage in chain(near, schedule.stages):  # the stages of the call first, as an axis most likely is theirs
         if not is_thread or stage.written_op.is_stepwise:
             for place, axis in enumerate(stage.all_iter_vars):
                 if axis is var:
                     return AxisRef(schedule.find_place(stage), place)
     if is_thread:
-        extent = None if var.dom is None else int(var.dom.extent)
+        extent = None if var.dom is None else int(var.dom.extent)  # launch sizes are numbers
         return ThreadRef(schedule.thread_place(var), var.thread_tag, extent)
     return SymbolRef(schedule.symbol_place(var))

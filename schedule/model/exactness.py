@@ -62,11 +62,13 @@ class Exactness:
 
 def exactness(schedule: Schedule) -> Exactness:
     """See Schedule.is_exact."""
+    # atomic additions come in whatever order threads run
     shared = next((stage.name for stage in schedule.stages if _adds_in_any_order(stage)), "")
     if shared:
         return Exactness(f"the threads of {shared} add to the same floats in the order in which they come")
-    if not schedule.losses and not any(map(_disorder, schedule.stages)):
+    if not schedule.losses and not any(map(_disorder, schedule.stages)):  # the usual case, without replaying anything
         return Exactness()
+    # replayed from the start, to find the primitive since which it is so
     replay = Replay(create_schedule(list(schedule.outputs)))
     since: Exactness | None = None
     for record in schedule.records:
@@ -74,7 +76,7 @@ def exactness(schedule: Schedule) -> Exactness:
         lost = "".join(replay.schedule.losses[:1])
         disorders = (_disorder(stage) for stage in replay.schedule.stages)
         reason = lost or next((each for each in disorders if each), "")
-        if not reason:
+        if not reason:  # a later primitive may have put the order right again
             since = None
         elif since is None:
             since = Exactness(reason, record, replay.schedule.as_python().splitlines()[-1])
@@ -94,6 +96,7 @@ def _adds_in_any_order(stage: Stage) -> bool:
 def stays_exact(compound: Compound) -> bool:
     """Return whether what was done to a schedule since then, which was exact, keeps it so: a look at that alone."""
     schedule = compound.schedule
+    # only what the compound touched
     stages = {*compound.new_stages, *(member for member in compound.kept if isinstance(member, Stage))}
     return len(schedule.losses) == compound.known_losses and not any(map(_disorder, stages))
 
@@ -102,6 +105,7 @@ def _disorder(stage: Stage) -> str:
     """Return what is wrong with the order in which a stage takes up its terms, in words; empty for nothing."""
     reduction = stage.written_op.reduction
     laws = None if reduction is None else laws_of_reduction(reduction)
+    # such a combiner takes terms in any grouping
     if reduction is None or laws is None or laws.splits_exactly(bool(reduction.init)):
         return ""
     loops = _loops_in_order(stage)
@@ -109,6 +113,7 @@ def _disorder(stage: Stage) -> str:
         return f"loops over the reduce axes of {stage.name} run through each other"
     ranges = declared_ranges(stage)
     reduced = [axis for axis in stage.leaf_iter_vars if axis.kind == "reduce"] if loops is None else loops
+    # a loop of one iteration is in any order
     several = [axis for axis in reduced if not is_const(ranges[axis].extent, 1)]
     across = next((axis for axis in several if stage.attr(axis).bind_thread is not None), None)
     if across is not None:
@@ -116,7 +121,7 @@ def _disorder(stage: Stage) -> str:
     if laws.is_free:
         return ""
     now = [axis for axis in stage.leaf_iter_vars if any(axis is each for each in several)]
-    if all(a is b for a, b in zip(several, now, strict=True)):
+    if all(a is b for a, b in zip(several, now, strict=True)):  # by identity, place for place
         return ""
     return (
         f"the loops over the reduce axes of {stage.name} run as {_names(now)}, and the terms were declared in the order of "
@@ -132,7 +137,8 @@ def _loops_in_order(stage: Stage) -> list[IterVar] | None:
             return None  # where one loop begins, or which element it is at, depends on another
         places = [order.index(axis) for axis in relation.parents if axis in order]
         if not places:
-            continue
+            continue  # not a relation of reduce axes
+        # parents that do not stand side by side are mixed with others
         if places != list(range(places[0], places[0] + len(places))):
             return None
         order[places[0] : places[-1] + 1] = relation.children

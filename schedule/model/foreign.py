@@ -44,7 +44,7 @@ __all__ = [
 
 LARGEST = (1 << 31) - 1
 """The greatest number that a record says."""
-_MOST_ITEMS = 64
+_MOST_ITEMS = 64  # bounds on sizes, so that a record from elsewhere cannot take long
 _MOST_NODES = 256
 
 
@@ -63,14 +63,16 @@ Arguments: TypeAlias = Mapping[str, Taken]
 def integer(least: int, greatest: int) -> Taken:
     """An integer in these bounds."""
     return Taken(
-        f"an integer from {least} to {greatest}", lambda value: type(value) is int and least <= value <= greatest
+        # type(...) is int: True is an int, too
+        f"an integer from {least} to {greatest}",
+        lambda value: type(value) is int and least <= value <= greatest,
     )
 
 
 def require_one(*values: Any) -> Taken:
     """One of these values, of its very type."""
     return Taken(
-        f"one of {', '.join(map(repr, values))}",
+        f"one of {', '.join(map(repr, values))}",  # 1 == True, which only types tell apart
         lambda value: any(type(value) is type(one) and value == one for one in values),
     )
 
@@ -112,6 +114,7 @@ NUMBER = Taken(
 FLAG = require_one(False, True)
 SIZE = integer(1, LARGEST)
 FLAGS, SIZES = _each(FLAG), _each(SIZE)
+# identifiers, as names appear in generated text
 NAME = Taken("a name", lambda value: isinstance(value, str) and value.isidentifier() and len(value) < 100)
 PATH = _each(_each(integer(0, _MOST_ITEMS)))
 AXIS, AXES = _single("an axis", AxisRef), _several("axes", AxisRef)
@@ -141,6 +144,7 @@ def _is_intrinsic(value: Any) -> bool:
         and value.arguments is not None
         and len(value.arguments) <= 8
         and all(
+            # an intrinsic's sizes, or a dtype's name
             1 <= argument <= 4096 if type(argument) is int else isinstance(argument, str) and len(argument) <= 32
             for argument in value.arguments
         )
@@ -155,6 +159,7 @@ def _is_layout(value: Any) -> bool:
         isinstance(value, IndexMapRef)
         and len(value.parameters) <= _MOST_ITEMS
         and len(value.indices) <= _MOST_ITEMS
+        # names of axes such as i.outer
         and all(len(name) <= 256 and name.replace(".", "_").isidentifier() for name in value.parameters)
         and all(dtype in ("int32", "int64") for dtype in value.dtypes)
         and all(map(_is_index, value.indices))
@@ -165,7 +170,7 @@ def _is_index(value: Any) -> bool:
     if not isinstance(value, ExprRef):
         return False
     nodes = list(post_order(value.expr))
-    return len(nodes) <= _MOST_NODES and all(
+    return len(nodes) <= _MOST_NODES and all(  # an allow-list: no calls, no reads of memory
         isinstance(node, (Var, IntImm, Add, Sub, Mul, FloorDiv, FloorMod))
         or (isinstance(node, Call) and node.name == "bitwise_xor")
         for node in nodes

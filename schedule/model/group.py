@@ -42,6 +42,7 @@ class Group(GroupPrimitives):
     @property
     def placement(self) -> Attachment:
         """Return where it is computed."""
+        # a member of a group is placed where that is, unless it was placed itself
         return self._attachment if self._attachment.type != "root" or self.outer is None else self.outer.placement
 
     @property
@@ -55,15 +56,15 @@ class Group(GroupPrimitives):
 
     def attach(self, kind: AttachType, stage: Stage | None = None, axis: IterVar | None = None) -> None:
         """Attach it to a loop. For the primitives alone."""
-        self.schedule.keep(self)
-        self.unlink()
+        self.schedule.keep(self)  # kept before the change, for whoever undoes it
+        self.unlink()  # unknown to the old loop before it is known to the new one
         self._attachment = Attachment(kind, stage, axis)
         self.link()
 
     def link(self) -> None:
         """Be known to the stage that it is placed at."""
         if self._attachment.stage is not None:
-            self._attachment.stage.placed[self] = None
+            self._attachment.stage.placed[self] = None  # a dict, for the order in which they were placed
 
     def unlink(self) -> None:
         """Be known to it no longer."""

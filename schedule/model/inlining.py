@@ -22,12 +22,13 @@ def find_inlined(stage: Stage) -> list[Stage]:
             if producer not in inlined and producer.attach_type == "inline":
                 inlined.add(producer)
                 stack.append(producer)
+    # consumers first: a definition may bring reads of other inlined stages
     return [each for each in reversed(stage.schedule.sort_stages(inlined)) if each.op.values]
 
 
 def expand_inlined(stage: Stage, at: int = 0) -> Expr:
     """The value `at` of an element, with the expressions of inlined stages in it."""
     value = stage.op.values[at]
-    for producer in find_inlined(stage):
+    for producer in find_inlined(stage):  # one after the other, as expressions grow
         value = inline(value, producer.op.output(0), producer.op.axis, producer.op.values[0])
     return value

@@ -47,18 +47,20 @@ def range_conditions(
     """Conditions that axes lie in their ranges, for each relation whose children may reach beyond its parents."""
     conditions = list[Expr]()
     for relation in relations:
+        # relations whose children have no values are outside of what is guarded
         if not all(child in values for child in relation.children):
             continue
         if relation.overshoots:
             for parent in relation.parents:
                 begin, extent = ranges[parent].begin, ranges[parent].extent
+                # both ends: such a relation may begin before its parent, too
                 conditions += [values[parent] >= begin, values[parent] < begin + extent]
         elif isinstance(relation, Split):
             parent = ranges[relation.parent]
             parts = ranges[relation.outer].extent, ranges[relation.inner].extent
             if all(isinstance(factor, IntImm) for factor in (*parts, parent.extent)):
                 outer, inner, whole = (int(factor) for factor in (*parts, parent.extent))
-                if outer * inner == whole:
+                if outer * inner == whole:  # an exact split has no rest
                     continue
             end = parent.extent if is_const(parent.begin, 0) else parent.begin + parent.extent
             conditions.append(values[relation.parent] < end)
@@ -70,8 +72,9 @@ def guard_value(value: Expr, conditions: Sequence[Expr]) -> Expr:
     tensors, and another value is 0."""
     if not conditions:
         return value
-    condition = likely(conjunction(*conditions))
+    condition = likely(conjunction(*conditions))  # likely: the guard fails in the last iterations alone
     if isinstance(value, Reduce):
+        # an init that reads would read outside as well
         begin = tuple(_where(condition, first) if reads_memory(first) else first for first in value.init)
         return replace(value, condition=first_then(condition, value.condition), init=begin)
     return _where(condition, value)
@@ -85,7 +88,7 @@ def first_then(guard: Expr, condition: Expr) -> Expr:
     """Both conditions. What the second reads is read only where the first holds: a conjunction may evaluate both."""
     if is_const(condition, 1):
         return guard
-    if reads_memory(condition):
+    if reads_memory(condition):  # the second condition reads what the first one makes safe
         return if_then_else(guard, condition, FALSE)
     return conjunction(guard, condition)
 
@@ -108,7 +111,7 @@ def check_outputs(
         )
     stages = [schedule[tensor] for tensor in tensors]
     names = ", ".join(tensor.name for tensor in tensors)
-    other = next((stage for stage in stages if stage is not stages[0]), None)
+    other = next((stage for stage in stages if stage is not stages[0]), None)  # outputs of one operation have one stage
     if other is not None:
         raise error(
             f"{doing} {names}",
@@ -133,6 +136,7 @@ def refuse_dangling_predicate(stage: Stage, kept: Iterable[IterVar], error: type
     ]
     for what, variables, fix in spoken:
         for var in variables:
+            # thread axes are not declared by the stage
             if isinstance(var, IterVar) and var.kind != "thread" and var not in keeps:
                 raise error(
                     f"{doing} {stage.name}",
@@ -152,7 +156,7 @@ def refuse_tied_reduction(stage: Stage, error: type[ScheduleError], doing: str, 
             (axis for axis in relation.parents if any(root.kind == "reduce" for root in derived_roots(stage, axis))),
             None,
         )
-        if relation.uses and tied is not None:
+        if relation.uses and tied is not None:  # loops that others are aligned by would point at loops that are gone
             raise error(
                 f"{doing} {stage.name}",
                 declared=stage.op.source,
@@ -176,5 +180,5 @@ def move_attachments(stage: Stage, kept: Sequence[IterVar], to: Stage, moved: Ma
     for other in stage.schedule.find_placed(stage):
         placed = other.own_placement
         at = placed.loop
-        if at is not None and find_place(kept, at) < 0:
+        if at is not None and find_place(kept, at) < 0:  # those that stay keep what is attached to them
             other.attach(placed.type, to, moved[at])

@@ -40,6 +40,7 @@ def check_steps_reordered(stage: Stage, leaves: Sequence[IterVar]) -> None:
     if times == before:
         return
     scan = cast(ScanOp, stage.op)  # nothing else has loops over time
+    # the first loop at which both orders differ
     moved = next(after for after, was in zip(times, before, strict=True) if after is not was)
     for distance, reader, read in _distances(scan):
         if distance is None:
@@ -48,7 +49,7 @@ def check_steps_reordered(stage: Stage, leaves: Sequence[IterVar]) -> None:
         if ways is None:
             raise _stays(stage, moved, "the number of steps that an iteration of its loops advances is not a constant")
         for moves in ways:
-            if next(moves[leaf] for leaf in times if moves[leaf]) < 0:
+            if next(moves[leaf] for leaf in times if moves[leaf]) < 0:  # the outermost loop that moves has to go on
                 steps = "1 step" if distance == 1 else f"{distance} steps"
                 raise _stays(
                     stage, moved, f"{reader.name} reads {read}, {steps} before its own, which would come later"
@@ -61,7 +62,7 @@ def time_loops_in_order(stage: Stage, axis: IterVar) -> bool:
     for relation in stage.relations:
         at = find_place(order, relation.parents[0]) if relation.parents else -1
         if at >= 0:
-            if [*relation.parents] != order[at : at + len(relation.parents)]:
+            if [*relation.parents] != order[at : at + len(relation.parents)]:  # in place of its parents, in their order
                 return False
             order[at : at + len(relation.parents)] = relation.children
     return order == [leaf for leaf in stage.leaf_iter_vars if leaf.kind == "ordered"]
@@ -92,9 +93,11 @@ def _distances(scan: ScanOp) -> Iterator[tuple[int | None, Operation, Expr]]:
             tensor = find_tensor(load)
             if tensor in scan.states:
                 step = load.indices[0]
+                # a step that is given was not computed by this scan
                 if not (isinstance(step, IntImm) and isinstance(given, IntImm) and step.value < given.value):
                     yield (None if time is None else _difference(time, step)), op, load
             elif not tensor.op.is_given:
+                # by identity: the read is at this very step
                 places = [at for at, index in enumerate(load.indices) if index is time]
                 axis = tensor.op.dimensions[tensor.value_index][places[0]] if places else None
                 if tensor.op not in times or times[tensor.op] not in (axis, None):
@@ -105,7 +108,7 @@ def _distances(scan: ScanOp) -> Iterator[tuple[int | None, Operation, Expr]]:
 
 
 def _difference(time: Expr, step: Expr) -> int | None:
-    form = linear(time - step)
+    form = linear(time - step)  # a constant difference alone orders the steps
     return None if form.coeffs else form.const
 
 
@@ -120,7 +123,7 @@ def _enumerate_moves(stage: Stage, moves: dict[IterVar, int]) -> list[dict[IterV
     for relation in stage.relations:
         if isinstance(relation, Split):
             size, most = extent(relation.inner), extent(relation.outer)
-            if size is None:
+            if size is None:  # a symbolic size has symbolic carries
                 return None
             ways = [
                 way | split for way in ways for split in _separate_moves(relation, way[relation.parent], size, most)
@@ -135,8 +138,11 @@ def _enumerate_moves(stage: Stage, moves: dict[IterVar, int]) -> list[dict[IterV
 
 def _separate_moves(split: Split, move: int, size: int, most: int | None) -> list[dict[IterVar, int]]:
     """Return what the two loops may have moved where what they were split from has moved so far."""
-    inner = move % max(size, 1)
+    inner = move % max(size, 1)  # the remainder, or that less one tile: where the step crosses a tile's end
     ways = {(move - part) // max(size, 1): part for part in (inner, inner - size) if abs(part) < size}
     return [
-        {split.outer: outer, split.inner: part} for outer, part in ways.items() if most is None or abs(outer) < most
+        # farther than the loop is long is impossible
+        {split.outer: outer, split.inner: part}
+        for outer, part in ways.items()
+        if most is None or abs(outer) < most
     ]

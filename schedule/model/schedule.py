@@ -33,6 +33,7 @@ def create_schedule(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> S
 def collect_operations(ops: Operation | Tensor | Sequence[Operation | Tensor]) -> list[Operation]:
     """The operations that a schedule is created for, each once. Raises NothingToSchedule (TW0224)."""
     has_several = (
+        # an array of rank 0 is iterable by type alone
         isinstance(ops, Iterable) and not isinstance(ops, (Operation, Tensor)) and getattr(ops, "ndim", 1) != 0
     )
     given: list[Any] = list(cast("Iterable[Any]", ops)) if has_several else [ops]
@@ -46,7 +47,7 @@ def collect_operations(ops: Operation | Tensor | Sequence[Operation | Tensor]) -
                 called=user_source(),
                 fix="te.create_schedule(C.op), C being what te.compute returned",
             )
-        outputs.setdefault(op)
+        outputs.setdefault(op)  # each operation once, in the order given
     if not outputs:
         raise NothingToSchedule(
             "cannot create a schedule",
@@ -72,7 +73,7 @@ class Compound:
     @property
     def new_stages(self) -> set[Stage]:
         """The stages that were not there before."""
-        return set(self.schedule.stages).difference(self.stages)
+        return set(self.schedule.stages).difference(self.stages)  # compared as sets: primitives insert stages anywhere
 
     def __enter__(self) -> Compound:
         self.schedule.compounds.append(self)
@@ -81,7 +82,7 @@ class Compound:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.schedule.compounds.remove(self)
         if error is not None:
-            self.schedule.undo(self)
+            self.schedule.undo(self)  # undone before the error leaves
 
 
 class Schedule(SchedulePrimitives, LazyScheduleMethods):
@@ -102,9 +103,10 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
     def __init__(self, outputs: list[Operation]) -> None:
         self.outputs = outputs
         results = set(outputs)
+        # producers first, which primitives and lowering rely on
         self.stages = [self.STAGE(op, self, op in results) for op in producers_first(outputs)]
         self.stage_map: dict[Operation, Stage] = {stage.origin_op: stage for stage in self.stages}
-        self.retired: list[tuple[IterVar, str]] = []
+        self.retired: list[tuple[IterVar, str]] = []  # for messages about axes that no longer exist
         self.groups: list[Group] = []
         self.decisions: tuple[Any, ...] = ()
         self.compounds: list[Compound] = []
@@ -119,7 +121,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
         """The stage of a tensor or an operation. Raises UnknownStage."""
         op = key.op if isinstance(key, Tensor) else key
         stage = self.stage_map.get(op) if isinstance(op, Operation) else None
-        if stage is None or stage.is_gone:
+        if stage is None or stage.is_gone:  # a stage may have been dropped by a primitive
             raise self._unknown(key)
         return stage
 
@@ -138,6 +140,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
                 allowed=f"tensors and operations: {known}",
             )
         op = key.op if isinstance(key, Tensor) else key
+        # another operation of the same name is what users mix up most
         twin = next((stage for stage in self.stages if stage.name == op.name), None)
         reason = f"{op.name} is not computed on the way to {', '.join(tensor.name for tensor in self.outputs)}"
         if op in self.stage_map:
@@ -157,7 +160,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
 
     def find_place(self, stage: Stage) -> int:
         """The place of `stage` in stages."""
-        if not self._places:
+        if not self._places:  # made anew after each insertion
             self._places = {stage: at for at, stage in enumerate(self.stages)}
         place = self._places.get(stage)
         if place is None:
@@ -185,7 +188,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
 
     def find_computed(self, stage: Stage) -> list[Stage]:
         """The stages that are computed at a loop of `stage`, by themselves or with their groups."""
-        if any(isinstance(member, Group) for member in stage.placed):
+        if any(isinstance(member, Group) for member in stage.placed):  # members of groups are placed by them
             return [
                 other for other in self.stages if other.attach_type in ("at", "with") and other.attach_stage is stage
             ]
@@ -203,7 +206,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
         for at, symbol in enumerate(self.symbols):
             if symbol is var:
                 return at
-        self.symbols.append(var)
+        self.symbols.append(var)  # a primitive may bring symbols of its own
         return len(self.symbols) - 1
 
     def thread_place(self, thread: IterVar) -> int:
@@ -211,7 +214,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
         for at, each in enumerate(self._threads):
             if each is thread:
                 return at
-        self._threads.append(thread)
+        self._threads.append(thread)  # numbered by first use, so that records do not depend on names
         return len(self._threads) - 1
 
     # Changes, for the primitives alone
@@ -242,7 +245,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
         for stage, op in started.items():
             stage.begin_anew(op)
         for stage, op in changed.items():
-            stage.change(op)
+            stage.change(op)  # all are changed before any is asked for its readers
         for stage in (*started, *changed):
             stage.mark_readers()
 
@@ -254,7 +257,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
     def keep(self, member: Stage | Group) -> None:
         """Note a stage or a group that is about to change, so that a compound primitive can be undone."""
         for compound in self.compounds:
-            if member not in compound.kept:
+            if member not in compound.kept:  # the state before the first change alone
                 compound.kept[member] = member.save_state()
 
     def _link(self) -> None:
@@ -266,6 +269,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
 
     def lengths(self) -> tuple[int, ...]:
         """Of what only grows."""
+        # what only grows is undone by its length
         return len(self.stage_map), len(self.retired), len(self._records), len(self._threads), len(self.losses)
 
     def undo(self, compound: Compound) -> None:
@@ -280,7 +284,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
         for member, state in compound.kept.items():
             member.restore(state)
         operations, *lengths = compound.lengths
-        while len(self.stage_map) > operations:
+        while len(self.stage_map) > operations:  # dicts keep their order: the last ones are new
             self.stage_map.popitem()
         for growing, length in zip((self.retired, self._records, self._threads, self.losses), lengths, strict=True):
             del growing[length:]
@@ -304,7 +308,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
 
     def record(self, primitive: str, stage: Stage | None = None, **arguments: Any) -> None:
         """Note a primitive that is about to change the schedule, unless it is part of another. For primitives alone."""
-        if all(compound.notes for compound in self.compounds):
+        if all(compound.notes for compound in self.compounds):  # within a compound only the whole is noted
             named: list[Any] = [stage]
             for value in arguments.values():
                 named += value if isinstance(value, (list, tuple)) else [value]
@@ -313,6 +317,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
             ]
             encoded = {name: encode(self, value, near) for name, value in arguments.items()}
             place = None if stage is None else self.find_place(stage)
+            # noted before the change, since places change with it
             self._records.append(Record(primitive, place, encoded, user_source()))
 
     def compound(self, primitive: str, stage: Stage | None = None, **arguments: Any) -> Compound:
@@ -325,17 +330,18 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
     def copy(self) -> Schedule:
         """A schedule of its own with the same stages, axes and records."""
         self.refresh()  # both are to have the same operations
-        twin = type(self).__new__(type(self))
+        twin = type(self).__new__(type(self))  # without __init__, which would make new stages
         twin.outputs, twin.retired, twin.decisions = self.outputs, list(self.retired), self.decisions
         twin._records, twin._threads = list(self._records), list(self._threads)
         twin._symbols = None if self._symbols is None else list(self._symbols)
         twin.compounds, twin.losses, twin._places = [], list(self.losses), {}
+        # by identity, since stages are mapped one to one
         stages = {id(stage): stage.copied(twin) for stage in self.stages}
         twin.stages = list(stages.values())
         twin.stage_map = {op: stages[id(stage)] for op, stage in self.stage_map.items() if not stage.is_gone}
         twin.groups = [self.GROUP(twin, None) for _ in self.groups]
         groups = {id(old): new for old, new in zip(self.groups, twin.groups, strict=True)}
-        for old, new in zip(self.groups, twin.groups, strict=True):
+        for old, new in zip(self.groups, twin.groups, strict=True):  # groups may lie in groups, so all are made first
             new.restore((None if old.outer is None else groups[id(old.outer)], old.own_placement))
         for stage in twin.stages:
             stage.group = None if stage.group is None else groups[id(stage.group)]
@@ -350,7 +356,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
 
     def __deepcopy__(self, memo: object) -> Schedule:
         """As copy: operations and axes never change, and those of a copy are still the ones that users hold."""
-        return self.copy()
+        return self.copy()  # operations and axes are shared: users hold them
 
     def __repr__(self) -> str:
         return f"schedule({', '.join(stage.name for stage in self.stages)})"
@@ -363,7 +369,7 @@ def free_symbols(operations: Sequence[Operation]) -> list[Var]:
     """The variables that the operations leave open, in the order of first use: those of shapes and scalar arguments."""
     symbols: dict[Var, None] = {}
     for op in operations:
-        axes = {*op.axis, *op.reduce_axis}
+        axes = {*op.axis, *op.reduce_axis}  # an operation's own axes are bound
         for part in (*(extent for shape in op.output_shapes for extent in shape), *op.parts):
             symbols.update(dict.fromkeys(var for var in free_vars(part) if var not in axes))
     return list(symbols)

@@ -377,7 +377,7 @@ def prefetch(
     distance = integer_value(offset, offset)
     if isinstance(distance, bool) or not isinstance(distance, int):
         raise bad(
-            f"the offset is {offset!r}, no integer"[:200],
+            f"the offset is {offset!r}, not an integer"[:200],
             f"s[{stage.name}].prefetch({tensor.name}, {axis.name}, 1): how many iterations ahead",
         )
     if isinstance(level, bool) or level not in (1, 2):

@@ -116,9 +116,9 @@ def part_size(stage: Stage, axis: IterVar, name: str, given: Any) -> Expr:
     try:
         number = given if isinstance(given, Expr) else int(given.__index__())
     except (AttributeError, TypeError):
-        raise bad_split(stage, axis, f"{name} is {given!r}, no integer"[:200], advice) from None
+        raise bad_split(stage, axis, f"{name} is {given!r}, not an integer"[:200], advice) from None
     if isinstance(given, bool) or (isinstance(number, Expr) and not number.dtype.is_integer):
-        raise bad_split(stage, axis, f"{name} is {given!r}, no integer"[:200], advice)
+        raise bad_split(stage, axis, f"{name} is {given!r}, not an integer"[:200], advice)
     if isinstance(number, (int, IntImm)):
         if int(number) <= 0:
             raise bad_split(

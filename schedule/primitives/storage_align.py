@@ -89,6 +89,6 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
     if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
         raise bad(f"the factor is {factor!r}, no positive integer"[:200], f"storage_align({axis.name}, 32, 1)")
     if isinstance(offset, bool) or not isinstance(offset, int):
-        raise bad(f"the offset is {offset!r}, no integer"[:200], f"storage_align({axis.name}, {factor}, 0)")
+        raise bad(f"the offset is {offset!r}, not an integer"[:200], f"storage_align({axis.name}, {factor}, 0)")
     stage.schedule.record("storage_align", stage, axis=axis, factor=factor, offset=offset)
     stage.annotate(axis, storage_align=(factor, offset % factor))

@@ -33,6 +33,7 @@ class Condition:
     def choose(self, value: Expr) -> Expr:
         """`value` where the condition holds, else zero."""
         zero = ops.const(0, value.dtype)
+        # a lazy value may read beyond a tensor's end where the condition does not hold
         return ops.if_then_else(self.holds, value, zero) if self.lazy else ops.select(self.holds, value, zero)
 
 
@@ -57,6 +58,7 @@ def join_contributions(parts: Sequence[Contribution]) -> Contribution:
     if len(parts) == 1:
         return first
     shared = 0
+    # by identity: equal conditions elsewhere may be of other nodes
     while all(len(part.conditions) > shared and part.conditions[shared] is first.conditions[shared] for part in parts):
         shared += 1
     value = first.chosen(shared)
@@ -76,14 +78,14 @@ def adjoints_of_reads(
     relevant: whether the gradient goes through what is read, an element of a tensor or of a program's memory. Raises
     NotDifferentiable (TW0170).
     """
-    nodes = list(post_order(substitute_lets(value)))
+    nodes = list(post_order(substitute_lets(value)))  # lets are substituted, as each read is turned round by itself
     concerned = _find_concerned(nodes, relevant)
     reached: dict[int, list[Contribution]] = {id(nodes[-1]): [seed]}
     reads: dict[Expr, list[Contribution]] = {}
     for node in reversed(nodes):  # parents before children
         parts = reached.pop(id(node), None)
         if parts is None or id(node) not in concerned or not isinstance(node, Expr) or not node.dtype.is_float:
-            continue
+            continue  # integers have no derivative
         adjoint = join_contributions(parts)
         if isinstance(node, (ProducerLoad, BufferLoad)):
             reads[node] = [adjoint]
@@ -95,6 +97,7 @@ def adjoints_of_reads(
                 continue
             held = adjoint.conditions
             if isinstance(part, Where):
+                # one Condition for both branches, so that joining finds it shared
                 known = conditions.setdefault(id(part.condition), Condition(part.condition, part.lazy))
                 held, part = (*held, known), part.value
             reached.setdefault(id(child), []).append(Contribution(held, part))
@@ -108,7 +111,7 @@ def _find_concerned(nodes: Sequence[object], relevant: Callable[[Any], bool]) ->
         if isinstance(node, (ProducerLoad, BufferLoad)):
             if relevant(node):
                 concerned.add(id(node))
-        elif isinstance(node, (Select, IfThenElse)):
+        elif isinstance(node, (Select, IfThenElse)):  # a condition alone carries no derivative
             if id(node.true_value) in concerned or id(node.false_value) in concerned:
                 concerned.add(id(node))
         elif isinstance(node, Expr) and any(id(child) in concerned for child in children(node)):
@@ -139,7 +142,7 @@ def _home(load: Any) -> object:
 def _group_by_element(reads: dict[Any, list[Contribution]]) -> list[tuple[Any, Contribution]]:
     """The reads, in the order of the expression, with those of one element together."""
     groups: list[tuple[Any, list[Contribution]]] = []
-    for load in reversed(reads):
+    for load in reversed(reads):  # reversed: nodes were met from the end of the expression
         for other, parts in groups:
             if _home(other) is _home(load) and _same_indices(other.indices, load.indices):
                 parts.extend(reads[load])
@@ -147,7 +150,7 @@ def _group_by_element(reads: dict[Any, list[Contribution]]) -> list[tuple[Any, C
         else:
             groups.append((load, list(reads[load])))
     return [
-        (load, join_contributions(parts))
+        (load, join_contributions(parts))  # zero adjoints are left out, which would be stages of their own
         for load, parts in groups
         if not ops.is_const(parts[0].value, 0) or len(parts) > 1
     ]

@@ -44,10 +44,11 @@ def split_cases(indices: Sequence[Expr], unknowns: Sequence[Var], analyzer: Anal
             continue
         node, condition, first, second = choice
         for holds, value in ((condition, first), (ops.logical_not(condition), second)):
+            # impossible cases fall away by what is known of the axes
             known = analyzer.simplify(ops.conjunction(*case.conditions, holds))
             if ops.is_const(known, 0):
                 continue
-            with analyzer.constraint(known):
+            with analyzer.constraint(known):  # within a case its condition simplifies the indices
                 indices = tuple(analyzer.simplify(_put(index, node, value)) for index in case.indices)
             open_cases.append(Case(indices, (*case.conditions, holds)))
     return closed_cases
@@ -57,7 +58,7 @@ def _choice(indices: Sequence[Expr], unknowns: set[Var]) -> tuple[Expr, Expr, Ex
     """An innermost choice by unknowns in the indices: the node, its condition and its values."""
     for index in indices:
         if reads_tensors(index):
-            continue
+            continue  # an index that is data is not linear in any case
         for node in post_order(index):
             if (
                 isinstance(node, (Min, Max, Select, IfThenElse))
@@ -65,6 +66,7 @@ def _choice(indices: Sequence[Expr], unknowns: set[Var]) -> tuple[Expr, Expr, Ex
                 and any(inner in unknowns for inner in post_order(node) if isinstance(inner, Var))
             ):
                 if isinstance(node, (Min, Max)):
+                    # min and max choose by a comparison, too
                     return node, ops.compare(LE if isinstance(node, Min) else GE, node.a, node.b), node.a, node.b
                 return node, node.condition, node.true_value, node.false_value
     return None

@@ -57,6 +57,7 @@ def times(a: Expr, b: Expr) -> Expr:
         return b
     if ops.is_const(b, 1):
         return a
+    # constants multiply at once: fewer nodes, the same rounding
     if isinstance(a, FloatImm) and isinstance(b, FloatImm):
         return ops.const(a.value * b.value, a.dtype)
     return ops.multiply(a, b)
@@ -92,7 +93,7 @@ def _call(name: str, *operands: Any) -> Expr:
 
 
 def _division(node: Div, g: Expr) -> Sequence[Part]:
-    return ops.divide(g, node.b), ops.negative(ops.divide(times(g, node), node.b))
+    return ops.divide(g, node.b), ops.negative(ops.divide(times(g, node), node.b))  # -(g y / b) reuses the quotient
 
 
 def _floor_remainder(node: FloorMod, g: Expr) -> Sequence[Part]:
@@ -102,12 +103,13 @@ def _floor_remainder(node: FloorMod, g: Expr) -> Sequence[Part]:
 
 def _truncated_remainder(node: TruncMod, g: Expr) -> Sequence[Part]:
     """a - b * trunc(a / b)."""
+    # the quotient of a floor remainder is constant in pieces
     return g, ops.negative(times(g, _call("trunc", ops.divide(node.a, node.b))))
 
 
 def _extremum(kind: type[GE] | type[LE]) -> Row:
     def row(node: Min | Max, g: Expr) -> Sequence[Part]:
-        first = ops.compare(GT if _is_relu(node) else kind, node.a, node.b)
+        first = ops.compare(GT if _is_relu(node) else kind, node.a, node.b)  # GT makes max(x, 0) flat at 0
         return Where(first, g), Where(ops.invert(first), g)
 
     return row
@@ -115,6 +117,7 @@ def _extremum(kind: type[GE] | type[LE]) -> Row:
 
 def _is_relu(node: Min | Max) -> bool:
     """Return whether this is max(x, 0), which is flat at 0. A clip, max(min(x, high), 0), passes at its bounds."""
+    # clip's gradient at its bounds passes, as torch's does
     return isinstance(node, Max) and ops.is_const(node.b, 0) and not isinstance(node.a, Min)
 
 
@@ -124,6 +127,7 @@ def _choice(node: Select | IfThenElse, g: Expr) -> Sequence[Part]:
 
 
 def _cast(node: Cast, g: Expr) -> Sequence[Part]:
+    # a cast from an integer ends the gradient
     return (ops.cast(g, node.value.dtype) if node.value.dtype.is_float else None,)
 
 
@@ -132,9 +136,10 @@ def _power(node: Call, g: Expr) -> Sequence[Part]:
     y >= 0."""
     x, y = node.args
     by_x: Part = times(g, times(y, _call("pow", x, ops.subtract(y, 1.0))))
-    if isinstance(y, FloatImm):
+    if isinstance(y, FloatImm):  # a constant exponent has no derivative, and needs no logarithm
         return (None if y.value == 0 else by_x), None
     by_y = Where(
+        # 0 ** y is 0 around y > 0, though log(0) is infinite
         ops.disjunction(ops.compare(NE, x, 0.0), ops.logical_not(ops.compare(GE, y, 0.0))),
         times(g, times(node, _call("log", x))),
     )
@@ -144,23 +149,25 @@ def _power(node: Call, g: Expr) -> Sequence[Part]:
 def _atan2(node: Call, g: Expr) -> Sequence[Part]:
     y, x = node.args
     square = ops.add(times(x, x), times(y, y))
-    away = ops.compare(NE, square, 0.0)
+    away = ops.compare(NE, square, 0.0)  # at the origin neither has a derivative
     return Where(away, ops.divide(times(g, x), square)), Where(away, ops.negative(ops.divide(times(g, y), square)))
 
 
 def _absolute(node: Call, g: Expr) -> Sequence[Part]:
     (x,) = node.args
+    # 0 at 0, as torch has it
     return (Where(ops.compare(NE, x, 0.0), ops.select(ops.compare(GT, x, 0.0), g, ops.negative(g))),)
 
 
 def _copysign(node: Call, g: Expr) -> Sequence[Part]:
     unit = ops.const(1.0, node.dtype)
+    # the sign's derivative is zero but at 0
     return times(g, times(_call("copysign", unit, node.args[0]), _call("copysign", unit, node.args[1]))), None
 
 
 def _hypot(node: Call, g: Expr) -> Sequence[Part]:
     a, b = node.args
-    away = ops.compare(GT, node, 0.0)
+    away = ops.compare(GT, node, 0.0)  # 0 / 0 at the origin
     return Where(away, times(g, ops.divide(a, node))), Where(away, times(g, ops.divide(b, node)))
 
 
@@ -191,10 +198,10 @@ CALLS: dict[str, Row] = {
     "log10": _divide(lambda x, y: x, 1 / math.log(10)),
     "log1p": _divide(lambda x, y: x + 1.0),
     "sqrt": _divide(lambda x, y: y, 0.5),
-    "rsqrt": _unary(lambda x, y: y * y * y * -0.5),
+    "rsqrt": _unary(lambda x, y: y * y * y * -0.5),  # x ** -1.5 by the value itself
     "sin": _unary(lambda x, y: _call("cos", x)),
     "cos": _unary(lambda x, y: ops.negative(_call("sin", x))),
-    "tan": _unary(lambda x, y: y * y + 1.0),
+    "tan": _unary(lambda x, y: y * y + 1.0),  # 1 + tan^2
     "sinh": _unary(lambda x, y: _call("cosh", x)),
     "cosh": _unary(lambda x, y: _call("sinh", x)),
     "tanh": _unary(lambda x, y: 1.0 - y * y),
@@ -205,13 +212,13 @@ CALLS: dict[str, Row] = {
     "acosh": _divide(lambda x, y: _call("sqrt", x * x - 1.0)),
     "atanh": _divide(lambda x, y: 1.0 - x * x),
     "erf": _unary(lambda x, y: times(_call("exp", ops.negative(x * x)), ops.const(2 / math.sqrt(math.pi), x.dtype))),
-    "sigmoid": _unary(lambda x, y: y * (1.0 - y)),
+    "sigmoid": _unary(lambda x, y: y * (1.0 - y)),  # by the value, which is at hand
     "pow": _power,
     "atan2": _atan2,
     "hypot": _hypot,
     "copysign": _copysign,
     **dict.fromkeys(("fma", "mul_add"), lambda node, g: (times(g, node.args[1]), times(g, node.args[0]), g)),
     "abs": _absolute,
-    **dict.fromkeys(("floor", "ceil", "round", "trunc", "nearbyint"), _ZERO),
+    **dict.fromkeys(("floor", "ceil", "round", "trunc", "nearbyint"), _ZERO),  # constant in pieces
 }
 """By the name of the intrinsic. One that has no row has no derivative that we know."""

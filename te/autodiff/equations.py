@@ -27,6 +27,7 @@ __all__ = ["System", "reads_tensors", "expression"]
 def expression(form: LinearForm) -> Expr:
     """A form over unknowns as an expression. Its constant is an expression without unknowns."""
     value: Expr = form.const
+    # coefficients are numbers, the constant may be any expression without unknowns
     for var, coeff in form.coeffs.items():
         value = ops.add(value, ops.multiply(var, coeff))
     return value
@@ -62,19 +63,21 @@ class System:
     def _add_domain(self, var: IterVar) -> None:
         assert var.dom is not None
         begin, extent = self.affine(var.dom.begin), self.affine(var.dom.extent)
+        # bounds that are data cannot be solved for
         if begin is None or extent is None or any(map(reads_tensors, (begin.const, extent.const))):
             self.nested.append(var)
             return
         own = LinearForm({var: 1}, ops.const(0, var.dtype)).plus(begin, -1)
         if not extent.coeffs:
             width = self.analyzer.simplify(ops.subtract(extent.const, 1))
+            # one iteration: its variable is known
             if isinstance(width, IntImm) and width.value == 0 and not begin.coeffs:
                 self._eliminate(var, begin)
                 return
             self.bounds.append(Bound(own, width))
         else:
             self.bounds.append(Bound(own))
-            self.bounds.append(Bound(extent.plus(own, -1).shift(-1)))
+            self.bounds.append(Bound(extent.plus(own, -1).shift(-1)))  # extent - 1 - var >= 0
 
     def knows(self, expr: Expr) -> bool:
         """Return whether no unknown occurs in an expression."""
@@ -85,6 +88,7 @@ class System:
         their own: q = e // c means 0 <= e - c * q < c."""
         form = self.analyzer.linear(expr)
         if form is None:
+            # what has no unknown is a constant, however it looks
             return LinearForm({}, expr) if expr.dtype.is_integer and self.knows(expr) else None
         total = LinearForm({}, ops.const(form.const, expr.dtype))
         for atom, coeff in form.coeffs.items():
@@ -101,12 +105,14 @@ class System:
             return LinearForm({}, atom)
         if isinstance(atom, Cast) and atom.value.dtype.is_integer and self.analyzer.linear(atom.value) is not None:
             inner = self.affine(atom.value)  # of int32 in int64: loop arithmetic does not overflow
-            return inner if atom.dtype.bits >= atom.value.dtype.bits else None
+            return inner if atom.dtype.bits >= atom.value.dtype.bits else None  # a narrowing cast may wrap
         if isinstance(atom, (FloorDiv, FloorMod)) and isinstance(atom.b, IntImm) and atom.b.value > 0:
             divided = self.affine(atom.a)
+            # remainders of nested domains are not told in linear form
             if divided is None or self._find_nested(divided):
                 return None
             quotient = self._quotient(atom.a, divided, atom.b.value)
+            # e % c = e - c * (e // c)
             return quotient if isinstance(atom, FloorDiv) else divided.plus(quotient, -atom.b.value)
         return None
 
@@ -116,6 +122,7 @@ class System:
         if var is None:
             var = self._quotients[key] = self._fresh("q", numerator)
             own = LinearForm({var: 1}, ops.const(0, var.dtype))
+            # 0 <= e - c q <= c - 1
             self.bounds.append(Bound(form.plus(own, -divisor), ops.const(divisor - 1, var.dtype)))
         return self.solved.get(var) or LinearForm({var: 1}, ops.const(0, var.dtype))
 
@@ -128,7 +135,7 @@ class System:
     def equate(self, a: Expr, b: Expr) -> None:
         """Require a == b."""
         left, right = self.affine(a), self.affine(b)
-        if left is not None and right is not None:
+        if left is not None and right is not None:  # both sides linear
             self._equations.append(right.plus(left, -1))
         elif right is None or right.coeffs or not equate_symbolic(self, a, b):
             self._left.append((a, b))
@@ -141,6 +148,7 @@ class System:
         """Require a condition that reads no tensor and is not a conjunction."""
         if isinstance(condition, EQ) and condition.a.dtype.is_integer:
             self.equate(condition.a, condition.b)
+        # what is not linear is tested instead of solved
         elif not (isinstance(condition, CompareOp) and condition.a.dtype.is_integer and self._order(condition)):
             self.opaque.append(condition)
 
@@ -153,6 +161,7 @@ class System:
         if a is None or b is None:
             return False
         difference = b.plus(a, -1)
+        # a < b is b - a - 1 >= 0
         self.bounds.append(Bound(difference.shift(-1) if isinstance(node, (LT, GT)) else difference))
         return True
 
@@ -167,12 +176,14 @@ class System:
         self.opaque += (ops.equal(a, b) for a, b in self._left)
         for equation in self._equations:
             form = self.reduce(equation)
+            # a nested unknown has to be determined exactly
             if any(abs(form.coeffs[var]) != 1 for var in self._find_nested(form)):
                 self.opaque.append(ops.equal(expression(form), 0))
                 continue
             while form.coeffs:
                 common = gcd(*form.coeffs.values())
                 if common > 1:
+                    # without a solution unless the right side is divisible
                     self.guards.append(ops.equal(ops.floormod(form.const, common), 0))
                     form = LinearForm(
                         {v: c // common for v, c in form.coeffs.items()}, ops.floordiv(form.const, common)
@@ -185,7 +196,7 @@ class System:
                     break
                 form = self._smaller(form)
             else:
-                self.guards.append(ops.equal(form.const, 0))
+                self.guards.append(ops.equal(form.const, 0))  # nothing unknown is left: a condition on what is known
         self.bounds = [Bound(self.reduce(bound.form), bound.width) for bound in self.bounds]
 
     def _pivot(self, form: LinearForm) -> Var | None:
@@ -197,7 +208,7 @@ class System:
             if not isinstance(var, IterVar) or var.dom is None:
                 return (float("inf"), True)
             extent = var.dom.extent
-            return (integer_value(extent, 1e30), var.kind != "reduce")
+            return (integer_value(extent, 1e30), var.kind != "reduce")  # a symbolic extent counts as endless
 
         return max(units, key=rank, default=None)
 
@@ -207,7 +218,7 @@ class System:
     def _smaller(self, form: LinearForm) -> LinearForm:
         """The same equation after a change of variables, with coefficients reduced by the least of them."""
         least = min(form.coeffs, key=lambda var: abs(form.coeffs[var]))
-        divisor = form.coeffs[least]
+        divisor = form.coeffs[least]  # Euclid's step: coefficients become remainders
         unknown = self._fresh("t", least)
         value = LinearForm({unknown: 1}, ops.const(0, unknown.dtype))
         for var, coeff in form.coeffs.items():
@@ -218,6 +229,7 @@ class System:
 
     def _eliminate(self, var: Var, value: LinearForm) -> None:
         del self.free[var]
+        # what was solved before may refer to it
         self.solved = {other: form.replaced(var, value) for other, form in self.solved.items()}
         self.solved[var] = value
 

@@ -98,7 +98,7 @@ def _head_shape(output: Tensor, head: Any) -> tuple[Expr, ...]:
             called=user_source(),
             fix=f"te.placeholder({shape_text(output.shape)}), or leave it out for the Jacobian",
         )
-    own = head.shape[head.ndim - rank :] if head.ndim >= rank else ()
+    own = head.shape[head.ndim - rank :] if head.ndim >= rank else ()  # the head ends in the output's dimensions
     fits = len(own) == rank and all(map(same_extent, own, output.shape))
     if not fits or not head.dtype.is_float:
         raise BadHead(
@@ -142,6 +142,7 @@ class _Backward:
         self.heads = declare_axes(prefix, "h")
         """Stand for the head's axes in what is being made."""
         self.operations = producers_first([output.op])
+        # only what lies between the output and the inputs is differentiated
         self.relevant = _relevant(self.operations, wanted)
         self.reads: dict[Tensor, list[_Read]] = {}
         self.parts: dict[Tensor, list[Tensor]] = {}
@@ -153,6 +154,7 @@ class _Backward:
             for tensor in op.outputs:
                 if tensor in self.relevant:
                     adjoint = self._adjoint(tensor)
+                    # an operation of which no input is relevant ends the gradient
                     if adjoint is not None and any(read in self.relevant for read in op.input_tensors):
                         self._propagate_output(op, tensor, adjoint)
 
@@ -161,11 +163,12 @@ class _Backward:
         gradient = self.made.get(tensor)
         if gradient is not None:
             return gradient
+        # the output itself may be asked for
         adjoint = self._seed() if tensor is self.output and not self.reads.get(tensor) else None
         if adjoint is not None:
             value = adjoint.element.chosen()
             gradient = _stage(f"grad_{tensor.name}", adjoint.axes, value)
-        else:
+        else:  # an input that nothing depends on gets zeros
             zero = ops.const(0, tensor.dtype)
             gradient = compute((*self.prefix, *tensor.shape), lambda *_: zero, f"grad_{tensor.name}", current_tag())
         self.made[tensor] = gradient
@@ -178,6 +181,7 @@ class _Backward:
         if self.head is not None:
             value = ops.cast(ProducerLoad(self.head, axes), self.output.dtype)
             return _Adjoint(axes, Contribution((), value))
+        # the Jacobian of the output by itself is the identity
         same = tuple(Condition(ops.equal(h, i)) for h, i in zip(heads, own, strict=True))
         return _Adjoint(axes, Contribution(same, ops.const(1.0, self.output.dtype)))
 
@@ -189,7 +193,7 @@ class _Backward:
         for read in self.reads.pop(tensor, ()):
             heads, own = declare_axes(self.prefix, "h"), _element_axes(tensor)
             axes = (*heads, *own)
-            if pays(read.load):
+            if pays(read.load):  # indices that are data: adding up is cheaper than asking each element
                 scattered = scatter_reads(f"grad_{tensor.name}", read.load, read.adjoint, self.heads, read.axes)
                 terms.append((axes, Term((), ops.const(True, "bool"), ProducerLoad(scattered, axes))))
                 continue
@@ -201,9 +205,11 @@ class _Backward:
         if not terms:
             return None
         axes, term = terms[0]
+        # a program's tensor as a whole needs no stage around it
         if len(terms) == 1 and (whole := _find_full(axes, term)) is not None:
             self.made[tensor] = whole
             return _Adjoint(axes, Contribution((), term.value))
+        # a term that is mostly zero: its condition tells the next stage more
         if len(terms) == 1 and not term.axes and self.head is None and _ties(term.where, axes[: len(self.prefix)]):
             conditions = tuple(Condition(part, lazy=True) for part in ops.conjuncts(term.where))
             if tensor in self.wanted:
@@ -215,7 +221,7 @@ class _Backward:
 
     def _propagate_output(self, op: Operation, tensor: Tensor, adjoint: _Adjoint) -> None:
         """Take the adjoint of one output of `op` to what it reads."""
-        if op.additions is not None:
+        if op.additions is not None:  # scattered additions have a derivative of their own
             self._contribute(op, derive_scatter(op.additions, lambda place: adjoint.at((*self.heads, *place))))
             return
         compute = op.as_compute
@@ -251,6 +257,7 @@ def _relevant(operations: Sequence[Operation], wanted: Sequence[Tensor]) -> set[
     """The tensors of floats that an input lies below, and the inputs."""
     relevant: set[Any] = set(wanted)
     for op in operations:
+        # an operation may say that its result's gradient is zero, as a softmax's maximum
         if not op.is_given and ZERO_GRADIENT not in op.attrs and any(tensor in relevant for tensor in op.input_tensors):
             relevant.update(tensor for tensor in op.outputs if tensor.dtype.is_float)
     return relevant
@@ -261,6 +268,7 @@ def _element_axes(tensor: Tensor) -> tuple[IterVar, ...]:
     axes = declare_axes(tensor.shape, "i")
     if not tensor.op.values:
         return axes
+    # named after its own axes, for whoever reads the program
     return tuple(IterVar(old.name, new.dtype, new.dom) for old, new in zip(tensor.op.axis, axes, strict=True))
 
 
@@ -274,7 +282,7 @@ def _find_full(axes: Sequence[IterVar], term: Term) -> Tensor | None:
     value = term.value
     if term.axes or not ops.is_const(term.where, 1) or not isinstance(value, ProducerLoad):
         return None
-    if not all(map(is_, value.indices, axes)):
+    if not all(map(is_, value.indices, axes)):  # by identity: each axis at its own place
         return None
     made = cast("Tensor", value.producer)
     return made if made.op.runs_in_order else None
@@ -294,10 +302,10 @@ def _sum_terms(name: str, terms: Sequence[tuple[tuple[IterVar, ...], Term]]) -> 
     if len(terms) == 1:
         axes, term = terms[0]
         return _stage(name, axes, term.body())
-    own = _copies(terms[0][0])
+    own = _copies(terms[0][0])  # each stage has axes of its own
     total: Expr | None = None
     for at, (axes, term) in enumerate(terms):
-        if term.axes:
+        if term.axes:  # a sum within a sum would be nested reductions
             apart = _copies(axes)
             body = term.over(dict(zip(axes, apart, strict=True))).body()
             value: Expr = ProducerLoad(_stage(f"{name}_{at}", apart, body), own)

@@ -47,9 +47,11 @@ def propagate_gradients(
     else:
         return None
     program = build_program(body, outputs, op.source)
+    # in the order of the program, each tensor once
     reads = (node.producer for node in post_order(program.body) if isinstance(node, ProducerLoad))
     wanted = [cast("Tensor", read) for read in dict.fromkeys(reads) if read in relevant]
     heads = declare_axes(prefix, "h")
+    # one result for each tensor, whatever the number of reads
     results = {read: Buffer(f"grad_{read.name}", (*prefix, *read.shape), read.dtype) for read in wanted}
 
     def target(load: ProducerLoad) -> tuple[Buffer, tuple[Expr, ...]] | None:
@@ -57,6 +59,7 @@ def propagate_gradients(
         return None if result is None else (result, (*heads, *load.indices))
 
     sweeps = build_sweeps(program, program.buffers[tensor.value_index], target, op.source)
+    # the program runs once for each element of the head
     made = nest_loops(heads, _run(sweeps, program.buffers[tensor.value_index], heads, adjoint, list(results.values())))
     gradient = HybridOp(
         name=f"grad_{op.name}",
@@ -79,12 +82,14 @@ def _run(
     axes = declare_axes(output.shape, "i")
     seeded = nest_loops(axes, BufferStore(sweeps.by_output, adjoint((*heads, *axes)).chosen(), axes))
     body = sweeps.allocate_stacks(seq(seeded, sweeps.forward, sweeps.back))
+    # stacks allocate their memory themselves
     apart = {*results, *(node.buffer for node in post_order(body) if isinstance(node, Allocate))}
     own = dict.fromkeys(
         node.buffer
         for node in post_order(body)
         if isinstance(node, (BufferLoad, BufferStore)) and node.buffer not in apart
     )
+    # scalars are not initialised by stores to elements
     scalars = [BufferStore(buffer, ops.const(0, buffer.dtype), ()) for buffer in own if not buffer.shape]
     body = seq(*scalars, body)
     for buffer in own:

@@ -294,8 +294,8 @@ def _nothing(ins: list[Any], outs: list[Any]) -> Any:
 
 
 REFUSED: dict[str, tuple[Callable[[te.Tensor], Any], str]] = {
-    "no body": (lambda A: te.extern((4,), [A], lambda ins, outs: None, name="E"), "returned None, no statement"),
-    "no tensor": (lambda A: te.extern((4,), [3], _nothing, name="E"), "an input is 3, no tensor"),  # type: ignore[list-item]
+    "no body": (lambda A: te.extern((4,), [A], lambda ins, outs: None, name="E"), "returned None, neither a statement"),
+    "no tensor": (lambda A: te.extern((4,), [3], _nothing, name="E"), "an input is 3, not a tensor"),  # type: ignore[list-item]
     "no dtype": (lambda A: te.extern((4,), [], _nothing, name="E"), "its dtype is not given, .* there are no inputs"),
     "dtypes": (lambda A: te.extern([(4,), (4,)], [A], _nothing, name="E", dtype=["float32"]), "1 dtypes for 2 outputs"),
     "unwritten": (

@@ -601,7 +601,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "update's shape": (lambda: _scan(steps=(6,)), r"the update is update: float32\[6\]"),
     "dtype": (lambda: _scan(dtype="int32"), r"the init is init: int32\[1, 4\]"),
     "too many first steps": (lambda: _scan(first=(7, 4)), "7 first steps are more than the 6 that there are"),
-    "no tensor": (lambda: te.scan(1, 2, 3, name="S"), "init has 1, no tensor"),
+    "no tensor": (lambda: te.scan(1, 2, 3, name="S"), "init has 1, not a tensor"),
     "numbers": (
         lambda: te.scan([], [], [te.placeholder((3,))], name="S"),
         "it has 0 initial tensors, 0 updates and 1 states",

@@ -415,7 +415,7 @@ def test_a_loop_that_prefetches_is_not_split_and_others_are_refused() -> None:
     s[C].prefetch(B, i, 1)
     refused(s, errors.AnnotationWouldBeLost, "i prefetches B", lambda: s[C].split(i, 4))
     refused(s, errors.BadPrefetch, "C does not read A", lambda: s[C].prefetch(A, i, 1))
-    refused(s, errors.BadPrefetch, "the offset is 1.5, no integer", lambda: s[C].prefetch(B, i, 1.5))
+    refused(s, errors.BadPrefetch, "the offset is 1.5, not an integer", lambda: s[C].prefetch(B, i, 1.5))
     refused(s, errors.BadPrefetch, "expected a tensor, got int", lambda: s[C].prefetch(3, i, 1))
     refused(s, errors.BadPrefetch, "the level is 3, neither 1 nor 2", lambda: s[C].prefetch(B, i, 1, level=3))
     refused(s, errors.NotAnAxisOfStage, "is an axis of stage B", lambda: s[C].prefetch(B, B.op.axis[0], 1))
