@@ -173,7 +173,9 @@ def _inputs(name: str, inputs: object) -> tuple[Tensor, ...]:
     wrong = next((tensor for tensor in given if not isinstance(tensor, Tensor)), None)
     if wrong is not None:
         raise _bad(
-            name, f"an input is {wrong!r}, not a tensor", "pass the tensors that it reads: te.extern(shape, [A, B], ...)"
+            name,
+            f"an input is {wrong!r}, not a tensor",
+            "pass the tensors that it reads: te.extern(shape, [A, B], ...)",
         )
     return tuple(tensor for tensor in given if isinstance(tensor, Tensor))
 
