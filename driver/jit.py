@@ -436,8 +436,8 @@ _COPIED = 1 << 16
 
 
 def _made_for_jax(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    # jax takes over aligned memory without a copy
     """An array that is written for jax: one whose memory it takes over, which is aligned as its own, unless that is little."""
+    # jax takes over aligned memory without a copy
     small = dtype.itemsize * prod(shape) < _COPIED
     return np.empty(shape, dtype) if small else empty(shape, dtype)
 

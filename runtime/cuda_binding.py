@@ -161,7 +161,7 @@ class _Pycuda:
         return held
 
 
-_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: it does not wait for the default stream
 
 
 class _Held:

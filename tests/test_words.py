@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
+import keyword
 import re
 import subprocess
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -195,6 +198,64 @@ def test_a_fault_is_found(source: str, fault: str) -> None:
 def test_plain_words_pass() -> None:
     source = '"""Loop nests."""\ndef fold_constants(x):\n    """Fold x."""\ndef is_linear(x): ...\ndef split(x): ...'
     assert list(file_faults(ast.parse(source), set())) == []
+
+
+# The share of lines that have a comment. Above it comments repeat the code, below it the reader has to find its reasons elsewhere.
+LEAST_COMMENTED, MOST_COMMENTED = 0.02, 0.04
+PRAGMA = re.compile(r"#\s*(?:noqa|pyright|type|fmt|ruff|pragma)\b")
+
+
+def comments(text: str) -> Iterator[tuple[int, str, str]]:
+    """Each comment of a file with its line and the code that it is beside, or above."""
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            at = token.start[0]
+            beside = lines[at - 1][: token.start[1]]
+            below = next(
+                (line for line in lines[at:] if not line.lstrip().startswith("#")), ""
+            )  # blank below a heading
+            yield at, token.string, beside if beside.strip() else below
+
+
+def words_of(text: str) -> set[str]:
+    """The words of three letters or more, those of identifiers apart, without the s of a plural."""
+    return {word.lower().rstrip("s") for word in re.findall(r"[A-Z]?[a-z]{2,}|[A-Z]{3,}", text)}
+
+
+def repeats_code(comment: str, code: str) -> bool:
+    """Return whether most words of a comment are identifiers of its line."""
+    words = words_of(comment)
+    identifiers = {name for name in re.findall(r"[A-Za-z_]\w*", code) if not keyword.iskeyword(name)}
+    return len(words) > 1 and 2 * len(words & words_of(" ".join(identifiers))) > len(words)
+
+
+def test_comments_say_what_the_code_does_not() -> None:
+    faults = [
+        f"{path.relative_to(ROOT)}:{line}: {comment}"
+        for path in source_files("compat")
+        for line, comment, code in comments(path.read_text())
+        if not PRAGMA.match(comment) and repeats_code(comment, code)
+    ]
+    assert faults == []
+
+
+@pytest.mark.parametrize(
+    ("comment", "code"),
+    [("# the next stage's axis", "axis = next_stage.axis"), ("# add the bias", "y = add_bias(x, bias)")],
+)
+def test_a_comment_that_repeats_its_line_is_found(comment: str, code: str) -> None:
+    assert repeats_code(comment, code)
+
+
+def test_a_reason_passes() -> None:
+    assert not repeats_code("# the last panel may be short", "panels = -(-outs // width)")
+
+
+def test_the_share_of_commented_lines() -> None:
+    texts = [path.read_text() for path in source_files("compat")]
+    commented = sum(1 for text in texts for _ in comments(text))
+    assert LEAST_COMMENTED <= commented / sum(len(text.splitlines()) for text in texts) <= MOST_COMMENTED
 
 
 def git(*words: str) -> str | None:

@@ -137,7 +137,7 @@ def _transform(x: Tensor, n: Any, kind: str, inverse: bool) -> Tensor:
     if outer == 1:
         return _product(x, n, 1, kind, inverse)
     inner = n // outer
-    first = _product(x, outer, inner, kind, inverse)  # (rows, outer * inner, 2)
+    first = _product(x, outer, inner, kind, inverse)  # of shape (rows, outer * inner, 2), real and imaginary parts last
     # the turns of all (outer, inner) pairs, computed when the program is declared
     turns = te.constant(_roots(n, inverse)[np.outer(np.arange(outer), np.arange(inner)) % n].astype(kind), "turns")
 

@@ -97,8 +97,8 @@ def add_buffers(signature: Signature, buffers: Sequence[Buffer | Var]) -> Signat
 
 
 def shape_symbols(function: Function) -> tuple[Var, ...]:
-    # a dict for its order, which is the order of the call
     """The variables in the shapes of a function's parameters that are no parameters themselves, by first appearance."""
+    # a dict for its order, which is the order of the call
     symbols: dict[Var, None] = {}
     for buffer in function.buffers:
         for extent in buffer.shape:

@@ -34,8 +34,8 @@ from .types import storage_type, value_type
 
 __all__ = ["EmittedKernel", "emit_kernel"]
 
-_STACK_BUDGET = 16 * 1024
 # threads of OpenMP may have small stacks
+_STACK_BUDGET = 16 * 1024
 """Bytes of stack that one function takes for buffers; what is larger, or of unknown size, goes to the heap."""
 _ALIGNMENT = 64  # a cache line, and the widest vectors
 

@@ -10,8 +10,8 @@ from ...ir.visit import children, post_order
 
 __all__ = ["WRITTEN_OUT", "find_repeated", "shared_values", "written_size"]
 
-WRITTEN_OUT = 2000
 # short texts are easier to read when they are written out
+WRITTEN_OUT = 2000
 """Nodes up to which an expression is written out, whatever it shares."""
 
 

@@ -153,8 +153,8 @@ _XGETBV = '{ i32, i32 } asm sideeffect ".byte 0x0f, 0x01, 0xd0", "={ax},={dx},{c
 
 
 def _x86_words(words: Sequence[str]) -> list[str]:
-    # baseline code must not fault on a leaf the processor does not know
     """%w0, %w1 ... by CPUID, zero where the processor does not know the leaf; and %xcr0."""
+    # baseline code must not fault on a leaf the processor does not know
     lines = [
         f"  %leaf1 = call {_CPUID}(i32 1, i32 0)",
         "  %has1 = extractvalue { i32, i32, i32, i32 } %leaf1, 2",

@@ -371,8 +371,8 @@ class _Library:  # built step by step: each field of it needs those before
         return texts
 
     def _gpu_messages(self, function: GpuFunction) -> tuple[str, ...]:
-        # any one has them
         """Return what the positive statuses of a function mean: the checks of one variant are those of all."""
+        # any one has them
         return next(
             (self.messages[each.checks.function.name] for each in function.variants if each.checks is not None), ()
         )

@@ -120,8 +120,8 @@ def _order_bits(f: FunctionText, a: str, b: str, dtype: DType, symbol: str) -> t
     return one, other, bits
 
 
-_GREATEST, _CURRENT_ROUNDING = 0b0101, 4
 # VRANGE's immediate: bits 1:0 choose the greater, 3:2 the sign of the result
+_GREATEST, _CURRENT_ROUNDING = 0b0101, 4
 """Of two the greater, with its own sign; and as instructions of 512 bits say that they round as usual."""
 _WIDEST = 512
 

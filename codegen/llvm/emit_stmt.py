@@ -475,8 +475,8 @@ class StmtEmitter:
         self.leave_if(f.op(f"icmp ne i32 {status}, 0"), status)
 
     def _inner(self, name: str, parameters: list[str], captured: list[Captured], *, in_parallel: bool) -> StmtEmitter:
-        # noinline, or LLVM would make one large function again
         """Write into a new function, whose parameters tell LLVM again that nothing overlaps."""
+        # noinline, or LLVM would make one large function again
         parameters = [*parameters, *(item.parameter(i) for i, item in enumerate(captured))]
         head = f"define internal i32 @{name}({', '.join(parameters)}) noinline {self.kernel.attributes}"
         inner = StmtEmitter(self.kernel, FunctionText(self.kernel.module, head), in_parallel=in_parallel)

@@ -161,8 +161,9 @@ def _plain(expr: ExprT, bound: dict[Var, Expr]) -> ExprT:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Around:
-    # a rewriting with no let needs no copy
     """A loop (its variable and range; depends_on_data: the range does) or a condition, around an access."""
+
+    # a rewriting with no let needs no copy
 
     var: Var | None = None
     within: Range | None = None

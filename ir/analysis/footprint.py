@@ -75,8 +75,8 @@ class Access:
 
     @cached_property
     def pattern(self) -> tuple[tuple[Key, ...], tuple[int, ...]]:
-        # accesses that differ by constants share one box
         """Common form of accesses, and their differences in each dimension."""
+        # accesses that differ by constants share one box
         parts = [_pattern(form) for form in self.forms]
         return tuple(key for key, _ in parts), tuple(offset for _, offset in parts)
 

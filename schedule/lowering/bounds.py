@@ -116,7 +116,7 @@ def _region(
     axes = dict.fromkeys(axis for dimensions in computation.op.dimensions for axis in dimensions)
     declared = {axis: axis.dom for axis in axes if axis.dom is not None}
     consumers = bounds.dataflow.consumers.get(computation.op, [])
-    at_root = computation.is_output or computation.stage.is_tensorized  # a root output is wanted whole
+    at_root = computation.is_output or computation.stage.is_tensorized  # nothing asks for a part of it
     if not consumers or computation.whole or (not enclosing and at_root):
         return declared, set()  # an intrinsic does all of its work or none: what is padded for it is computed whole
     unknown: set[IterVar] = set()

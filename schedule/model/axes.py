@@ -142,7 +142,7 @@ def _foreign(stage: Stage, axis: IterVar, doing: str) -> NotAnAxisOfStage:
         reason = f"{axis.name} is a thread axis, not a loop of {name}"
         fix = f"bind a loop to it: s[{name}].bind({_names(stage.leaf_iter_vars[:1])}, {axis.name})"
     else:
-        # an axis of another schedule looks just the same
+        # by its name alone it could be one of them
         reason = f"{axis.name} is not an axis of any stage of this schedule (was it made for another schedule?)"
     if not stage.leaf_iter_vars:
         fix = f"{name} has no loops of its own; schedule the stages that read it" if stage.op.is_given else ""

@@ -54,8 +54,8 @@ class IndexMap:
 
     @staticmethod
     def of(function: Callable[..., Any], like: Sequence[Var]) -> IndexMap:
-        # variables of its own: a map is used in several places
         """The map that a function of indices is; its parameters are named and typed as `like`. Raises NoLayout."""
+        # variables of its own: a map is used in several places
         advice = "a layout is a function such as lambda n, c, h, w: [n, c // 4, h, w, c % 4]"
         parameters = tuple(Var(parameter.name, parameter.dtype) for parameter in like)
         if not callable(function):  # any callable, as TVM takes them

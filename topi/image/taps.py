@@ -153,7 +153,7 @@ class Taps:
             return i * (size - 1), te.max(out - 1, 1)
         if self.how.coordinates == "asymmetric":
             return i * size, out
-        top, bottom = (2 * i + 1) * size - out, 2 * out  # (i + 1/2) * size / out - 1/2 over 2 out
+        top, bottom = (2 * i + 1) * size - out, 2 * out  # both sides of the half-pixel rule times 2
         if self.how.coordinates == "half_pixel":
             return top, bottom
         if isinstance(self.out, int):

@@ -227,8 +227,8 @@ def _is_extreme(name: str, dtype: DType, value: float) -> bool:
 
 
 def _examine_part(part: CommReducer, constants: tuple[Expr | None, ...]) -> Laws:
-    # a proof over all orders is exact
     """The laws by orders, by algebra, by all values, and by a search: the quicker first."""
+    # a proof over all orders is exact
     ordered = tables.laws_by_orders(part)
     if ordered is not None:
         return _tabled_laws(*ordered)

@@ -225,8 +225,8 @@ def _differs_in_lanes(condition: Expr, loops: tuple[For, ...]) -> bool:
 
 
 def _find_clamp(node: Min | Max) -> tuple[Expr, Expr]:
-    # simplify puts constants on the right, but a clamp from below may have it on the left
     """Return the value that a clamp clamps, and its bound."""
+    # simplify puts constants on the right, but a clamp from below may have it on the left
     return (node.b, node.a) if isinstance(node.a, IntImm) else (node.a, node.b)
 
 

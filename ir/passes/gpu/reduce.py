@@ -398,8 +398,8 @@ class _Threads:
         ]
 
     def _combine(self, values: Sequence[Expr]) -> Stmt:
-        # the combiner may read all values of a tuple
         """Named first: every value is read before any partial changes."""
+        # the combiner may read all values of a tuple
         named = [
             Var(f"{partial.name}.other", value.dtype) for partial, value in zip(self.partials, values, strict=True)
         ]
