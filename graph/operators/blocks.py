@@ -26,12 +26,14 @@ def _block_windows(x: Any, reach: Any, stride: Any, padding: Any, dilation: Any)
     """The windows of an image in blocks: (N, C, b, OH, OW, KH, KW)."""
     stride, padding, dilation = spatial(2, stride, padding, dilation)
     around = np.pad(x, [(0, 0), (0, 0), (padding[0], padding[2]), (padding[1], padding[3]), (0, 0)])
+    # the channels of a block come next to their block, before windows are cut
     return strided_windows(np.moveaxis(around, 4, 2), reach, stride, dilation)
 
 
 def _numpy_convolution(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> Any:
     windows = _block_windows(x, w.shape[2:4], stride, padding, dilation)
     batch, chunks, block, *rest = windows.shape
+    # what fills the last block up takes no part
     terms = windows.reshape(batch, chunks * block, *rest)[:, : w.shape[1] * w.shape[4]]
     parts = terms.reshape(batch, w.shape[1], w.shape[4], *rest)
     return np.einsum("ncbijxy,ocxybp->noijp", parts, w, optimize=True)
@@ -50,7 +52,7 @@ def _conv_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (), dila
     """x (N, C / b, H, W, b) with w (O / o, C / c, KH, KW, c, o), c being b or a part of it: (N, O / o, H, W, o). What fills the
     last block of x up is not read."""
     stride, padding, dilation = spatial(2, stride, padding, dilation)
-    if same_extent(x.shape[4], w.shape[4]):
+    if same_extent(x.shape[4], w.shape[4]):  # blocks of one size are what topi sums in
         return topi.nn.conv2d(x, w, stride, padding, dilation, layout="NCHWc", algorithm="auto")
     return _convolve_block_parts(x, w, stride, padding, dilation)
 
@@ -58,7 +60,7 @@ def _conv_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (), dila
 def _convolve_block_parts(x: Tensor, w: Tensor, stride: Any, padding: Any, dilation: Any) -> Tensor:
     batch, chunks, *_, block = x.shape
     outputs, parts, *reach, part, lanes = w.shape
-    each, rest = divmod(tap_count(block), tap_count(part))
+    each, rest = divmod(tap_count(block), tap_count(part))  # a block of x holds several parts of the weights
     if rest or tap_count(parts) > tap_count(chunks) * each:
         raise ValueError(f"{parts} parts of {part} channels are not parts of {chunks} blocks of {block}")
     windows = Windows.of(x.shape[2:4], reach, stride, padding, dilation)
@@ -69,6 +71,7 @@ def _convolve_block_parts(x: Tensor, w: Tensor, stride: Any, padding: Any, dilat
     )
 
     def element(n: Any, o: Any, i: Any, j: Any, v: Any) -> Any:
+        # the part within the block, and the channel within the part
         value = image[(n, te.indexdiv(c, each), *windows.at(i, j, p, q), te.indexmod(c, each) * part + k)]
         return te.sum(product(value, w[o, c, p, q, k, v], sum_dtype(x.dtype)), axis=[c, p, q, k])
 
@@ -82,6 +85,7 @@ def _convolve_block_parts(x: Tensor, w: Tensor, stride: Any, padding: Any, dilat
     return convert_elements(sums, x.dtype)
 
 
+# each channel has its window, so that there is nothing to sum over channels
 def _numpy_depthwise(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> Any:
     windows = _block_windows(x, w.shape[1:3], stride, padding, dilation)
     return np.einsum("ncbijxy,cxyb->ncijb", windows, w, optimize=True)

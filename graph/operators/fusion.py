@@ -32,14 +32,15 @@ _MOST_DEPTH = 64
 @lru_cache(1024)
 def _parse_body(body: str) -> ast.expr:
     """The expression. Raises ValueError for what is none over operators and inputs."""
-    if len(body) > _MOST_CHARACTERS:
+    if len(body) > _MOST_CHARACTERS:  # bodies come from files, which are not trusted
         raise ValueError(f"a body of more than {_MOST_CHARACTERS} characters")
     try:
         expression = ast.parse(body, mode="eval").body
     except (SyntaxError, RecursionError, MemoryError) as problem:
+        # Python's message says where; its own traceback adds nothing
         raise ValueError(f"the body is not an expression: {problem}") from None
     level = [expression]
-    for _ in range(_MOST_DEPTH):
+    for _ in range(_MOST_DEPTH):  # level by level, so that a deep tree cannot exhaust the stack
         level = [child for one in level for child in ast.iter_child_nodes(one)]
     if level or not isinstance(expression, ast.Call):
         raise ValueError("the body is not an operator on others, or too deep")
@@ -62,7 +63,7 @@ def _evaluate_body(
             return inputs[int(match[1])]
         if not isinstance(one, ast.Call) or not isinstance(one.func, ast.Name):
             raise ValueError(f"{ast.unparse(one)[:100]} is neither an operator nor an input")
-        key = ast.unparse(one)
+        key = ast.unparse(one)  # equal text is an equal value, and made once
         if key not in made:
             attributes = {str(keyword.arg): _literal(keyword.value, sizes) for keyword in one.keywords}
             made[key] = apply(one.func.id, [value(operand) for operand in one.args], attributes)
@@ -74,15 +75,15 @@ def _evaluate_body(
 def _literal(one: ast.expr, sizes: Sequence[Any]) -> Any:
     """An attribute: plain values, nan and inf by their names, and sizes in tuples. Raises ValueError for other extents over
     symbols."""
-    if isinstance(one, ast.Name) and one.id in ("nan", "inf"):
+    if isinstance(one, ast.Name) and one.id in ("nan", "inf"):  # names, since literals have neither
         return float(one.id)
     if isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.USub):
-        return -_literal(one.operand, sizes)
+        return -_literal(one.operand, sizes)  # a negative number is an operator on a positive one to Python
     if isinstance(one, ast.Tuple):
         if any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in one.elts):
-            raise ValueError("a body has no symbols")
+            raise ValueError("a body has no symbols")  # extents over symbols come beside the body, not as texts in it
         return tuple(_size(part, sizes) for part in one.elts)
-    return ast.literal_eval(one)
+    return ast.literal_eval(one)  # plain values alone: nothing is executed
 
 
 def _size(one: ast.expr, sizes: Sequence[Any]) -> Any:
@@ -103,7 +104,7 @@ def body_text(
     given = [
         f"{key}={_attribute_text(value, sizes or {})}"
         for key, value in attributes.items()
-        if repr(defaults[key]) != repr(value)
+        if repr(defaults[key]) != repr(value)  # repr tells 1 from 1.0 and True, which compare equal
     ]
     return f"{name}({', '.join([*operands, *given])})"
 
@@ -115,13 +116,14 @@ def _attribute_text(value: Attribute, sizes: Mapping[str, int]) -> str:
         f"size{sizes[part]}" if isinstance(part, str) and part in sizes else _attribute_text(part, sizes)
         for part in value
     ]
-    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"  # a tuple of one needs its comma
 
 
 def _row(name: str, operands: Sequence[Any]) -> Operator:
     """The row of an operator within a body. Raises ValueError where it does not take so many operands, UnknownOperator (TW0902)."""
     row = row_of(name)
     least, most = row.inputs
+    # a fused node within a fused node could be endless
     if name == "fused" or not least <= len(operands) <= most or any(operand is None for operand in operands[:least]):
         raise ValueError(f"{name} cannot stand in a body, on {len(operands)} operands")
     return row
@@ -133,6 +135,7 @@ def _numpy_fused(*xs: Any, body: str, sizes: Sequence[Any] = ()) -> Any:
         attributes = whole_attributes(row, given)
         kinds = [None if operand is None else type_of_array(operand) for operand in operands]
         (kind,) = result_types(row, attributes, kinds)
+        # rounded after each operator, as the graph would
         return np.asarray(row.reference(*operands, **attributes)).astype(array_dtype(kind.dtype), copy=False)
 
     return _evaluate_body(body, xs, sizes, apply)

@@ -28,5 +28,5 @@ def _numpy_order(x: Any, _: Any) -> Any:
 @operator("after", _numpy_order, "injective", samples=[sample(floating(3, 5), floating(2))])
 def _order(x: Any, y: Any) -> Any:
     """x, once there is y: what is made of it is not a computation that stood there before."""
-    del y
+    del y  # y is read for the order alone
     return injective(x.shape, lambda *i: x[i], "after")

@@ -47,7 +47,7 @@ def operator(
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         OPERATORS[name] = make_row(name, function, reference, fusion, samples=samples, derivative=derivative)
-        _OWN.add(name)
+        _OWN.add(name)  # theirs take extents as texts, topi's as expressions
         return function
 
     return register
@@ -68,6 +68,7 @@ def row_of(name: str) -> Operator:
 
 def is_ours(row: Operator) -> bool:
     """Return whether a row declares by a function of this package, whose sources tell what it does."""
+    # the name of another package tells that a user has added it
     return str(getattr(row.declare, "__module__", "")).startswith(f"{PACKAGE}.")
 
 
@@ -106,7 +107,7 @@ def whole_attributes(row: Attributed, given: Mapping[str, Any]) -> dict[str, Att
 
 
 def _plain(row: Attributed, name: str, value: Any) -> Attribute:
-    if hasattr(value, "item") and not getattr(value, "shape", ()):
+    if hasattr(value, "item") and not getattr(value, "shape", ()):  # numpy's scalars have item(), arrays have a shape
         value = value.item()
     if isinstance(value, (tuple, list)):
         return tuple(_plain(row, name, part) for part in cast("Sequence[Any]", value))
@@ -128,7 +129,7 @@ def result_types(
     return _declared_types(row, tuple(attributes.items()), tuple(inputs))
 
 
-@lru_cache(8192)
+@lru_cache(8192)  # declaring is the costly part, and types repeat from node to node
 def _declared_types(
     row: Operator,
     attributes: tuple[tuple[str, Attribute], ...],
@@ -136,6 +137,7 @@ def _declared_types(
 ) -> tuple[TensorType, ...]:
     least, most = row.inputs
     shown = f"{row.name}({', '.join(map(str, inputs))})"
+    # an optional input may be None, the first `least` may not
     if not least <= len(inputs) <= most or None in inputs[:least]:
         raise BadNode(
             f"{shown[:300]} has too many inputs, or too few",
@@ -148,7 +150,7 @@ def _declared_types(
         for at, one in enumerate(inputs)
     ]
     try:
-        with deep_recursion():
+        with deep_recursion():  # some declarations nest expressions deeply
             return tuple(
                 tensor_type([convert_extent(extent) for extent in tensor.shape], tensor.dtype)
                 for tensor in declared(row, given, dict(attributes))
@@ -162,7 +164,7 @@ def _declared_types(
             fix=problem.fix or "inputs and attributes that fit",
         ) from problem
     except (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError) as problem:
-        if is_interruption(problem):
+        if is_interruption(problem):  # an interrupt may come as one of these errors
             raise
         raise BadNode(
             f"{shown[:300]} is not a program",

@@ -19,9 +19,11 @@ def _numpy_fft(x: Any, *, axis: int, length: int | None, inverse: bool, onesided
     numbers = wide[..., 0] + (1j * wide[..., 1] if x.shape[-1] == 2 else 0)
     at = axis % x.ndim
     if inverse and onesided:
+        # numpy's real result has no parts dimension
         return np.fft.irfft(numbers, 2 * (x.shape[at] - 1) if length is None else length, at)[..., None]
     result: Any = (np.fft.ifft if inverse else np.fft.fft)(numbers, length, at)
     if onesided:
+        # a one-sided transform has half of the frequencies and one
         result = np.take(result, np.arange(int(result.shape[at]) // 2 + 1), at)
     return np.stack([result.real, result.imag], -1)
 
@@ -44,11 +46,13 @@ def _dft(x: Any, *, axis: int = -2, length: int | None = None, inverse: bool = F
 
 def _each_once(x: Any, *, ordered: bool) -> Any:
     values, first, inverse, counts = np.unique(x, True, True, True)
+    # order of first appearance, where elements are not sorted
     order = np.arange(len(values)) if ordered else np.argsort(first)
     rest = len(x) - len(values)
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
     return (
+        # behind the last element stand copies of the first one, as the operator has it
         np.pad(values[order], (0, rest), constant_values=x[0]),
         np.pad(first[order], (0, rest)),
         places[inverse.reshape(-1)],
@@ -68,6 +72,7 @@ def _unique(x: Any, *, ordered: bool = True) -> Any:
     values, first, inverse, number, counts = topi.unique(x, ordered, True)
 
     def wide(value: Any) -> Any:
+        # int32 inside, int64 as ONNX has it
         return te.compute(value.shape, lambda *i: value[i].astype("int64"), name="wide", tag="elemwise")
 
     return [

@@ -22,6 +22,7 @@ __all__: list[str] = []
 
 def _numpy_vjp(*arrays: Any, body: str, wrt: int) -> Any:
     """The same in float64, by the interpreter."""
+    # in float64, so that the reference is more exact than what it tests
     wide = [array if array.dtype.kind in "iub" else array.astype(np.float64) for array in arrays]
     given = [te.placeholder(array.shape, type_of_array(array).dtype, name=f"x{at}") for at, array in enumerate(wide)]
     derivative = _pulled_back(given, body, wrt)

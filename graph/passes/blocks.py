@@ -64,9 +64,11 @@ _IMAGE = (2, 3)
 
 def _fits(kind: TensorType) -> bool:
     """Return whether a value can lie in blocks, the last of which may be filled up where that makes few channels more."""
+    # a block is a cache line of float32
     if not kind.is_static or kind.dtype != "float32" or len(kind.shape) != 4:
         return False
     channels = cast("int", kind.shape[1])
+    # channels are whole parts, and filling up adds at most a third
     return channels % PART == 0 and 0 < BLOCK * _block_count(channels) <= MOST * channels
 
 
@@ -79,6 +81,7 @@ def _is_conv(node: Node, g: Parts, blocked: Collection[str]) -> bool:
     if (
         node.operator not in ("conv", "conv_transpose")
         or not _fits(node.types[0])
+        # weights that are arguments would have to be laid out in each call
         or not all(name in g.constants and g.constants[name].data is not None for name in node.inputs[1:] if name)
     ):
         return False
@@ -87,7 +90,7 @@ def _is_conv(node: Node, g: Parts, blocked: Collection[str]) -> bool:
     return (
         node.attributes["groups"] == 1
         or _is_depthwise(node, g.constants[node.inputs[1]].type)
-        and node.inputs[0] in blocked
+        and node.inputs[0] in blocked  # a depthwise one reads one block, which has to lie so already
     )
 
 
@@ -103,13 +106,14 @@ def _has_disjoint_results(node: Node, g: Parts) -> bool:
         node.attributes["groups"] == 1
         and (node.attributes["stride"] or (1, 1)) == reach
         and set(cast("tuple[int, ...]", node.attributes["dilation"])) <= {1}
+        # neither padding nor overlap: results of a place are its own
         and not any(any(cast("tuple[int, ...]", node.attributes[name])) for name in others)
     )
 
 
 def _is_channel_shape(shape: Sequence[object]) -> bool:
     """Return whether an array of this shape is one number for all, or one for each channel of an image."""
-    whole = (*([1] * (4 - len(shape))), *shape)
+    whole = (*([1] * (4 - len(shape))), *shape)  # numpy's broadcasting, from the last dimension on
     return len(shape) <= 4 and whole[0] == 1 and whole[2:] == (1, 1)
 
 
@@ -123,8 +127,10 @@ def _keeps(node: Node, g: Parts, types: Mapping[str, TensorType], blocked: Mappi
     if node.operator == "mean":
         return node.inputs[0] in blocked and _means_image(node) and bool(node.attributes["keepdims"])
     if node.operator == "concat":
+        # only the last part may end within a block
         whole = all(cast("int", types[name].shape[1]) % BLOCK == 0 for name in node.inputs[:-1])
         return whole and cast("int", node.attributes["axis"]) % 4 == 1 and all(name in blocked for name in node.inputs)
+    # batch_norm has its own parameters by channel
     if row_of(node.operator).fusion != "elementwise" or node.operator in _BY_CHANNEL:
         return False
     moved = [name for name in node.inputs if name and name not in g.constants]
@@ -132,6 +138,7 @@ def _keeps(node: Node, g: Parts, types: Mapping[str, TensorType], blocked: Mappi
     return (
         any(types[name].shape == kind.shape and name in blocked for name in moved)
         and all(map(_is_channel_shape, known))
+        # one number for each channel may be brought into blocks
         and all(name in blocked or types[name].shape == (*kind.shape[:2], 1, 1) for name in moved)
     )
 
@@ -153,11 +160,12 @@ def _find_regions(g: Parts) -> list[set[str]]:
         if conv:
             convolved |= region
         for name in node.inputs:
-            if name in region_of and not region_of[name] <= region:
+            if name in region_of and not region_of[name] <= region:  # a node that reads two regions joins them
                 regions.remove(region_of[name])
                 region |= region_of[name]
         region_of.update(dict.fromkeys(region, region))
         regions.append(region)
+    # without a convolution blocks gain nothing
     return [region for region in regions if not convolved.isdisjoint(region)]
 
 
@@ -165,6 +173,7 @@ def _weigh(step: Step) -> float:
     """Weigh a kernel whose time depends on the layout: one that convolves, or that copies."""
     heavy = {node.operator for node in step.nodes if is_heavy(node)}
     copies = any(node.operator == "transpose" for node in step.nodes)
+    # element-wise kernels take the same time in either order
     return (_COPY if copies else 1.0) if heavy & _CONVOLUTIONS or copies and not heavy else 0.0
 
 
@@ -181,6 +190,7 @@ class _Blocks:
                 r, node
             )
             self.blocked[node.outputs[0]] = made
+            # readers outside of the region get the usual order; unread, it is dropped
             return self._plain(r, made, node.types[0], node.outputs)
         if _means_image(node) and node.inputs[0] in self.blocked and not node.attributes["keepdims"]:
             means = r.like(node, self.blocked[node.inputs[0]], axes=_IMAGE)
@@ -189,7 +199,7 @@ class _Blocks:
 
     def _plain(self, r: Rewriter, value: str, kind: TensorType, outputs: Sequence[str]) -> str:
         """In the usual order, for those who need it."""
-        if kind.shape[2:] != (1, 1):
+        if kind.shape[2:] != (1, 1):  # an image of one place is in the usual order already
             value = r.node("transpose", value, axes=(0, 1, 4, 2, 3))
         return self._cut(r, value, kind, outputs)
 
@@ -200,6 +210,7 @@ class _Blocks:
         if filled == channels:
             return r.node("reshape", value, outputs=outputs, shape=kind.shape)
         whole = r.node("reshape", value, shape=(batch, filled, *size))
+        # what fills the last block up is cut off
         return r.node("slice", whole, outputs=outputs, begin=(0,), end=(channels,), step=(1,), axes=(1,))
 
     def _pack(self, r: Rewriter, name: str) -> str:
@@ -208,6 +219,7 @@ class _Blocks:
             return self.blocked[name]
         batch, channels, *_ = cast("tuple[int, ...]", r.type(name).shape)
         more = -channels % BLOCK
+        # zeros: what is added to or multiplied with them stays finite
         filled = r.node("pad", name, before=(0, 0, 0, 0), after=(0, more, 0, 0), value=0.0) if more else name
         return r.node("reshape", filled, shape=(batch, _block_count(channels), 1, 1, BLOCK))
 
@@ -215,6 +227,7 @@ class _Blocks:
         weights = r.known(node.inputs[1])
         attributes: dict[str, Any] = {name: node.attributes[name] for name in ("stride", "padding", "dilation")}
         if node.attributes["groups"] != 1:
+            # (channels, 1, KH, KW) becomes blocks of windows
             turned = _pad_channels(weights[:, 0], 0).reshape(-1, BLOCK, *weights.shape[2:]).transpose(0, 2, 3, 1)
             value = r.node("depthwise_in_blocks", self.blocked[node.inputs[0]], r.constant(turned), **attributes)
         else:
@@ -224,6 +237,7 @@ class _Blocks:
     def _convolve(self, r: Rewriter, x: str, weights: NDArray[Any], attributes: dict[str, Any]) -> str:
         """The convolution with weights (O, C, KH, KW), O being whole blocks."""
         outputs, inputs, high, wide = weights.shape
+        # without blocks of its own the image is read as blocks of one channel
         block = (BLOCK if inputs % BLOCK == 0 else PART) if x in self.blocked else 1
         turned = weights.reshape(outputs // BLOCK, BLOCK, inputs // block, block, high, wide).transpose(
             0, 2, 4, 5, 3, 1
@@ -236,6 +250,7 @@ class _Blocks:
         if len(node.inputs) < 3 or not node.inputs[2]:
             return value
         bias = _pad_channels(r.known(node.inputs[2]), 0).reshape(1, -1, 1, 1, BLOCK)
+        # each place's results have the bias of their channel
         return r.node("add", value, r.constant(np.repeat(bias, times, 1)))
 
     def _convert_disjoint(self, r: Rewriter, node: Node) -> str:
@@ -250,6 +265,7 @@ class _Blocks:
             self._add_bias(r, node, value, high * wide),
             shape=(batch, outputs // BLOCK, high, wide, rows, columns, block),
         )
+        # places and their results are interleaved along each side
         value = r.node("transpose", value, axes=(0, 1, 4, 2, 5, 3, 6))
         return r.node("reshape", value, shape=(batch, outputs // BLOCK, rows * high, columns * wide, block))
 
@@ -273,6 +289,7 @@ class _Blocks:
         kernel, stride, dilation = (
             cast("tuple[int, ...]", node.attributes[name]) or (1, 1) for name in ("kernel", "stride", "dilation")
         )
+        # an empty tuple is the default, no padding
         padding = cast("tuple[int, ...]", node.attributes["padding"]) or (0,) * 4
         return r.like(
             node,
@@ -286,7 +303,7 @@ class _Blocks:
     def _pack_constant(self, r: Rewriter, array: NDArray[Any]) -> str:
         """A number for all, or one for each channel."""
         if array.size == 1:
-            return r.constant(array.reshape(()))
+            return r.constant(array.reshape(()))  # one number for all needs no blocks
         return r.constant(_pad_channels(array.reshape(-1), 0).reshape(1, -1, 1, 1, BLOCK))
 
 
@@ -300,6 +317,7 @@ def _lay_out_blocks(g: Parts, target: Target) -> Parts:
     """Lay each region in blocks of which the kernels take less time so, the copies between layouts among them."""
     chosen: set[str] = set()
     for region in _find_regions(g):
+        # both graphs are estimated whole, copies included
         if time_ratio(g, rewrite(g, _Blocks(region)), target, _weigh) < _ALIKE:
             chosen |= region
     return rewrite(g, _Blocks(chosen)) if chosen else g

@@ -30,9 +30,9 @@ def _merge_common(g: Parts) -> Parts:
     first: dict[Any, Node] = {}
     params: dict[Any, str] = {}
     for name, held in g.constants.items():
-        params.setdefault(held.digest, name)
+        params.setdefault(held.digest, name)  # digests tell equal contents without comparing them
     same = {name: params[held.digest] for name, held in g.constants.items() if params[held.digest] != name}
-    if same:
+    if same:  # names are replaced first, so that nodes on equal parameters are seen as equal
         nodes = tuple(replace(node, inputs=tuple(same.get(name, name) for name in node.inputs)) for node in g.nodes)
         g = replace(
             g,
@@ -43,7 +43,8 @@ def _merge_common(g: Parts) -> Parts:
 
     def visit(_: Rewriter, node: Node) -> tuple[str, ...] | None:
         if node.bodies:
-            return None
+            return None  # bodies are graphs, which are not compared
+        # repr, as attributes may hold lists
         earlier = first.setdefault((node.operator, node.inputs, repr(sorted(node.attributes.items()))), node)
         return None if earlier is node else earlier.outputs
 

@@ -105,22 +105,26 @@ def folds(g: Parts, rounds: bool) -> Parts:
         if node.bodies:
             return None
         inputs = [r.known(name) if name and r.is_known(name) else None for name in node.inputs]
-        if not all(kind.is_static for kind in node.types) or any(
+        if not all(kind.is_static for kind in node.types) or any(  # open shapes are not known before the call
             name and data is None for name, data in zip(node.inputs, inputs, strict=True)
         ):
+            # a shape alone is known, even of a tensor that is not
             if node.operator != "shape" or not r.type(node.inputs[0]).is_static:
                 return None
             return [r.constant(np.asarray(r.type(node.inputs[0]).shape, np.int64))]
         if any(map(is_open, node.attributes.values())):
-            return None
+            return None  # an attribute with a symbol is bound at the call
         if node.operator not in _GROW and _bytes(node) > max(
-            _MOST_BYTES, sum(data.nbytes for data in inputs if data is not None)
+            # a small result may replace large inputs, never the other way round
+            _MOST_BYTES,
+            sum(data.nbytes for data in inputs if data is not None),
         ):
             return None
         if not rounds and not _is_exact(node, inputs):
             return None
         results = run_node(node, inputs, {})
         return [
+            # an output keeps its name as a parameter, if it is not taken
             r.constant(result) if name in r.types else r.param(name, result)
             for name, result in zip(node.outputs, results, strict=True)
         ]
@@ -134,13 +138,15 @@ def _bytes(node: Node) -> int:
 
 def _is_exact(node: Node, inputs: Sequence[NDArray[Any] | None]) -> bool:
     kinds = {str(data.dtype) for data in inputs if data is not None} | {kind.dtype for kind in node.types}
-    if row_of(node.operator).fusion == "injective" or node.operator in _MOVES:
+    if row_of(node.operator).fusion == "injective" or node.operator in _MOVES:  # moving elements rounds nothing
         return True
     if node.operator == "cast":
         (data,) = inputs
+        # casts from floats to narrow ones round, in the reference as well
         return data is not None and (data.dtype.kind in "iub" or node.types[0].dtype in ("float32", "float64", "bool"))
     if all(kind == "bool" or "int" in kind for kind in kinds):
-        return node.operator in _ARITHMETIC | _OF_INTEGERS
+        return node.operator in _ARITHMETIC | _OF_INTEGERS  # integers wrap alike everywhere
+    # float16 would be rounded from float64 by the reference
     return node.operator in _ARITHMETIC and all(kind in ("float32", "float64", "bool") for kind in kinds)
 
 

@@ -39,6 +39,7 @@ _MOST_CHARACTERS = 4000
 
 def _form_groups(g: Parts) -> Parts:
     types = g.types
+    # a single node is a kernel already
     whole = {step.outputs[0]: step for step in cut_graph(g) if len(step.nodes) > 1 and _can_be_told(step, types)}
 
     def visit(r: Rewriter, node: Node) -> str | None:
@@ -48,14 +49,15 @@ def _form_groups(g: Parts) -> Parts:
         sizes = {
             size: at
             for at, size in enumerate(
-                dict.fromkeys(
+                dict.fromkeys(  # in order of first appearance, each size once
                     size for one in step.nodes for value in one.attributes.values() for size in _open_sizes(value)
                 )
             )
         }
         body = _body(step, sizes)
-        if body is None:
+        if body is None:  # too long to write: a value read twice doubles the text
             return None
+        # the user's lines of all nodes, each once
         source = " ".join(dict.fromkeys(one.source for one in step.nodes if one.source))
         return r.node(
             "fused",
@@ -85,7 +87,7 @@ def _body(step: Step, sizes: dict[str, int]) -> str | None:
     texts = {name: f"x{at}" for at, name in enumerate(step.inputs)} | {"": "None"}
     for node in step.nodes:
         text = body_text(node.operator, [texts[name] for name in node.inputs], node.attributes, sizes)
-        if len(text) > _MOST_CHARACTERS:
+        if len(text) > _MOST_CHARACTERS:  # texts may double at each node
             return None
         texts[node.outputs[0]] = text
     return texts[step.outputs[0]]

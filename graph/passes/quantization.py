@@ -53,7 +53,7 @@ _SAME = 1e-5
 
 
 _MOST_SUMMED = (1 << 31) // 255 - 1
-"""So many bytes less their zero have a sum in int32."""
+"""So many bytes less their zero have a sum in int32."""  # so that 255 times as many stay below 2**31
 
 
 def _visit(r: Rewriter, node: Node) -> str | None:
@@ -63,10 +63,11 @@ def _visit(r: Rewriter, node: Node) -> str | None:
 
 def _rewrite_conv(r: Rewriter, node: Node) -> str | None:
     x, w = (r.maker(name, "dequantize") for name in node.inputs[:2])
+    # weights by output channel, activations by one scale
     if x is None or w is None or not _is_plain(r, x) or not _are_weights(r, w, 0):
         return None
     rank = len(node.types[0].shape)
-    last = r.node("transpose", x.inputs[0], axes=(0, *range(2, rank), 1))
+    last = r.node("transpose", x.inputs[0], axes=(0, *range(2, rank), 1))  # the integer product wants channels last
     how: dict[str, Any] = {name: node.attributes[name] for name in ("stride", "padding", "dilation", "groups")}
     sums = r.node("integer_conv", last, w.inputs[0], _zero(r, x), _zero(r, w), **how)
     step = _step(r, x, w)
@@ -74,6 +75,7 @@ def _rewrite_conv(r: Rewriter, node: Node) -> str | None:
         value = _add_bias(r, sums, step, node.inputs[2])
     else:
         value = _scale_sums(r, sums, step)
+    # back to channels first, as readers expect
     return r.node("transpose", value, outputs=node.outputs, axes=(0, rank - 1, *range(1, rank - 1)))
 
 
@@ -86,9 +88,11 @@ def _rewrite_matmul(r: Rewriter, node: Node) -> str | None:
     if not (
         _are_weights(r, w, 0 if flipped else 1)
         if rank == 2
+        # both are activations: the batches have to be the same
         else _is_plain(r, w) and w.types[0].shape[:-2] == x.types[0].shape[:-2]
     ):
         return None
+    # w is taken as (k, n)
     weights = r.node("transpose", w.inputs[0], axes=(*range(rank - 2), rank - 1, rank - 2)) if flipped else w.inputs[0]
     sums = r.node("integer_matmul", x.inputs[0], weights, _zero(r, x), _zero(r, w))
     return _scale_sums(r, sums, _step(r, x, w), node.outputs)
@@ -100,8 +104,9 @@ def _rewrite_mean(r: Rewriter, node: Node) -> str | None:
     if x is None or not _is_plain(r, x):
         return None
     sums, count = _window_sums(r, node, x) if node.operator == "avg_pool" else _integer_sums(r, node, x)
-    if not sums or not 0 < count <= _MOST_SUMMED:
+    if not sums or not 0 < count <= _MOST_SUMMED:  # more elements could overflow int32
         return None
+    # divided once, in float32, as a step
     step = np.asarray(r.known(x.inputs[1]).reshape(()) / np.float32(count), np.float32)
     if node.operator == "mean":
         return _scale_sums(r, sums, step, node.outputs)
@@ -116,12 +121,13 @@ def _window_sums(r: Rewriter, node: Node, x: Node) -> tuple[str, int]:
     windows have other numbers of elements."""
     shape, kernel = x.types[0].shape, cast("tuple[int, ...]", node.attributes["kernel"])
     padded = any(cast("tuple[int, ...]", node.attributes["padding"]))
+    # without counted padding windows differ in number at the borders
     if not isinstance(shape[1], int) or node.attributes["ceil_mode"] or padded and not node.attributes["count_padding"]:
         return "", 0
     rank = len(shape)
     last = r.node("transpose", x.inputs[0], axes=(0, *range(2, rank), 1))
     how: dict[str, Any] = {name: node.attributes[name] for name in ("stride", "padding", "dilation")}
-    ones = r.constant(np.ones((shape[1], 1, *kernel), np.int8))
+    ones = r.constant(np.ones((shape[1], 1, *kernel), np.int8))  # a depthwise convolution with ones is a sum of windows
     return r.node("integer_conv", last, ones, _zero(r, x), groups=shape[1], **how), math.prod(kernel)
 
 
@@ -132,6 +138,7 @@ def _integer_sums(r: Rewriter, node: Node, x: Node) -> tuple[str, int]:
     if not all(isinstance(extent, int) for extent in extents):
         return "", 0
     wide, zero = r.node("cast", x.inputs[0], dtype="int32"), _zero(r, x)
+    # the zero is taken off before, as sums of bytes are exact
     moved = r.node("subtract", wide, r.constant(r.known(zero).astype(np.int32).reshape(()))) if zero else wide
     return r.node("sum", moved, axes=axes, keepdims=node.attributes["keepdims"]), math.prod(cast("list[int]", extents))
 
@@ -143,7 +150,7 @@ def _is_plain(r: Rewriter, node: Node) -> bool:
         node.types[0].dtype == "float32"
         and r.type(node.inputs[0]).dtype in _BYTES
         and all(map(r.is_known, known))
-        and all(r.known(name).size == 1 for name in known)
+        and all(r.known(name).size == 1 for name in known)  # one scale for the whole tensor
     )
 
 
@@ -158,6 +165,7 @@ def _are_weights(r: Rewriter, node: Node, channel: int) -> bool:
         and all(
             r.known(name).size == 1
             or r.known(name).shape
+            # scales along the channel alone, as broadcast
             == tuple(extent if at == channel else 1 for at, extent in enumerate(shape))[
                 len(shape) - r.known(name).ndim :
             ]
@@ -168,6 +176,7 @@ def _are_weights(r: Rewriter, node: Node, channel: int) -> bool:
 
 def _zero(r: Rewriter, node: Node) -> str:
     """The zero point of what was dequantised, one number or one dimension; none where it is 0."""
+    # a zero of 0 needs no arithmetic
     if len(node.inputs) < 3 or not node.inputs[2] or not r.known(node.inputs[2]).any():
         return ""
     return r.constant(_flat(r.known(node.inputs[2])))
@@ -179,6 +188,7 @@ def _flat(array: NDArray[Any]) -> NDArray[Any]:
 
 def _step(r: Rewriter, x: Node, w: Node) -> NDArray[Any]:
     """Return the worth of a step of sums, in float32."""
+    # in float32, as the operators that this replaces
     return np.asarray(_flat(r.known(x.inputs[1])) * _flat(r.known(w.inputs[1])), np.float32)
 
 
@@ -194,6 +204,7 @@ def _add_bias(r: Rewriter, sums: str, step: NDArray[Any], bias: str, outputs: Se
         and r.type(b.inputs[0]).dtype == "int32"
         and not _zero_of_bias(r, b)
         and r.is_known(b.inputs[1])
+        # converters compute s * t in either order, which rounds differently
         and np.allclose(_flat(r.known(b.inputs[1])), step, rtol=_SAME, atol=0)
     ):
         return _scale_sums(r, r.node("add", sums, b.inputs[0]), step, outputs)
@@ -202,12 +213,13 @@ def _add_bias(r: Rewriter, sums: str, step: NDArray[Any], bias: str, outputs: Se
 
 def _zero_of_bias(r: Rewriter, b: Node) -> bool:
     """Return whether a bias has a zero point other than 0."""
+    # an unknown zero may be other than 0
     return len(b.inputs) > 2 and bool(b.inputs[2]) and (not r.is_known(b.inputs[2]) or bool(r.known(b.inputs[2]).any()))
 
 
 def _add(r: Rewriter, node: Node) -> str | None:
     """A bias of a product."""
-    for value, bias in (node.inputs, node.inputs[::-1]):
+    for value, bias in (node.inputs, node.inputs[::-1]):  # either operand may be the bias
         found = _sums(r, value)
         b = r.maker(bias, "dequantize")
         if found is not None and b is not None and len(b.types[0].shape) == 1 and r.type(value) == node.types[0]:
@@ -217,14 +229,14 @@ def _add(r: Rewriter, node: Node) -> str | None:
 
 def _sums(r: Rewriter, value: str) -> tuple[str, NDArray[Any]] | None:
     """The sums that a value is, times a step that is known."""
-    product = r.sole(value, "multiply")
+    product = r.sole(value, "multiply")  # a step that is not known cannot be folded
     if product is None or not r.is_known(product.inputs[1]):
         return None
     whole = r.maker(product.inputs[0], "cast")
     if (
         whole is None
         or r.maker(whole.inputs[0], "add", "integer_conv", "integer_matmul", "sum") is None
-        or r.type(whole.inputs[0]).dtype != "int32"
+        or r.type(whole.inputs[0]).dtype != "int32"  # a cast of other integers is no sum
     ):
         return None
     return whole.inputs[0], r.known(product.inputs[1])
@@ -237,13 +249,13 @@ def _quantize(r: Rewriter, node: Node) -> str | None:
     below = r.maker(x, "dequantize")
     if (
         below is not None
-        and r.type(below.inputs[0]) == node.types[0]
+        and r.type(below.inputs[0]) == node.types[0]  # quantising what was dequantised alike gives the bytes back
         and len(below.inputs) == len(node.inputs)
         and all(
             r.is_known(ours) and np.array_equal(r.known(ours), r.known(theirs))
             for ours, theirs in zip(below.inputs[1:], how, strict=True)
         )
-        and (r.known(how[0]) > 0).all()
+        and (r.known(how[0]) > 0).all()  # a negative scale turns the order of bytes around
     ):
         return below.inputs[0]
     if (
@@ -258,7 +270,7 @@ def _quantize(r: Rewriter, node: Node) -> str | None:
 def _requantize(r: Rewriter, node: Node) -> str | None:
     """Sums that are quantised again, perhaps moved and cut off at 0 before that, by one factor."""
     value, between = node.inputs[0], list[Node]()
-    while (found := _sums(r, value)) is None:
+    while (found := _sums(r, value)) is None:  # through what may stand between, from the back to the front
         step = r.sole(value, "relu", "transpose", "reshape")
         if step is None:
             return None
@@ -266,6 +278,7 @@ def _requantize(r: Rewriter, node: Node) -> str | None:
         value = step.inputs[0]
     sums, step = found
     scale = np.asarray(r.known(node.inputs[1]).reshape(()), np.float32)
+    # a cut at 0 commutes with positive factors alone
     if any(one.operator == "relu" for one in between) and (step > 0).all():
         sums = r.node("relu", sums)
     elif any(one.operator == "relu" for one in between):
@@ -282,9 +295,10 @@ def _requantize(r: Rewriter, node: Node) -> str | None:
         r.constant(np.asarray(step / scale, np.float32)),
         *zeros,
         dtype=node.types[0].dtype,
-        outputs=() if moves else node.outputs,
+        outputs=() if moves else node.outputs,  # the last node of the chain has the old name
     )
     for one in moves:
+        # moves are done with bytes, which are a quarter as large
         value = r.like(one, value, outputs=node.outputs if one is moves[-1] else ())
     return value
 
@@ -292,6 +306,7 @@ def _requantize(r: Rewriter, node: Node) -> str | None:
 def _select_quantized(r: Rewriter, node: Node) -> str | None:
     """Apply an operator that selects elements to bytes, where a greater byte is a greater number."""
     below = r.maker(node.inputs[0], "dequantize")
+    # a positive scale keeps the order, so that max may be taken of bytes
     if below is None or len(node.inputs) != 1 or not _is_plain(r, below) or r.known(below.inputs[1]).reshape(()) <= 0:
         return None
     how = [r.constant(r.known(name).reshape(())) if name else "" for name in below.inputs[1:]]

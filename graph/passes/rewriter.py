@@ -25,6 +25,7 @@ class Rewriter(Assembly):
 
     def __init__(self, g: Parts) -> None:
         super().__init__(g.name)
+        # a node that reads a value twice is one reader
         self.users = Counter(name for node in g.nodes for name in set(node.inputs) if name)
         self.users.update(g.results.values())
         self.makers: dict[str, Node] = {}
@@ -32,7 +33,7 @@ class Rewriter(Assembly):
         self.source = ""
         """Of nodes that are made: that of the node which they replace."""
         self._old = g.types
-        self._renamed: dict[str, str] = {}
+        self._renamed: dict[str, str] = {}  # values of the old graph that another one stands for now
         self._held: dict[str, str] = {}
         self.types.update(g.inputs)
         self._inputs.update(g.inputs)
@@ -47,7 +48,7 @@ class Rewriter(Assembly):
     def constant(self, value: Any, dtype: str | None = None) -> str:
         """A value that is known, under the name that it has already where it has one."""
         held = Param.of(np.asarray(value) if dtype is None else np.asarray(value).astype(dtype))
-        return self._held.get(held.digest) or self.param(self.fresh(1)[0], held)
+        return self._held.get(held.digest) or self.param(self.fresh(1)[0], held)  # equal contents share one parameter
 
     def keep(self, node: Node) -> None:
         """A node as it is."""
@@ -66,7 +67,7 @@ class Rewriter(Assembly):
         made = super().nodes(
             operator, *inputs, outputs=outputs, source=source or self.source, bodies=bodies, **attributes
         )
-        self.makers.update(dict.fromkeys(made, self._nodes[-1]))
+        self.makers.update(dict.fromkeys(made, self._nodes[-1]))  # makers, so that later patterns see what was made
         return made
 
     def like(self, node: Node, *inputs: str, outputs: Sequence[str] = (), source: str = "", **changed: Any) -> str:
@@ -82,12 +83,13 @@ class Rewriter(Assembly):
         """Take the nodes away that were made since."""
         for node in self._nodes[mark:]:
             for name in node.outputs:
-                del self.types[name], self.makers[name]
+                del self.types[name], self.makers[name]  # undone nodes must not be found as makers
         del self._nodes[mark:]
 
     def fresh(self, count: int) -> list[str]:
         numbers = (f"v{number}" for number in itertools.count(len(self.types)))
         return list(
+            # new names are unknown in both graphs
             itertools.islice((name for name in numbers if name not in self.types and name not in self._old), count)
         )
 
@@ -101,6 +103,7 @@ class Rewriter(Assembly):
 
     def rename(self, old: str, new: str) -> None:
         """Make what read one value read another, which is the same."""
+        # of one type, or readers would break
         assert self.types[new] == self._old[old], f"{old} is {self._old[old]}, and {new} is {self.types[new]}"
         self._renamed[old] = new
 
@@ -121,6 +124,7 @@ class Rewriter(Assembly):
 
     def sole(self, value: str, *operators: str) -> Node | None:
         """The node that gives a value, if it is one of these operators and nobody else reads the value."""
+        # nobody else reads it: it may be changed
         return self.maker(value, *operators) if self.users[value] <= 1 else None
 
     def _define_all(self, node: Node) -> None:
@@ -140,6 +144,7 @@ def rewrite(g: Parts, visit: Visit) -> Parts:
     changed = False
     for node in g.nodes:
         inputs = tuple(r.present_name(name) for name in node.inputs)
+        # unchanged nodes stay the same objects
         present = node if inputs == node.inputs else replace(node, inputs=inputs)
         r.source = node.source
         given = visit(r, present)
@@ -149,7 +154,7 @@ def rewrite(g: Parts, visit: Visit) -> Parts:
         changed = True
         for old, new in zip(node.outputs, [given] if isinstance(given, str) else given, strict=True):
             r.rename(old, new)
-    if not changed:
+    if not changed:  # the same object tells the pipeline that nothing changed
         return g
     for name, value in g.results.items():
         r.output(name, r.present_name(value))

@@ -53,6 +53,7 @@ def _fold(r: Rewriter, node: Node) -> str | None:
     if affine is None:
         return None
     heavy = r.sole(affine.x, *_HEAVY)
+    # weights that are arguments cannot be multiplied beforehand
     if heavy is None or len(heavy.inputs) < 2 or not all(r.is_known(name) for name in heavy.inputs[1:]):
         return None
     if heavy.operator == "matmul":
@@ -62,10 +63,11 @@ def _fold(r: Rewriter, node: Node) -> str | None:
 
 def _batch_norm(r: Rewriter, node: Node) -> _Affine | None:
     x, *weights = node.inputs
+    # a batch norm of a product's last dimension counts channels otherwise
     if not all(map(r.is_known, weights)) or len(node.types[0].shape) > 2 and r.maker(x, "matmul"):
         return None  # the channels of a product are its last dimension
     scale, shift, mean, variance = (r.known(name).astype(np.float64) for name in weights)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # infinities are looked at afterwards, in _round_finite
         factor = scale / np.sqrt(variance + cast("float", node.attributes["epsilon"]))
         return _Affine(x, factor, shift - mean * factor)
 
@@ -74,8 +76,9 @@ def _arithmetic(r: Rewriter, node: Node) -> _Affine | None:
     if node.operator not in ("add", "subtract", "multiply", "divide") or "float" not in node.types[0].dtype:
         return None
     x, c = node.inputs
-    if node.operator in ("add", "multiply") and r.is_known(x):
+    if node.operator in ("add", "multiply") and r.is_known(x):  # either operand may be the constant
         x, c = c, x
+    # a broadcast that changes the shape is no scaling
     if not r.is_known(c) or r.type(x) != node.types[0] or r.maker(x, *_HEAVY) is None:
         return None
     rank = len(node.types[0].shape)
@@ -95,6 +98,7 @@ def _arithmetic(r: Rewriter, node: Node) -> _Affine | None:
         }[node.operator]
 
 
+# numpy's broadcasting, from the last dimension on
 def _channel_parameter(c: NDArray[Any], rank: int, channel: int) -> NDArray[Any] | None:
     """A parameter that broadcasts to a value of this rank as one number, or one for each channel; None where it is neither."""
     shape = (1,) * (rank - c.ndim) + c.shape
@@ -109,18 +113,19 @@ def _scale_conv(r: Rewriter, node: Node, conv: Node, affine: _Affine) -> str | N
     channels = int(conv.types[0].shape[1])
     bias = r.known(conv.inputs[2]).astype(np.float64) if len(conv.inputs) > 2 else np.zeros(channels)
     with np.errstate(all="ignore"):
-        scale = np.broadcast_to(affine.scale, (channels,))
+        scale = np.broadcast_to(affine.scale, (channels,))  # one number serves for all channels
         if conv.operator == "conv":
             scaled = weights * scale.reshape(-1, *[1] * (weights.ndim - 1))
         else:  # (C, O / groups, ...), each group of channels makes its own part of the results
             of_group = np.repeat(scale.reshape(groups, -1), weights.shape[0] // groups, axis=0)
             scaled = weights * of_group.reshape(*of_group.shape, *[1] * (weights.ndim - 2))
         shifted = bias * scale + affine.shift
+    # rounded once, from float64
     kernel, summand = _round_finite(scaled, weights.dtype), _round_finite(shifted, weights.dtype)
     if kernel is None or summand is None:
         return None
     inputs = [x, r.constant(kernel)]
-    if len(conv.inputs) > 2 or summand.any():
+    if len(conv.inputs) > 2 or summand.any():  # a bias of zeros is left out
         inputs.append(r.constant(summand))
     return r.like(conv, *inputs, outputs=node.outputs, source=conv.source)
 
@@ -128,9 +133,11 @@ def _scale_conv(r: Rewriter, node: Node, conv: Node, affine: _Affine) -> str | N
 def _scale_matmul(r: Rewriter, node: Node, matmul: Node, affine: _Affine) -> str | None:
     """The factors go into the matrix; a product has no summand of its own."""
     weights = r.known(matmul.inputs[1])
+    # a product has no bias: without a factor there is nothing to fold
     if weights.ndim < 2 or (affine.scale == 1).all() or len(node.types[0].shape) < 2:
         return None
     with np.errstate(all="ignore"):
+        # (n, k) weights have their channels first
         scale = affine.scale.reshape(-1, 1) if matmul.attributes["transpose_b"] and affine.scale.ndim else affine.scale
         scaled = _round_finite(weights * scale, weights.dtype)
         channels = int(node.types[0].shape[-1])
@@ -146,7 +153,7 @@ def _scale_matmul(r: Rewriter, node: Node, matmul: Node, affine: _Affine) -> str
 def _round_finite(array: NDArray[Any], dtype: Any) -> NDArray[Any] | None:
     """The array in a dtype; None where that makes it infinite, or it is."""
     with np.errstate(all="ignore"):
-        made = array.astype(dtype)
+        made = array.astype(dtype)  # an overflow shows as infinity here
     return made if np.isfinite(made if made.dtype.kind == "f" else made.astype(np.float64)).all() else None
 
 

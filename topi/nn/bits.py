@@ -353,7 +353,7 @@ def _count_bits(value: Any, weight: Any, by: Any, out_dtype: str, unipolar: bool
 
 
 def binarize_pack(data: Tensor, axis: int | None = None, name: str = "PackedInput") -> Tensor:
-    """Whether elements are from 0 on, 32 of them in a word.
+    """The signs of elements, 32 of them in a word: 1 from 0 on.
 
     Parameters
     ----------
