@@ -237,8 +237,26 @@ def ceil_log2(x: Tensor) -> Tensor: ...
 
 @overload
 def clip(x: _Scalar, a_min: Any, a_max: Any) -> Expr:
-    """min(max(x, a_min), a_max) in the shape and the dtype of x; a NaN stays a NaN. a_min, a_max: numbers or expressions; a bound
-    that an integer dtype does not hold is its end. Raises NotAnExpression (TW0106)."""
+    """min(max(x, a_min), a_max). A NaN stays a NaN.
+
+    Parameters
+    ----------
+    x : Tensor, number or expression
+        Of any shape.
+    a_min : number or expression
+        The least value; one that an integer dtype does not hold is its end.
+    a_max : number or expression
+        The greatest value.
+
+    Returns
+    -------
+    Tensor or expression
+        The shape and the dtype of x.
+
+    Raises
+    ------
+    NotAnExpression (TW0106)
+        An operand that is neither a number nor a tensor."""
 @overload
 def clip(x: Tensor, a_min: Any, a_max: Any) -> Tensor: ...
 
@@ -806,10 +824,28 @@ def trunc_mod(lhs: _Scalar, rhs: Tensor) -> Tensor: ...
 
 @overload
 def where(condition: _Scalar, x: _Scalar, y: _Scalar) -> Expr:
-    """x where the condition holds (a bool, or a number that is not 0), y elsewhere.
+    """x where the condition holds, y elsewhere. Shapes broadcast as numpy's do.
 
-    All three are tensors, whose shapes broadcast as numpy's do, numbers or expressions; the result has the broadcast shape, and the
-    dtype that te's rules give to x and y together. Raises ShapesDoNotBroadcast (TW0121), NotAnExpression (TW0106)."""
+    Parameters
+    ----------
+    condition : Tensor, number or expression
+        A bool, or a number that is not 0.
+    x : Tensor, number or expression
+        Where it holds.
+    y : Tensor, number or expression
+        Elsewhere.
+
+    Returns
+    -------
+    Tensor or expression
+        The broadcast shape, and the dtype that te's rules give to x and y together.
+
+    Raises
+    ------
+    ShapesDoNotBroadcast (TW0121)
+        Shapes that do not broadcast.
+    NotAnExpression (TW0106)
+        An operand that is neither a number nor a tensor."""
 @overload
 def where(condition: Tensor, x: _Operand, y: _Operand) -> Tensor: ...
 @overload

@@ -136,7 +136,29 @@ def _no_collapse(source: Tensor, wanted: Sequence[Any]) -> BadOperand:
 
 
 def expand_like(a: Tensor, shape_like: Tensor, axis: Any) -> Tensor:
-    """`a` repeated along the dimensions `axis` of shape_like, which it lacks. Raises BadAxis (TW0180), BadOperand (TW0181)."""
+    """A tensor repeated along dimensions of another one, which it lacks.
+
+    Parameters
+    ----------
+    a : Tensor
+        Of any shape.
+    shape_like : Tensor
+        The tensor whose shape the result has.
+    axis : int or sequence of int
+        Those of its dimensions that `a` lacks.
+
+    Returns
+    -------
+    Tensor
+        The shape of shape_like, the dtype of a.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source, like = tensor(a, "expand_like"), tensor(shape_like, "expand_like")
     new = normalize_axes(like, axis, "expand_like")
     kept = [at for at in range(like.ndim) if at not in new]  # the dimensions that `a` has, in order
@@ -156,8 +178,32 @@ def expand_like(a: Tensor, shape_like: Tensor, axis: Any) -> Tensor:
 
 
 def sequence_mask(data: Tensor, valid_length: Tensor, mask_value: Any = 0, axis: int = 0) -> Tensor:
-    """`data`, mask_value standing where the index along `axis` (0 or 1, time) is valid_length[b] or more, b the index along the
-    other of the two (the batch). Raises BadOperand (TW0181), BadAxis (TW0180)."""
+    """Sequences cut off: mask_value stands where the index along time is valid_length[b] or more, b the index along the
+    batch.
+
+    Parameters
+    ----------
+    data : Tensor
+        (time, batch, ...), or (batch, time, ...).
+    valid_length : Tensor
+        Integers, (batch,).
+    mask_value : number, default 0
+        What stands behind the end of a sequence.
+    axis : int, default 0
+        That of time, 0 or 1; the other of the two is the batch.
+
+    Returns
+    -------
+    Tensor
+        The shape and the dtype of data.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    """
     source, lengths = tensor(data, "sequence_mask"), tensor(valid_length, "valid_length of sequence_mask", 1)
     at = normalize_axis(source, axis, "sequence_mask")
     if at > 1 or source.ndim < 2:
@@ -195,8 +241,31 @@ def _numpy_reverse_sequence(x: NDArray[Any], lengths: NDArray[Any], *, time_axis
     samples=[sample(floating(4, 3, 2), np.asarray([1, 4, 3]), time_axis=0, batch_axis=1)],
 )
 def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_axis: int = 0) -> Tensor:
-    """`a` with the first seq_lengths[b] elements along seq_axis in reverse order, b the index along batch_axis. Raises BadAxis
-    (TW0180), BadOperand (TW0181) for axes that are one, and for lengths that are not one for each of the batch."""
+    """The first seq_lengths[b] elements along seq_axis in reverse order, b the index along batch_axis.
+
+    Parameters
+    ----------
+    a : Tensor
+        Of any shape.
+    seq_lengths : Tensor
+        Integers, (extent of batch_axis,).
+    seq_axis : int, default 1
+        That of time.
+    batch_axis : int, default 0
+        Another one, that of the batch.
+
+    Returns
+    -------
+    Tensor
+        The shape and the dtype of a.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source, lengths = tensor(a, "reverse_sequence"), tensor(seq_lengths, "seq_lengths of reverse_sequence", 1)
     time, batch = (
         normalize_axis(source, seq_axis, "reverse_sequence"),
@@ -238,8 +307,27 @@ _FAR = 1 << 30
     samples=[sample(floating(2, 5, 7), k=1), sample(floating(5, 3), k=-1, upper=False)],
 )
 def trilu(data: Tensor, k: Any = 0, upper: bool = True) -> Tensor:
-    """The upper (or lower) triangle of the last two dimensions, diagonal k included, and 0 elsewhere. Raises BadOperand
-    (TW0181)."""
+    """The upper (or lower) triangle of the last two dimensions, and 0 elsewhere.
+
+    Parameters
+    ----------
+    data : Tensor
+        (..., rows, columns).
+    k : int or Tensor, default 0
+        The diagonal that the triangle begins with; a tensor has rank 0.
+    upper : bool, default True
+        Whether it is the upper triangle.
+
+    Returns
+    -------
+    Tensor
+        The shape and the dtype of data.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source = _matrix(data, "trilu")
     # a number far outside is brought near, so that adding it to an index cannot overflow
     first = k[()] if isinstance(k, Tensor) else max(-_FAR, min(k, _FAR)) if isinstance(k, int) else k
@@ -254,9 +342,29 @@ def trilu(data: Tensor, k: Any = 0, upper: bool = True) -> Tensor:
 def matrix_set_diag(data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """Matrices with their diagonal k, or the diagonals (k[0], ..., k[1]), replaced.
 
-    diagonal: (..., length), or (..., count, length) for several, the highest first. align: which end of shorter diagonals
-    above and below the main one lies at the end of `diagonal`: "RIGHT_LEFT", "LEFT_RIGHT", ... Raises BadOperand (TW0181),
-    BadParameter (TW0182).
+    Parameters
+    ----------
+    data : Tensor
+        (..., rows, columns).
+    diagonal : Tensor
+        (..., length), or (..., count, length) for several, the highest first.
+    k : int or sequence of int, default 0
+        One, or the lowest and the highest.
+    align : str, default "RIGHT_LEFT"
+        Which end of shorter diagonals above and below the main one lies at the end of `diagonal`: "RIGHT_LEFT",
+        "LEFT_RIGHT", "LEFT_LEFT" or "RIGHT_RIGHT".
+
+    Returns
+    -------
+    Tensor
+        The shape and the dtype of data.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
     """
     source, given = _matrix(data, "matrix_set_diag"), tensor(diagonal, "matrix_set_diag")
     numbers = check_count(integers(k, "k of matrix_set_diag"), "k of matrix_set_diag", 2, 1)
@@ -334,8 +442,33 @@ def meshgrid(a_tuple: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
 
 
 def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides: Sequence[int]) -> Tensor:
-    """The windows over the dimensions from `axis` on: (..., window's place, ..., place in the window). Raises BadParameter
-    (TW0182)."""
+    """The windows over the dimensions from `axis` on.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int
+        The first dimension that windows slide over.
+    window_shape : sequence of int
+        The extents of a window, one for each dimension from axis on.
+    strides : sequence of int
+        Steps between windows, one for each of them.
+
+    Returns
+    -------
+    Tensor
+        (..., window's place, ..., place in the window).
+
+    Raises
+    ------
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source = tensor(data, "sliding_window")
     at = normalize_axis(source, axis, "sliding_window")
     window, steps = (
@@ -371,8 +504,31 @@ def strided_set(
     end: Tensor | Sequence[Any],
     strides: Tensor | Sequence[Any] | None = None,
 ) -> Tensor:
-    """`a` with a[begin:end:stride] replaced by `v`; begin, end and strides: tensors of integers, or numbers, one for each
-    dimension. v has the shape of the slice. Raises BadOperand (TW0181)."""
+    """A tensor of which a[begin:end:stride] is replaced by another one.
+
+    Parameters
+    ----------
+    a : Tensor
+        Of any shape.
+    v : Tensor
+        In the shape of the slice.
+    begin : Tensor or sequence of numbers
+        Integers, one for each dimension; negative ones count from the end.
+    end : Tensor or sequence of numbers
+        The same.
+    strides : Tensor or sequence of numbers or None, default None
+        The same; 1 where it is None.
+
+    Returns
+    -------
+    Tensor
+        The shape and the dtype of a.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source, new = tensor(a, "strided_set"), tensor(v, "strided_set")
     if new.ndim != source.ndim:
         raise BadOperand(

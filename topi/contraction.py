@@ -22,9 +22,32 @@ __all__ = ["einsum", "tensordot"]
 
 
 def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Tensor:
-    """The sum of products over dimensions of `a` and `b`, as numpy's tensordot: the last `axes` of a with the first of b, or
-    the axes named by (those of a, those of b). Errors are bounded as those of topi.matmul. Raises BadAxis (TW0180), BadOperand
-    (TW0181)."""
+    """The sum of products over dimensions that two tensors share, as numpy's tensordot. Error bounds are those of
+    topi.matmul.
+
+    Parameters
+    ----------
+    a : Tensor
+        Of any shape.
+    b : Tensor
+        Of any shape.
+    axes : int or pair of sequences, default 2
+        How many of the last dimensions of a, and the first of b, or the dimensions of each, (of a, of b).
+
+    Returns
+    -------
+    Tensor
+        The other dimensions of a, then those of b.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    """
     left, right = tensor(a, "tensordot"), tensor(b, "tensordot")
     if is_sequence(axes):
         # one list serves for both tensors

@@ -76,8 +76,29 @@ def _nonzero_positions(met: Any, count: Any) -> Any:
 
 
 def sparse_to_dense(sparse_indices: Tensor, output_shape: Any, sparse_values: Tensor, default_value: Any = 0) -> Tensor:
-    """The tensor of output_shape with sparse_values (n,), or () for all, at sparse_indices and default_value, a number or a tensor
-    of rank 0, elsewhere. sparse_indices: (n, rank), (n,) where the rank is 1, or () for one. Raises BadOperand (TW0181)."""
+    """The tensor with values at the given places, and a default elsewhere.
+
+    Parameters
+    ----------
+    sparse_indices : Tensor
+        Integers, (n, rank), (n,) where the rank is 1, or () for one place.
+    output_shape : shape
+        Of the result.
+    sparse_values : Tensor
+        (n,), or () for all.
+    default_value : number or Tensor, default 0
+        A number, or a tensor of rank 0.
+
+    Returns
+    -------
+    Tensor
+        output_shape, in the dtype of the values.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     index, values = tensor(sparse_indices, "sparse_to_dense"), tensor(sparse_values, "sparse_to_dense")
     shape = check_shape(output_shape, "sparse_to_dense")
     if index.ndim > 2 or (index.ndim < 2 and len(shape) != 1):
@@ -104,8 +125,31 @@ def sparse_reshape(
     new_sparse_indices_shape: Any = None,
     new_shape_shape: Any = None,
 ) -> list[Tensor]:
-    """The places (n, rank) of a tensor of shape prev_shape as those in new_shape, of which one extent may be -1: [places, shape].
-    Raises BadOperand (TW0181)."""
+    """The places of a tensor as those in another shape.
+
+    Parameters
+    ----------
+    sparse_indices : Tensor
+        Integers, (n, rank).
+    prev_shape : Tensor
+        Integers, (rank,).
+    new_shape : Tensor
+        Integers, (new rank,), of which one may be -1.
+    new_sparse_indices_shape : shape, default None
+        As TVM's callers pass it.
+    new_shape_shape : shape, default None
+        As TVM's callers pass it.
+
+    Returns
+    -------
+    list of Tensor
+        The places, (n, new rank), and the shape, (new rank,).
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     del new_sparse_indices_shape, new_shape_shape  # TVM passes the shapes of the results, which are known here
     index, before, after = (
         tensor(sparse_indices, "sparse_reshape", 2),

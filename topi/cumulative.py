@@ -56,11 +56,32 @@ def _row(name: str, reference: Callable[..., Any], neutral: int, *samples: Sampl
 def cumsum(
     data: Tensor, axis: int | None = None, dtype: object = None, exclusive: bool = False, reverse: bool = False
 ) -> Tensor:
-    """The sums of data[: i + 1] along an axis, or of the flattened tensor without one; exclusive: of data[: i]; reverse: from the
-    other end on, data[i:] or data[i + 1 :].
+    """The sums of data[: i + 1] along an axis.
 
-    dtype: of the result and of the additions, which are made in order; of data, int32 of bools. An element is off by at most
-    n * eps times the sum of the n absolute values before it. Raises BadAxis (TW0180).
+    Additions are made in order. An element is off by at most n * eps times the sum of the n absolute values before it.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int or None, default None
+        Negative ones count from the end; None flattens the tensor.
+    dtype : dtype or None, default None
+        Of the result and of the additions; that of data where it is None, int32 of bools.
+    exclusive : bool, default False
+        Whether element i is left out: data[:i].
+    reverse : bool, default False
+        Whether sums run from the other end: data[i:], or data[i + 1 :].
+
+    Returns
+    -------
+    Tensor
+        The shape of data.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
     """
     return _running(data, axis, dtype, exclusive, reverse, "cumsum", ops.add, 0)
 
@@ -69,8 +90,31 @@ def cumsum(
 def cumprod(
     data: Tensor, axis: int | None = None, dtype: object = None, exclusive: bool = False, reverse: bool = False
 ) -> Tensor:
-    """The products of data[: i + 1] along an axis, as cumsum gives sums, in its shape; n products are off by n * eps, relatively.
-    Raises BadAxis (TW0180)."""
+    """The products of data[: i + 1] along an axis. n products are off by n * eps, relatively.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int or None, default None
+        Negative ones count from the end; None flattens the tensor.
+    dtype : dtype or None, default None
+        Of the result and of the products; that of data where it is None, int32 of bools.
+    exclusive : bool, default False
+        Whether element i is left out: data[:i].
+    reverse : bool, default False
+        Whether products run from the other end.
+
+    Returns
+    -------
+    Tensor
+        The shape of data.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    """
     return _running(data, axis, dtype, exclusive, reverse, "cumprod", ops.multiply, 1)
 
 

@@ -460,8 +460,27 @@ def _numpy_clip(x: NDArray[Any], *, low: float, high: float) -> Any:
     samples=[sample(NUMBERS, low=-0.5, high=0.25)],
 )
 def clip(x: Operand, a_min: Any, a_max: Any) -> Any:
-    """min(max(x, a_min), a_max) in the shape and the dtype of x; a NaN stays a NaN. a_min, a_max: numbers or expressions; a bound
-    that an integer dtype does not hold is its end. Raises NotAnExpression (TW0106)."""
+    """min(max(x, a_min), a_max). A NaN stays a NaN.
+
+    Parameters
+    ----------
+    x : Tensor, number or expression
+        Of any shape.
+    a_min : number or expression
+        The least value; one that an integer dtype does not hold is its end.
+    a_max : number or expression
+        The greatest value.
+
+    Returns
+    -------
+    Tensor or expression
+        The shape and the dtype of x.
+
+    Raises
+    ------
+    NotAnExpression (TW0106)
+        An operand that is neither a number nor a tensor.
+    """
 
     def element(value: Any) -> Any:
         value = ops.convert(value)
@@ -539,10 +558,28 @@ def _numpy_where(condition: NDArray[Any], x: NDArray[Any], y: NDArray[Any]) -> A
     ],
 )
 def where(condition: Operand, x: Operand, y: Operand) -> Any:
-    """x where the condition holds (a bool, or a number that is not 0), y elsewhere.
+    """x where the condition holds, y elsewhere. Shapes broadcast as numpy's do.
 
-    All three are tensors, whose shapes broadcast as numpy's do, numbers or expressions; the result has the broadcast shape, and the
-    dtype that te's rules give to x and y together. Raises ShapesDoNotBroadcast (TW0121), NotAnExpression (TW0106).
+    Parameters
+    ----------
+    condition : Tensor, number or expression
+        A bool, or a number that is not 0.
+    x : Tensor, number or expression
+        Where it holds.
+    y : Tensor, number or expression
+        Elsewhere.
+
+    Returns
+    -------
+    Tensor or expression
+        The broadcast shape, and the dtype that te's rules give to x and y together.
+
+    Raises
+    ------
+    ShapesDoNotBroadcast (TW0121)
+        Shapes that do not broadcast.
+    NotAnExpression (TW0106)
+        An operand that is neither a number nor a tensor.
     """
 
     def element(chosen: Any, a: Any, b: Any) -> Any:

@@ -40,8 +40,31 @@ def _fill(shape: Any, dtype: object, value: Any, name: str) -> Tensor:
 
 
 def full(shape: Any, dtype: object, fill_value: Any) -> Tensor:
-    """A tensor of `shape` (one extent or several) filled with one number or scalar expression, converted to `dtype`. Raises
-    BadExtent (TW0110), UnknownDType (TW0101), NotAnExpression (TW0106)."""
+    """A tensor filled with one number.
+
+    Parameters
+    ----------
+    shape : int, expression or sequence of these
+        One extent, or several.
+    dtype : dtype
+        Of the result.
+    fill_value : number or expression
+        Converted to the dtype.
+
+    Returns
+    -------
+    Tensor
+        The given shape.
+
+    Raises
+    ------
+    BadExtent (TW0110)
+        A shape that is none.
+    UnknownDType (TW0101)
+        A dtype that there is not.
+    NotAnExpression (TW0106)
+        An operand that is neither a number nor a tensor.
+    """
     return _fill(shape, dtype, fill_value, "T_full")
 
 
@@ -76,9 +99,28 @@ def arange(
 ) -> Tensor:
     """start, start + step, ... up to but without stop; arange(stop) begins at 0.
 
-    start, stop, step: numbers; integer expressions with steps of 1. The result has one dimension, of ceil((stop - start) / step)
-    elements, of which element i is start + i * step, rounded to `dtype` as that arithmetic is. Raises BadParameter (TW0182) for a
-    step of 0, or one of an unknown size, and UnknownDType (TW0101).
+    Parameters
+    ----------
+    start : expression or number
+        A number, or an integer expression with steps of 1.
+    stop : expression or number or None, default None
+        The same; where it is None, start is the stop.
+    step : expression or number, default 1
+        A number other than 0.
+    dtype : dtype, default "float32"
+        Of the result. Element i is start + i * step, rounded as that arithmetic is.
+
+    Returns
+    -------
+    Tensor
+        (ceil((stop - start) / step),).
+
+    Raises
+    ------
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    UnknownDType (TW0101)
+        A dtype that there is not.
     """
     if stop is None:
         start, stop = 0, start  # as Python's range, one argument is the end

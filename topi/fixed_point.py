@@ -15,8 +15,27 @@ __all__ = ["fixed_point_multiply"]
 
 
 def fixed_point_multiply(x: Tensor, multiplier: int, shift: int) -> Tensor:
-    """x * multiplier * 2 ** (shift - 31), rounded to the next integer, halves upwards: int32 in the shape of x, which is int32. The
-    product is of 64 bits. Raises BadOperand (TW0181)."""
+    """x * multiplier * 2 ** (shift - 31), rounded to the next integer, halves upwards. The product is of 64 bits.
+
+    Parameters
+    ----------
+    x : Tensor
+        int32 of any shape.
+    multiplier : int
+        A fraction, in parts of 2 ** 31.
+    shift : int
+        The exponent.
+
+    Returns
+    -------
+    Tensor
+        int32 in the shape of x.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source = tensor(x, "fixed_point_multiply")
     if str(source.dtype) != "int32":
         raise BadOperand(

@@ -38,8 +38,27 @@ _MOST_OF_A_TABLE = 512
 
 
 def dft(re_data: Tensor, im_data: Tensor, inverse: bool = False) -> list[Tensor]:
-    """The real and the imaginary part of the transform over the last dimension, in the shape and dtype of each part, float32 or
-    float64; the inverse one is divided by the length. Raises BadOperand (TW0181)."""
+    """The discrete Fourier transform over the last dimension. The inverse one is divided by the length.
+
+    Parameters
+    ----------
+    re_data : Tensor
+        The real part, (..., n).
+    im_data : Tensor
+        The imaginary part, in the same shape.
+    inverse : bool, default False
+        Whether it is the inverse transform.
+
+    Returns
+    -------
+    list of Tensor
+        The real and the imaginary part, in the shape and dtype of each, float32 or float64.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     real, imaginary = tensor(re_data, "dft"), tensor(im_data, "dft")
 
     def pair(*i: Any) -> Any:
@@ -223,9 +242,39 @@ def stft(
     onesided: bool = True,
     output_shape: Sequence[Any] | None = None,
 ) -> Tensor:
-    """The transforms of windows of win_length elements, hop_length apart, of data (batch, n): (batch, frequencies, windows, 2),
-    each weighed by window (win_length,). onesided: of the n_fft // 2 + 1 first frequencies alone. normalized: divided by
-    sqrt(n_fft). output_shape: what it comes to, if it is given. Raises BadOperand (TW0181)."""
+    """The Fourier transforms of windows of a signal.
+
+    Parameters
+    ----------
+    data : Tensor
+        (batch, n).
+    n_fft : int
+        Points of a transform.
+    hop_length : int
+        Elements from window to window.
+    win_length : int
+        Elements of a window.
+    window : Tensor
+        Weights of a window's elements, (win_length,).
+    normalized : bool, default False
+        Whether results are divided by sqrt(n_fft).
+    onesided : bool, default True
+        Whether the n_fft // 2 + 1 first frequencies are taken alone.
+    output_shape : sequence of numbers or None, default None
+        What the shape comes to, if it is given.
+
+    Returns
+    -------
+    Tensor
+        (batch, frequencies, windows, 2), real and imaginary parts last.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    """
     source, weights = tensor(data, "stft", 2), tensor(window, "the window of stft", 1)
     frequencies = n_fft // 2 + 1 if onesided else n_fft
     if output_shape is not None:

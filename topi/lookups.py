@@ -28,11 +28,35 @@ __all__ = ["gather", "gather_nd", "one_hot", "take"]
 
 
 def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "clip") -> Tensor:
-    """The elements (slices) of `a` at integer `indices`: along `axis`, or of the flattened tensor without.
+    """The elements (slices) of a tensor at indices along an axis, or of the flattened tensor.
 
-    The result has the dimensions of `indices` in place of that axis; batch_dims: the first ones of both are the same, and
-    looked up in each other. mode "clip": indices outside are taken to the nearest end; "wrap": modulo the extent; "fast":
-    they are inside, which the caller answers for. Raises BadOperand (TW0181), BadAxis (TW0180), BadParameter (TW0182).
+    Parameters
+    ----------
+    a : Tensor
+        Of any shape.
+    indices : Tensor
+        Integers of any shape.
+    axis : int or None, default None
+        Negative ones count from the end; None flattens the tensor.
+    batch_dims : int, default 0
+        How many of the first dimensions of both are the same, and are looked up in each other.
+    mode : str, default "clip"
+        Of indices outside: "clip" takes the nearest end, "wrap" counts modulo the extent; "fast" takes them to be
+        inside, which the caller answers for.
+
+    Returns
+    -------
+    Tensor
+        The shape of a, with the dimensions of indices in place of the axis.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
     """
     source, index = tensor(a, "take"), _integer_indices(indices, "take")
     if mode not in ("clip", "wrap", "fast"):
@@ -84,8 +108,29 @@ def _integer_indices(indices: Any, subject: str) -> Tensor:
 
 
 def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
-    """result[i, j, k] = data[i, indices[i, j, k], k] for axis 1, and so on: `indices` has the rank of data, and no more
-    elements than it in the other dimensions. Indices have to be inside. Raises BadOperand (TW0181), BadAxis (TW0180)."""
+    """result[i, j, k] = data[i, indices[i, j, k], k] for axis 1, and so on. Indices have to be inside.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int
+        Along which elements are looked up.
+    indices : Tensor
+        Integers of as many dimensions, in the others no longer than data.
+
+    Returns
+    -------
+    Tensor
+        The shape of indices, the dtype of data.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    """
     source = tensor(data, "gather")
     index = _integer_indices(tensor(indices, "gather", source.ndim), "gather")
     at = normalize_axis(source, axis, "gather")
@@ -95,9 +140,27 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
 
 
 def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
-    """result[i..., j...] = a[indices[0, i...], indices[1, i...], ..., j...]: the first dimension of `indices`, of a known
-    extent, holds the coordinates. They have to be inside. batch_dims: so many of the first dimensions of `a` are those that
-    `indices` has after its first, and are not looked up. Raises BadOperand (TW0181)."""
+    """result[i..., j...] = a[indices[0, i...], indices[1, i...], ..., j...]. Indices have to be inside.
+
+    Parameters
+    ----------
+    a : Tensor
+        Of any shape.
+    indices : Tensor
+        Integers, (m, ...): the first dimension, of a known extent, holds the coordinates.
+    batch_dims : int, default 0
+        How many of the first dimensions of `a` are those that `indices` has after its first, and are not looked up.
+
+    Returns
+    -------
+    Tensor
+        The dimensions of indices after the first, then those of a that are not looked up.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source, index = tensor(a, "gather_nd"), _integer_indices(indices, "gather_nd")
     count = index.shape[0] if index.ndim else None
     (batch,) = integers(batch_dims, "batch_dims of gather_nd")
@@ -125,9 +188,34 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
 
 
 def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: object) -> Tensor:
-    """on_value where the index along a new dimension `axis` of extent `depth` is the element of `indices`, else off_value.
+    """on_value where the index along a new dimension is the element of `indices`, else off_value.
 
-    axis: -1 for the last. Raises BadOperand (TW0181), BadAxis (TW0180).
+    Parameters
+    ----------
+    indices : Tensor
+        Integers of any shape.
+    on_value : number or expression
+        At the index.
+    off_value : number or expression
+        Elsewhere.
+    depth : int
+        The extent of the new dimension.
+    axis : int
+        Where it stands; -1 for the last.
+    dtype : dtype
+        Of the result.
+
+    Returns
+    -------
+    Tensor
+        The shape of indices, with the new dimension.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
     """
     index = _integer_indices(indices, "one_hot")
     at = normalize_axis(index, axis, "one_hot", 1)

@@ -29,13 +29,36 @@ def matmul(
     out_dtype: str | None = None,
     allow_tf32: bool = False,
 ) -> Tensor:
-    """The product of two matrices, (n, m).
+    """The product of two matrices.
 
-    A: (n, k), or (k, n) with transpose_a; B: (k, m), or (m, k) with transpose_b. out_dtype: in which products are taken
-    and added up; the type that te gives to a sum of the two where it is not given, and of float16 and bfloat16 float32, which
-    is then rounded to that type once. Of float32, each element is within
-    (k + 1) u times the sum of |a||b| of the exact value, u = 2**-24 (Higham 2002, section 3.1), in any schedule. allow_tf32:
-    factors of float32 are rounded to TF32 (te.tf32), on every target, which tensor cores multiply. Raises BadOperand (TW0181).
+    Of float32, each element is within (k + 1) u times the sum of |a||b| of the exact value, u = 2**-24 (Higham 2002,
+    section 3.1), in any schedule.
+
+    Parameters
+    ----------
+    A : Tensor
+        (n, k), or (k, n) with transpose_a.
+    B : Tensor
+        (k, m), or (m, k) with transpose_b.
+    transpose_a : bool, default False
+        Whether A is taken transposed.
+    transpose_b : bool, default False
+        Whether B is taken transposed.
+    out_dtype : str or None, default None
+        In which products are taken and added up, and that of the result. None is the type that te gives to a sum of the
+        two; of float16 and bfloat16 sums are float32, and rounded to that type once.
+    allow_tf32 : bool, default False
+        Whether factors of float32 are rounded to TF32 (te.tf32), on every target, which tensor cores multiply.
+
+    Returns
+    -------
+    Tensor
+        (n, m).
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     check_matrices("topi.matmul", A, B, 2, "topi.matmul(A, B): (n, k) times (k, m)")
     rows, depth = _sides(A, transpose_a)
@@ -67,10 +90,33 @@ def batch_matmul(
     transpose_b: bool = True,
     allow_tf32: bool = False,
 ) -> Tensor:
-    """The products of two batches of matrices, (b, n, m). As in TVM, y is taken transposed unless it is said otherwise.
+    """The products of two batches of matrices. As in TVM, y is taken transposed unless it is said otherwise. Error
+    bounds are those of matmul.
 
-    x: (b, n, k), or (b, k, n) with transpose_a; y: (b, m, k), or (b, k, m) where transpose_b is False. A batch of one
-    matrix serves for all of the other's. out_dtype, allow_tf32, errors and bounds as for matmul.
+    Parameters
+    ----------
+    x : Tensor
+        (b, n, k), or (b, k, n) with transpose_a.
+    y : Tensor
+        (b, m, k), or (b, k, m) where transpose_b is False. A batch of one matrix serves for all of the other's.
+    out_dtype : str or None, default None
+        As of matmul.
+    transpose_a : bool, default False
+        Whether x is taken transposed.
+    transpose_b : bool, default True
+        Whether y is taken transposed.
+    allow_tf32 : bool, default False
+        As of matmul.
+
+    Returns
+    -------
+    Tensor
+        (b, n, m).
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     usage = "topi.batch_matmul(x, y): (b, n, k) and (b, m, k); with transpose_b=False (b, n, k) and (b, k, m)"
     check_matrices("topi.batch_matmul", x, y, 3, usage)

@@ -40,8 +40,29 @@ __all__ = ["argsort", "invert_permutation", "scatter_elements", "scatter_nd", "s
 
 
 def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
-    """The elements along an axis in order, in the shape and the dtype of data; NaNs stand last, or first where the order descends.
-    Raises BadAxis (TW0180), BadOperand (TW0181)."""
+    """The elements along an axis in order. NaNs stand last, or first where the order descends.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int, default -1
+        Negative ones count from the end.
+    is_ascend : bool, default True
+        Whether the order ascends.
+
+    Returns
+    -------
+    Tensor
+        The shape and the dtype of data.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source, at = _source_axis(data, axis, "sort")
     return _take(source, _order(source, at, is_ascend, None), at, "sort")
 
@@ -49,8 +70,33 @@ def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
 def argsort(
     data: Tensor, valid_count: Tensor | None = None, axis: int = -1, is_ascend: bool = True, dtype: object = "float32"
 ) -> Tensor:
-    """Return the positions of the elements in order along an axis; equal ones stay in their order. valid_count: how many elements of each
-    row count, the rest keeping its place. dtype: of the result. Raises BadAxis (TW0180), BadOperand (TW0181)."""
+    """The positions of the elements in order along an axis. Equal ones stay in their order.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    valid_count : Tensor or None, default None
+        How many elements of each row count, the rest keeping its place; all where it is None.
+    axis : int, default -1
+        Negative ones count from the end.
+    is_ascend : bool, default True
+        Whether the order ascends.
+    dtype : dtype, default "float32"
+        Of the result.
+
+    Returns
+    -------
+    Tensor
+        The shape of data.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source, at = _source_axis(data, axis, "argsort")
     order = _order(source, at, is_ascend, valid_count)
     kind = scalar_dtype(dtype)
@@ -60,9 +106,38 @@ def argsort(
 def topk(
     data: Tensor, k: int = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False, dtype: object = "int64"
 ) -> list[Tensor] | Tensor:
-    """The k greatest (or least) elements along an axis, in order: "values", their places "indices" in `dtype`, or "both" as a
-    list. Each has the data's shape with k for that axis; k below 1 takes all. Of equal elements the first ones are taken; a NaN
-    is the greatest. Raises BadAxis (TW0180), BadOperand (TW0181), BadParameter (TW0182)."""
+    """The k greatest (or least) elements along an axis, in order. Of equal elements the first ones are taken; a NaN is
+    the greatest.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    k : int, default 1
+        How many; below 1 all of them.
+    axis : int, default -1
+        Negative ones count from the end.
+    ret_type : str, default "both"
+        "values", their places "indices", or "both" as a list.
+    is_ascend : bool, default False
+        Whether the least ones are taken.
+    dtype : dtype, default "int64"
+        Of the places.
+
+    Returns
+    -------
+    list of Tensor or Tensor
+        The shape of data, with k for the axis.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    """
     source, at = _source_axis(data, axis, "topk")
     (count,) = integers(k, "k of topk")
     extent = source.shape[at]
@@ -192,11 +267,36 @@ def _numpy_scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int, re
 def scatter_elements(
     data: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "update"
 ) -> Tensor:
-    """`data` with updates[i, j] at data[indices[i, j], j] for axis 0, and so on; negative indices count from the end.
+    """A tensor with updates[i, j] at data[indices[i, j], j] for axis 0, and so on. Updates at places outside are left
+    out.
 
-    reduction: "update" (of several updates of one place the last counts), "add", "mul", "min" or "max", in the order of the
-    updates. indices and updates are of one shape, whose extents besides the axis are at most the data's; updates at places
-    outside are left out. Raises BadAxis (TW0180), BadOperand (TW0181), BadParameter (TW0182).
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    indices : Tensor
+        Integers, in the other dimensions no longer than data; negative ones count from the end.
+    updates : Tensor
+        In the shape of indices.
+    axis : int, default 0
+        Along which indices count.
+    reduction : str, default "update"
+        "update" (of several updates of one place the last counts), "add", "mul", "min" or "max", in the order of the
+        updates.
+
+    Returns
+    -------
+    Tensor
+        The shape and the dtype of data.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
     """
     source, index, new = (
         tensor(data, "scatter_elements"),
@@ -224,9 +324,30 @@ def scatter_elements(
 
 
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "update") -> Tensor:
-    """`data` with updates[y..., x...] at data[indices[0, y...], indices[1, y...], ..., x...]; modes as scatter_elements has them.
+    """A tensor with updates[y..., x...] at data[indices[0, y...], indices[1, y...], ..., x...].
 
-    Raises BadOperand (TW0181), BadParameter (TW0182).
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    indices : Tensor
+        Integers, (coordinates, ...).
+    updates : Tensor
+        The dimensions of indices after the first, then those of data that have no coordinate.
+    mode : str, default "update"
+        As the reduction of scatter_elements.
+
+    Returns
+    -------
+    Tensor
+        The shape and the dtype of data.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
     """
     source, index, new = tensor(data, "scatter_nd"), tensor(indices, "scatter_nd"), tensor(updates, "scatter_nd")
     depth = integer_value(index.shape[0], -1) if index.ndim else -1

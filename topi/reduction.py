@@ -65,15 +65,53 @@ def _row(name: str, reference: Callable[..., Any], *samples: Any) -> Callable[[F
 
 @_row("sum", widened(np.sum), sample(floating(3, 0), axes=(1,)))
 def sum(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The sum over `axis`, in the dtype of data (int32 of bools). The result has the data's shape without these axes, or with 1
-    for them where keepdims is set. axis: one, several, or None for all. Raises BadAxis (TW0180)."""
+    """The sum over axes, in the dtype of data (int32 of bools).
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int, sequence of int or None, default None
+        One axis, or several; negative ones count from the end, None is all.
+    keepdims : bool, default False
+        Whether the axes stay, with the extent 1.
+
+    Returns
+    -------
+    Tensor
+        The shape of data without the axes.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    """
     return _reduce(data, axis, keepdims, te.sum, "sum", wide=True)
 
 
 @_row("prod", widened(np.prod))
 def prod(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The product over `axis`, in the dtype of data (int32 of bools); axis and the result's shape as of sum. Raises BadAxis
-    (TW0180)."""
+    """The product over axes, in the dtype of data (int32 of bools).
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int, sequence of int or None, default None
+        One axis, or several; negative ones count from the end, None is all.
+    keepdims : bool, default False
+        Whether the axes stay, with the extent 1.
+
+    Returns
+    -------
+    Tensor
+        The shape of data without the axes.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    """
     return _reduce(data, axis, keepdims, te.prod, "prod", wide=True)
 
 
@@ -83,8 +121,27 @@ def _numpy_max(x: NDArray[Any], *, axis: Any, keepdims: bool) -> Any:
 
 @_row("max", _numpy_max)
 def max(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The greatest element over `axis`, in the dtype of data: a NaN where there is one; of none minus infinity, or the least
-    integer. axis and the result's shape as of sum. Raises BadAxis (TW0180)."""
+    """The greatest element over axes: a NaN where there is one; of none minus infinity, or the least integer.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int, sequence of int or None, default None
+        One axis, or several; negative ones count from the end, None is all.
+    keepdims : bool, default False
+        Whether the axes stay, with the extent 1.
+
+    Returns
+    -------
+    Tensor
+        The shape of data without the axes.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    """
     return _reduce(data, axis, keepdims, te.max, "max")
 
 
@@ -94,8 +151,27 @@ def _numpy_min(x: NDArray[Any], *, axis: Any, keepdims: bool) -> Any:
 
 @_row("min", _numpy_min)
 def min(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The least element over `axis`, in the dtype of data: a NaN where there is one; of none infinity, or the greatest integer.
-    axis and the result's shape as of sum. Raises BadAxis (TW0180)."""
+    """The least element over axes: a NaN where there is one; of none infinity, or the greatest integer.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int, sequence of int or None, default None
+        One axis, or several; negative ones count from the end, None is all.
+    keepdims : bool, default False
+        Whether the axes stay, with the extent 1.
+
+    Returns
+    -------
+    Tensor
+        The shape of data without the axes.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    """
     return _reduce(data, axis, keepdims, te.min, "min")
 
 
@@ -105,22 +181,79 @@ _ANY = te.comm_reducer(lambda x, y: te.any(x, y), lambda dtype: te.const(False, 
 
 @_row("all", np.all, sample(bools(3, 5), axes=(1,)))
 def all(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return whether all elements over `axis` hold (numbers: are not 0), as bool; of none it is true. axis and the result's shape as of
-    sum. Raises BadAxis (TW0180)."""
+    """Return whether all elements over axes hold (numbers: are not 0); of none it is true.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int, sequence of int or None, default None
+        One axis, or several; negative ones count from the end, None is all.
+    keepdims : bool, default False
+        Whether the axes stay, with the extent 1.
+
+    Returns
+    -------
+    Tensor
+        bool, in the shape of data without the axes.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    """
     return _reduce(data, axis, keepdims, _ALL, "all", truth=True)
 
 
 @_row("any", np.any, sample(bools(3, 5), axes=(0, 1)))
 def any(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return whether some element over `axis` holds (numbers: is not 0), as bool; of none it is false. axis and the result's shape as of
-    sum. Raises BadAxis (TW0180)."""
+    """Return whether some element over axes holds (numbers: is not 0); of none it is false.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int, sequence of int or None, default None
+        One axis, or several; negative ones count from the end, None is all.
+    keepdims : bool, default False
+        Whether the axes stay, with the extent 1.
+
+    Returns
+    -------
+    Tensor
+        bool, in the shape of data without the axes.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    """
     return _reduce(data, axis, keepdims, _ANY, "any", truth=True)
 
 
 @_row("mean", widened(np.mean))
 def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The sum divided by the number of elements: of integers and bools in float32, of floats in their dtype; of no elements it is
-    a NaN. axis and the result's shape as of sum. Raises BadAxis (TW0180)."""
+    """The mean over axes: of integers and bools in float32, of floats in their dtype; of no elements it is a NaN.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int, sequence of int or None, default None
+        One axis, or several; negative ones count from the end, None is all.
+    keepdims : bool, default False
+        Whether the axes stay, with the extent 1.
+
+    Returns
+    -------
+    Tensor
+        The shape of data without the axes.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    """
     source = tensor(data, "mean")
     axes = normalize_axes(source, axis, "mean")
     counted = source if source.dtype.is_float else source.astype("float32")
@@ -134,15 +267,63 @@ def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def argmax(data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False) -> Tensor:
-    """The index of the greatest element, as int32 (int64 where more elements are reduced): the first one of several, or
-    the last. A NaN counts as the greatest, as numpy has it. Over several axes it is the index among the elements reduced,
-    in row-major order. Raises BadAxis (TW0180), and BadOperand (TW0181) where there are no elements."""
+    """The index of the greatest element: the first one of several, or the last. A NaN counts as the greatest, as numpy
+    has it.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int, sequence of int or None, default None
+        One axis, or several; negative ones count from the end, None is all.
+    keepdims : bool, default False
+        Whether the axes stay, with the extent 1.
+    select_last_index : bool, default False
+        Whether the last of several equal elements is taken.
+
+    Returns
+    -------
+    Tensor
+        int32 (int64 where more elements are reduced), in the shape of data without the axes: over several axes the
+        index among the elements reduced, in row-major order.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     return _arg(data, axis, keepdims, select_last_index, "argmax", lambda a, b: a > b, -math.inf)
 
 
 def argmin(data: Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False) -> Tensor:
-    """The index of the least element, as argmax gives that of the greatest, in its shape and dtype. A NaN counts as the least.
-    Raises BadAxis (TW0180), and BadOperand (TW0181) where there are no elements."""
+    """The index of the least element: the first one of several, or the last. A NaN counts as the least.
+
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    axis : int, sequence of int or None, default None
+        One axis, or several; negative ones count from the end, None is all.
+    keepdims : bool, default False
+        Whether the axes stay, with the extent 1.
+    select_last_index : bool, default False
+        Whether the last of several equal elements is taken.
+
+    Returns
+    -------
+    Tensor
+        int32 (int64 where more elements are reduced), in the shape of data without the axes: over several axes the
+        index among the elements reduced, in row-major order.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     return _arg(data, axis, keepdims, select_last_index, "argmin", lambda a, b: a < b, math.inf)
 
 

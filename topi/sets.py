@@ -24,12 +24,30 @@ __all__ = ["searchsorted", "unique"]
 
 
 def unique(data: Tensor, is_sorted: bool = True, return_counts: bool = False) -> list[Tensor]:
-    """The elements of data (n,) each once: [values, indices, inverse, number], and counts where they are asked for.
+    """The elements of a vector each once.
 
-    values: ascending, NaNs as one at the end, or in the order in which they are first met; in the dtype of data. indices: where
-    each is first met; inverse: the place among them of each element of data; counts: how often each is met. All are int32 of n
-    elements, of which only the first `number`, int32 (1,), mean something; behind them values are data[0], indices and counts 0.
-    Raises BadOperand (TW0181).
+    All results have n elements, of which only the first `number` mean something; behind them values are data[0],
+    indices and counts 0.
+
+    Parameters
+    ----------
+    data : Tensor
+        (n,).
+    is_sorted : bool, default True
+        Whether values ascend, NaNs as one at the end, or stand in the order in which they are first met.
+    return_counts : bool, default False
+        Whether counts are asked for.
+
+    Returns
+    -------
+    list of Tensor
+        The values; int32 the places where each is first met; the place among them of each element of data; their
+        number, (1,); and, where asked for, how often each is met.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     source = tensor(data, "unique", 1)
     if is_const(source.shape[0], 0):
@@ -99,10 +117,30 @@ def _order_by_appearance(first: Any, inverse: Any, counts: Any, number: Any) -> 
 
 
 def searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool = False, out_dtype: object = "int64") -> Tensor:
-    """Return the positions at which to insert values into ascending rows so that these stay in order: before elements
-    that are equal, or, right, behind them. sorted_sequence: (..., n) beside values (..., m), or (n,) beside values of
-    any shape; the result, of `out_dtype`, has the shape of values. NaNs stand behind all numbers, as sort puts them.
-    Raises BadOperand (TW0181)."""
+    """The positions at which to insert values into ascending rows so that these stay in order. NaNs stand behind all
+    numbers, as sort puts them.
+
+    Parameters
+    ----------
+    sorted_sequence : Tensor
+        (..., n), or (n,) beside values of any shape.
+    values : Tensor
+        (..., m).
+    right : bool, default False
+        Whether values go behind elements that are equal, or before them.
+    out_dtype : dtype, default "int64"
+        Of the result.
+
+    Returns
+    -------
+    Tensor
+        The shape of values.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source, given = tensor(sorted_sequence, "searchsorted"), tensor(values, "the values of searchsorted")
     alone = source.ndim == 1
     if not source.ndim or (

@@ -56,9 +56,28 @@ def injective(shape: Sequence[Any], element: OfAll | Callable[..., Any], name: s
 
 
 def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
-    """`num_newaxis` dimensions of extent 1 before dimension `axis`; negative ones count from the end of the result.
+    """New dimensions of extent 1.
 
-    Raises BadAxis (TW0180), BadParameter (TW0182).
+    Parameters
+    ----------
+    a : Tensor
+        Of any shape.
+    axis : int
+        The dimension before which they stand; negative ones count from the end of the result.
+    num_newaxis : int, default 1
+        How many.
+
+    Returns
+    -------
+    Tensor
+        The shape of a with them.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
     """
     source = tensor(a, "expand_dims")
     (count,) = integers(num_newaxis, "num_newaxis of expand_dims")
@@ -253,9 +272,29 @@ def flip(a: Tensor, axis: int = 0) -> Tensor:
 def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
     """From one layout to another: "NCHW" to "NCHW16c" splits the channels into blocks of 16, the inner index last.
 
-    A capital letter is a dimension, a small one after a number its inner part. Where blocks do not divide a dimension, what
-    they have too much is 0; back from blocks, the dimension is as long as they are. Raises BadParameter (TW0182), BadOperand
-    (TW0181).
+    Where blocks do not divide a dimension, what they have too much is 0; back from blocks, the dimension is as long as
+    they are.
+
+    Parameters
+    ----------
+    array : Tensor
+        In src_layout.
+    src_layout : str
+        A letter for each dimension, a capital one for a whole one, a small one after a number for its inner part.
+    dst_layout : str
+        The same of the result.
+
+    Returns
+    -------
+    Tensor
+        In dst_layout.
+
+    Raises
+    ------
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     source = tensor(array, "layout_transform")
     src, dst = _layout(src_layout), _layout(dst_layout)
@@ -338,11 +377,39 @@ def strided_slice(
     axes: Sequence[int] | None = None,
     slice_mode: str = "end",
 ) -> Tensor:
-    """a[begin:end:stride] in each dimension, as Python's slices: negative numbers count from the end, and what lies outside
-    is clipped. axes: the dimensions meant, the first ones without. slice_mode "size": `end` holds how many elements are
-    taken, -1 for all that follow, and strides are 1. The numbers are known, and so are the extents of sliced dimensions.
+    """a[begin:end:stride] in each dimension, as Python's slices: negative numbers count from the end, and what lies
+    outside is clipped.
 
-    Raises BadParameter (TW0182), BadAxis (TW0180), BadOperand (TW0181).
+    The numbers are known, and so are the extents of sliced dimensions.
+
+    Parameters
+    ----------
+    a : Tensor
+        Of any shape.
+    begin : sequence of int
+        Of each dimension.
+    end : sequence of int
+        Of each dimension.
+    strides : sequence of int or None, default None
+        Of each dimension; 1 where it is None.
+    axes : sequence of int or None, default None
+        The dimensions meant; the first ones where it is None.
+    slice_mode : str, default "end"
+        "end", or "size": `end` holds how many elements are taken, -1 for all that follow, and strides are 1.
+
+    Returns
+    -------
+    Tensor
+        The number of elements taken of each dimension.
+
+    Raises
+    ------
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     source = tensor(a, "strided_slice")
     begins, ends = integers(begin, "begin of strided_slice"), integers(end, "end of strided_slice")
@@ -392,9 +459,30 @@ def strided_slice(
 
 
 def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
-    """Parts along one dimension: so many of equal size, or those between the given indices, as numpy's split.
+    """Parts along one dimension, as numpy's split.
 
-    Raises BadAxis (TW0180), BadParameter (TW0182), BadOperand (TW0181).
+    Parameters
+    ----------
+    ary : Tensor
+        Of any shape.
+    indices_or_sections : int or sequence of int
+        How many parts of equal size, or the indices where parts begin.
+    axis : int, default 0
+        Negative ones count from the end.
+
+    Returns
+    -------
+    list of Tensor
+        The parts.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     source = tensor(ary, "split")
     at = normalize_axis(source, axis, "split")
@@ -540,9 +628,30 @@ def pad(
     pad_value: Any = 0,
     name: str = "PadInput",
 ) -> Tensor:
-    """`data` with pad_before[d] elements before and pad_after[d] after it in each dimension, all of them pad_value.
+    """A tensor with elements added around it.
 
-    pad_after: pad_before without. The numbers are from 0 on, or integer expressions. Raises BadParameter (TW0182).
+    Parameters
+    ----------
+    data : Tensor
+        Of any shape.
+    pad_before : sequence of int or expression
+        Elements before each dimension, from 0 on.
+    pad_after : sequence of int or expression, or None, default None
+        Elements after each dimension; those before where it is None.
+    pad_value : number or expression, default 0
+        What is added.
+    name : str, default "PadInput"
+        The name of the operation.
+
+    Returns
+    -------
+    Tensor
+        The extents plus what is added.
+
+    Raises
+    ------
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
     """
     source = tensor(data, "pad")
     before, after = list(pad_before), list(pad_before if pad_after is None else pad_after)
@@ -580,7 +689,29 @@ def _is_zero(value: Any) -> bool:
 
 
 def repeat(a: Tensor, repeats: int, axis: int = 0) -> Tensor:
-    """Each slice along `axis` `repeats` times in succession. Raises BadAxis (TW0180), BadParameter (TW0182)."""
+    """Each slice along an axis several times in succession.
+
+    Parameters
+    ----------
+    a : Tensor
+        Of any shape.
+    repeats : int
+        How many times.
+    axis : int, default 0
+        Negative ones count from the end.
+
+    Returns
+    -------
+    Tensor
+        The shape of a, with so many times the extent of the axis.
+
+    Raises
+    ------
+    BadAxis (TW0180)
+        An axis that the tensor does not have.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    """
     source = tensor(a, "repeat")
     at = normalize_axis(source, axis, "repeat")
     (count,) = _counts(repeats, "repeats of repeat")

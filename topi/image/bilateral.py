@@ -28,9 +28,26 @@ __all__ = ["bilateral_slice"]
 
 
 def bilateral_slice(grid: Tensor, guide: Tensor, image: Tensor) -> Tensor:
-    """grid: (GH, GW, D, O, I + 1); guide: (H, W); image: (I, H, W), all of one float dtype; the result is (O, H, W).
+    """A learned bilateral grid sliced by a guide: an affine transform of colours for each pixel.
 
-    The last of the grid's coefficients is added. GH, GW, D, O and I are constants. Raises BadImage (TW0195).
+    Parameters
+    ----------
+    grid : Tensor
+        (GH, GW, D, O, I + 1), all of them constants; the last of the coefficients is added.
+    guide : Tensor
+        (H, W), from 0 to 1 over the depth of the grid.
+    image : Tensor
+        (I, H, W), all of one float dtype.
+
+    Returns
+    -------
+    Tensor
+        (O, H, W).
+
+    Raises
+    ------
+    BadImage (TW0195)
+        An image, or a size, that does not fit.
     """
     _check(grid, guide, image)
     high, wide, depth, outs, terms = (extent.value for extent in grid.shape if isinstance(extent, IntImm))

@@ -35,9 +35,29 @@ def box_blur(
 ) -> Tensor:
     """The mean of the size x size pixels around each.
 
-    image: (H, W), (H, W, C), (N, C, H, W), or as `layout` names its dimensions. size: odd. border: what lies outside ("edge",
-    "reflect", "zero"); "valid" gives only pixels whose window is inside, so that H and W are smaller by size - 1. sum_dtype:
-    what integers are summed in: as wide as it takes if None; a narrower one is faster, and wraps. Raises BadImage (TW0195).
+    Parameters
+    ----------
+    image : Tensor
+        (H, W), (H, W, C), (N, C, H, W), or as `layout` names its dimensions.
+    size : int, default 3
+        Height and width of a window, odd.
+    border : str, default "edge"
+        What lies outside: "edge", "reflect" or "zero"; "valid" gives only pixels whose window is inside, so that H and
+        W are smaller by size - 1.
+    layout : str or None, default None
+        The dimensions' names; None for the usual one of the rank.
+    sum_dtype : dtype or None, default None
+        What integers are summed in: as wide as it takes if None; a narrower one is faster, and wraps.
+
+    Returns
+    -------
+    Tensor
+        The layout and the dtype of the image.
+
+    Raises
+    ------
+    BadImage (TW0195)
+        An image, or a size, that does not fit.
     """
     reach = _reach(size)
     plane = Plane.of(image, layout, border)
@@ -63,8 +83,28 @@ def gaussian_blur(
 ) -> Tensor:
     """The sum of the size x size pixels around each, weighted by a Gaussian.
 
-    image: as of box_blur, whose shape and dtype the result has. sigma: in pixels; 0.3 * ((size - 1) / 2 - 1) + 0.8 if None, as
-    torchvision has it. Else as box_blur. Raises BadImage (TW0195).
+    Parameters
+    ----------
+    image : Tensor
+        (H, W), (H, W, C), (N, C, H, W), or as `layout` names its dimensions.
+    size : int, default 5
+        Height and width of a window, odd.
+    sigma : float or None, default None
+        In pixels; 0.3 * ((size - 1) / 2 - 1) + 0.8 if None, as torchvision has it.
+    border : str, default "reflect"
+        As of box_blur.
+    layout : str or None, default None
+        The dimensions' names; None for the usual one of the rank.
+
+    Returns
+    -------
+    Tensor
+        The layout and the dtype of the image.
+
+    Raises
+    ------
+    BadImage (TW0195)
+        An image, or a size, that does not fit.
     """
     plane = Plane.of(image, layout, border)
     reach = _reach(size)

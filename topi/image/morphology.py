@@ -21,8 +21,35 @@ __all__ = ["dilation2d_nchw", "dilation2d_nhwc"]
 def dilation2d_nchw(
     input: Tensor, filter: Tensor, stride: Any, padding: Any, dilations: Any = 1, out_dtype: ElementType | None = None
 ) -> Tensor:
-    """max over p, q of input[n, c, y * stride + p * dilation, x * stride + q * dilation] + filter[c, p, q], over input (N, C, H, W)
-    padded by zeros and filter (C, KH, KW). padding: as of topi.nn.conv2d. Raises BadImage (TW0195), BadWindow (TW0190)."""
+    """Morphological dilation: the greatest of image plus filter over windows, over data padded by zeros.
+
+    Parameters
+    ----------
+    input : Tensor
+        (N, C, H, W).
+    filter : Tensor
+        (C, KH, KW).
+    stride : int or sequence of int
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        As of topi.nn.conv2d.
+    dilations : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or one for height and one for width.
+    out_dtype : dtype or None, default None
+        Of the sums and the result; that of the input where it is None.
+
+    Returns
+    -------
+    Tensor
+        (N, C, OH, OW).
+
+    Raises
+    ------
+    BadImage (TW0195)
+        An image, or a size, that does not fit.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     image, window = tensor(input, "dilation2d", 4), tensor(filter, "the filter of dilation2d", 3)
     if not same_extent(image.shape[1], window.shape[0]):
         raise BadImage(
@@ -54,7 +81,35 @@ def dilation2d_nchw(
 def dilation2d_nhwc(
     input: Tensor, filter: Tensor, stride: Any, padding: Any, dilations: Any = 1, out_dtype: ElementType | None = None
 ) -> Tensor:
-    """dilation2d_nchw of input (N, H, W, C) and filter (KH, KW, C). Raises BadImage (TW0195), BadWindow (TW0190)."""
+    """dilation2d_nchw in the layout NHWC.
+
+    Parameters
+    ----------
+    input : Tensor
+        (N, H, W, C).
+    filter : Tensor
+        (KH, KW, C).
+    stride : int or sequence of int
+        Steps between windows: a number, or one for height and one for width.
+    padding : int, sequence of int or str
+        As of topi.nn.conv2d.
+    dilations : int or sequence of int, default 1
+        Steps between the taps of a window: a number, or one for height and one for width.
+    out_dtype : dtype or None, default None
+        Of the sums and the result; that of the input where it is None.
+
+    Returns
+    -------
+    Tensor
+        (N, OH, OW, C).
+
+    Raises
+    ------
+    BadImage (TW0195)
+        An image, or a size, that does not fit.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     image = transpose(tensor(input, "dilation2d", 4), (0, 3, 1, 2))
     window = transpose(tensor(filter, "the filter of dilation2d", 3), (2, 0, 1))
     return transpose(dilation2d_nchw(image, window, stride, padding, dilations, out_dtype), (0, 2, 3, 1))

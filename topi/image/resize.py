@@ -52,12 +52,39 @@ def resize(
     rounding: str | None = None,
     cubic_alpha: float = -0.75,
 ) -> Tensor:
-    """The image with `size` = (height, width) pixels.
+    """The image with another number of pixels.
 
-    method: "nearest", "bilinear" or "bicubic". layout: as of box_blur; (N, C, H, W) for four dimensions. coordinates: where
-    pixels lie; "align_corners" if align_corners, else "half_pixel", but "asymmetric" for nearest neighbours, as torch has it.
-    rounding: of nearest neighbours: "floor" (the default), "round" (halves down), "ceil". Raises BadImage (TW0195), BadWindow
-    (TW0190).
+    Parameters
+    ----------
+    image : Tensor
+        In the given layout, (N, C, H, W) for four dimensions.
+    size : int or sequence of int
+        Height and width of the result, in pixels.
+    method : str, default "bilinear"
+        "nearest", "bilinear" or "bicubic".
+    layout : str or None, default None
+        As of box_blur.
+    align_corners : bool, default False
+        Whether the corners' centres stay where they are.
+    coordinates : str or None, default None
+        Where pixels lie: "align_corners", "half_pixel" or "asymmetric"; None is "half_pixel", but "asymmetric" for
+        nearest neighbours, as torch has it.
+    rounding : str or None, default None
+        Of nearest neighbours: "floor" (the default), "round" (halves down), "ceil".
+    cubic_alpha : float, default -0.75
+        The parameter of Keys' kernel.
+
+    Returns
+    -------
+    Tensor
+        The layout and the dtype of the image.
+
+    Raises
+    ------
+    BadImage (TW0195)
+        An image, or a size, that does not fit.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
     """
     # torch's align_corners comes before the default
     how = interpolation(method, coordinates or ("align_corners" if align_corners else ""), rounding, cubic_alpha)
@@ -99,7 +126,39 @@ def resize2d(
     rounding_method: str = "",
     bicubic_alpha: float = -0.75,
 ) -> Tensor:
-    """resize with TVM's names and order of arguments. roi: None, or zeros: the whole image. Raises BadImage (TW0195)."""
+    """resize with TVM's names and order of arguments.
+
+    Parameters
+    ----------
+    data : Tensor
+        In the given layout.
+    roi : sequence of float or None
+        None, or zeros: the whole image.
+    size : int or sequence of int
+        Height and width of the result, in pixels.
+    layout : str, default "NCHW"
+        The dimensions' names.
+    method : str, default "linear"
+        "nearest_neighbor", "linear" or "cubic".
+    coordinate_transformation_mode : str, default "half_pixel"
+        As the coordinates of resize.
+    rounding_method : str, default ""
+        As the rounding of resize; "round" where it is empty.
+    bicubic_alpha : float, default -0.75
+        The parameter of Keys' kernel.
+
+    Returns
+    -------
+    Tensor
+        The layout and the dtype of the data.
+
+    Raises
+    ------
+    BadImage (TW0195)
+        An image, or a size, that does not fit.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     if roi is not None and any(roi):  # a region is what crop_and_resize is for
         raise BadImage(
             f"roi is {roi!r}"[:100],

@@ -37,11 +37,37 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> Tensor:
-    """data (N, C, H, W) or (N, C, D, H, W) at the places of a grid (N, 2, ...) or (N, 3, ...): (N, C, ...), in the data's dtype.
+    """Data looked up at the places of a grid, between elements.
 
-    Of a place the coordinates are x, y (and z), from -1 to 1: the centres of the outermost elements where corners are aligned, else
-    their outer edges. method: "nearest" (halves to even), "bilinear", or, of images, "bicubic". padding_mode: "zeros", "border" or
-    "reflection". layout: "NCHW" or "NCDHW". Raises BadOperand (TW0181), BadParameter (TW0182).
+    Of a place the coordinates are x, y (and z), from -1 to 1: the centres of the outermost elements where corners are
+    aligned, else their outer edges.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W) or (N, C, D, H, W).
+    grid : Tensor
+        (N, 2, ...) or (N, 3, ...).
+    method : str, default "bilinear"
+        "nearest" (halves to even), "bilinear", or, of images, "bicubic".
+    layout : str, default "NCHW"
+        "NCHW" or "NCDHW".
+    padding_mode : str, default "zeros"
+        What lies outside: "zeros", "border" or "reflection".
+    align_corners : bool, default True
+        Whether -1 and 1 are the centres of the outermost elements.
+
+    Returns
+    -------
+    Tensor
+        (N, C, ...), in the dtype of the data.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
     """
     source, places = tensor(data, "grid_sample"), tensor(grid, "the grid of grid_sample")
     rank = source.ndim - 2

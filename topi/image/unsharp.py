@@ -29,9 +29,33 @@ def unsharp_mask(
 ) -> Tensor:
     """image + amount * (image - gaussian_blur(image, size, sigma, border)).
 
-    amount: from 0 on, below 32. Integers are rounded to the nearest and kept within their dtype; of bytes the
-    result is made in fixed point, within 1 + amount * size / 50 grey levels of the real value. Of floats nothing is cut off.
-    Else as gaussian_blur. Raises BadImage (TW0195).
+    Integers are rounded to the nearest and kept within their dtype; of bytes the result is made in fixed point, within
+    1 + amount * size / 50 grey levels of the real value. Of floats nothing is cut off.
+
+    Parameters
+    ----------
+    image : Tensor
+        (H, W), (H, W, C), (N, C, H, W), or as `layout` names its dimensions.
+    size : int, default 5
+        Height and width of a window, odd.
+    sigma : float or None, default None
+        As of gaussian_blur.
+    amount : float, default 1.5
+        From 0 on, below 32.
+    border : str, default "reflect"
+        As of box_blur.
+    layout : str or None, default None
+        The dimensions' names; None for the usual one of the rank.
+
+    Returns
+    -------
+    Tensor
+        The layout and the dtype of the image.
+
+    Raises
+    ------
+    BadImage (TW0195)
+        An image, or a size, that does not fit.
     """
     if not 0 <= amount < 32:  # 16-bit weights with DETAIL bits hold no more
         raise BadImage(

@@ -31,8 +31,37 @@ def resize1d(
     rounding: str = "round",
     cubic_alpha: float = -0.75,
 ) -> Tensor:
-    """data (N, C, W), or (N, W, C), with `size` elements along W, as image.resize has it. Raises BadImage (TW0195), BadWindow
-    (TW0190)."""
+    """resize along one dimension.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, W) or (N, W, C).
+    size : int or sequence of int
+        The extent along W.
+    layout : str, default "NCW"
+        "NCW" or "NWC".
+    method : str, default "linear"
+        "nearest_neighbor", "linear" or "cubic".
+    coordinates : str, default "half_pixel"
+        As of resize.
+    rounding : str, default "round"
+        As of resize.
+    cubic_alpha : float, default -0.75
+        The parameter of Keys' kernel.
+
+    Returns
+    -------
+    Tensor
+        The layout and the dtype of the data.
+
+    Raises
+    ------
+    BadImage (TW0195)
+        An image, or a size, that does not fit.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     return _resize_volume(
         data, expand_numbers(size, 1, "size"), layout, "W", method, coordinates, rounding, cubic_alpha
     )
@@ -47,8 +76,37 @@ def resize3d(
     rounding: str = "round",
     cubic_alpha: float = -0.75,
 ) -> Tensor:
-    """data (N, C, D, H, W), or (N, D, H, W, C), with `size` = (depth, height, width) elements, as image.resize has it. Raises
-    BadImage (TW0195), BadWindow (TW0190)."""
+    """resize along three dimensions.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, D, H, W) or (N, D, H, W, C).
+    size : int or sequence of int
+        Depth, height and width.
+    layout : str, default "NCDHW"
+        "NCDHW" or "NDHWC".
+    method : str, default "linear"
+        "nearest_neighbor", "linear" or "cubic".
+    coordinates : str, default "half_pixel"
+        As of resize.
+    rounding : str, default "round"
+        As of resize.
+    cubic_alpha : float, default -0.75
+        The parameter of Keys' kernel.
+
+    Returns
+    -------
+    Tensor
+        The layout and the dtype of the data.
+
+    Raises
+    ------
+    BadImage (TW0195)
+        An image, or a size, that does not fit.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     sizes = expand_numbers(size, 3, "size")
     return _resize_volume(data, sizes, layout, "DHW", method, coordinates, rounding, cubic_alpha)
 
@@ -79,9 +137,37 @@ def crop_and_resize(
     method: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Tensor:
-    """Boxes (count, 4), of y0, x0, y1, x1 from 0 to 1, of the images box_indices (count,) of data, as crop_size (height and width)
-    elements from corner to corner: (count, C, height, width), or (count, height, width, C), in the data's dtype. What is
-    outside is extrapolation_value. method: "bilinear" or "nearest". Raises BadImage (TW0195), BadWindow (TW0190)."""
+    """Boxes of images, brought to one size. Elements lie from corner to corner.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W) or (N, H, W, C).
+    boxes : Tensor
+        (count, 4), of y0, x0, y1, x1 from 0 to 1.
+    box_indices : Tensor
+        Integers, (count,): the image of each box.
+    crop_size : int or sequence of int
+        Height and width of the result.
+    layout : str, default "NCHW"
+        "NCHW" or "NHWC".
+    method : str, default "bilinear"
+        "bilinear" or "nearest".
+    extrapolation_value : float, default 0.0
+        What lies outside of an image.
+
+    Returns
+    -------
+    Tensor
+        (count, C, height, width), or (count, height, width, C), in the dtype of the data.
+
+    Raises
+    ------
+    BadImage (TW0195)
+        An image, or a size, that does not fit.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     out = pair(crop_size, "crop_size")
     if method not in ("bilinear", "nearest_neighbor", "nearest", "linear"):
         raise BadImage(

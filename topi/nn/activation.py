@@ -687,7 +687,7 @@ def pad(
         Elements before each dimension.
     pad_after : sequence of numbers or None, default None
         Elements after each dimension; those before where it is None.
-    pad_value : any, default 0.0
+    pad_value : number or expression, default 0.0
         What is added.
     name : str, default "PadInput"
         The name of the operation.

@@ -41,9 +41,9 @@ def dilate(data: Tensor, strides: Any, dilation_value: Any = 0.0, name: str = "D
     ----------
     data : Tensor
         Of any shape.
-    strides : any
+    strides : sequence of int
         A number for each dimension, from 1 on.
-    dilation_value : any, default 0.0
+    dilation_value : number or expression, default 0.0
         What stands between neighbours.
     name : str, default "DilatedInput"
         The name of the operation.
@@ -290,7 +290,7 @@ def space_to_batch_nd(
         Elements added before each of these dimensions.
     pad_after : sequence of int
         Elements added after each of them.
-    pad_value : any, default 0.0
+    pad_value : number or expression, default 0.0
         What is added.
 
     Returns

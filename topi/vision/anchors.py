@@ -31,9 +31,34 @@ def multibox_prior(
     offsets: Sequence[float] = (0.5, 0.5),
     clip: bool = False,
 ) -> Tensor:
-    """Anchors at every place of a plane (N, C, H, W), as x0, y0, x1, y1 in fractions of the image: float32 (1, H W (S + R - 1), 4),
-    one for each size at the first ratio, then one for each further ratio at the first size. steps: from place to place, down and
-    across, -1 for 1 / H and 1 / W. offsets: of the centre within a place. clip: to [0, 1]. Raises BadOperand (TW0181)."""
+    """Anchors at every place of a plane: one for each size at the first ratio, then one for each further ratio at the
+    first size.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W).
+    sizes : sequence of float, default (1,)
+        Of anchors, in fractions of the image.
+    ratios : sequence of float, default (1,)
+        Of width to height.
+    steps : sequence of float, default (-1, -1)
+        From place to place, down and across; -1 for 1 / H and 1 / W.
+    offsets : sequence of float, default (0.5, 0.5)
+        Of the centre within a place, down and across.
+    clip : bool, default False
+        Whether anchors are cut off to [0, 1].
+
+    Returns
+    -------
+    Tensor
+        float32, (1, H W (S + R - 1), 4): x0, y0, x1, y1 in fractions of the image.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source = tensor(data, "multibox_prior", 4)
     height, width = _known_extent(source, 2, "multibox_prior"), _known_extent(source, 3, "multibox_prior")
     _check_positive(sizes, "sizes of multibox_prior")
@@ -72,9 +97,34 @@ def multibox_transform_loc(
     threshold: float = 0.01,
     variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
 ) -> list[Tensor]:
-    """Boxes of anchors (1, A, 4) by what was predicted: the classes' scores (N, K, A), of which 0 is the background, and offsets
-    (N, 4 A). Those whose best class scores threshold or more come first, as (class - 1, score, x0, y0, x1, y1): (N, A, 6), -1
-    behind them; and how many they are, int32 (N,). Raises BadOperand (TW0181)."""
+    """Boxes of anchors, moved by what was predicted. Those whose best class scores threshold or more come first.
+
+    Parameters
+    ----------
+    cls_prob : Tensor
+        Scores of the classes, of which 0 is the background, (N, K, A).
+    loc_pred : Tensor
+        Offsets, (N, 4 A).
+    anchor : Tensor
+        (1, A, 4).
+    clip : bool, default True
+        Whether boxes are cut off to [0, 1].
+    threshold : float, default 0.01
+        The least score.
+    variances : sequence of float, default (0.1, 0.1, 0.2, 0.2)
+        The factors of the offsets.
+
+    Returns
+    -------
+    list of Tensor
+        (class - 1, score, x0, y0, x1, y1), (N, A, 6), -1 behind the boxes that count; and how many they are, int32
+        (N,).
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     scores = tensor(cls_prob, "the scores of multibox_transform_loc", 3)
     offsets, boxes = tensor(loc_pred, "its offsets", 2), tensor(anchor, "its anchors", 3)
 
@@ -142,7 +192,39 @@ def multibox_detection(
     variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
     nms_topk: int = -1,
 ) -> Tensor:
-    """multibox_transform_loc, then non_max_suppression of what it gives: (N, A, 6), -1 in the place of boxes that go."""
+    """multibox_transform_loc, then non_max_suppression of what it gives.
+
+    Parameters
+    ----------
+    cls_prob : Tensor
+        As of multibox_transform_loc.
+    loc_pred : Tensor
+        As of multibox_transform_loc.
+    anchor : Tensor
+        As of multibox_transform_loc.
+    clip : bool, default True
+        As of multibox_transform_loc.
+    threshold : float, default 0.01
+        As of multibox_transform_loc.
+    nms_threshold : float, default 0.5
+        The overlap from which on a box goes.
+    force_suppress : bool, default False
+        Whether boxes of other classes count too.
+    variances : sequence of float, default (0.1, 0.1, 0.2, 0.2)
+        As of multibox_transform_loc.
+    nms_topk : int, default -1
+        How many boxes are looked at; -1 for all.
+
+    Returns
+    -------
+    Tensor
+        (N, A, 6), -1 in the place of boxes that go.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     moved, counts = multibox_transform_loc(cls_prob, loc_pred, anchor, clip, threshold, variances)
 
     def place(_: Any, j: Any) -> Any:
@@ -167,12 +249,45 @@ def proposal(
     rpn_min_size: float = 16,
     iou_loss: bool = False,
 ) -> Tensor:
-    """Regions of Faster R-CNN's first stage: float32 (N post_nms_top_n, 5), the image, then x0, y0, x1, y1 in its pixels.
+    """The regions of Faster R-CNN's first stage.
 
-    cls_prob: (N, 2 K, H, W), the scores of the objects behind those of the background; bbox_pred: (N, 4 K, H, W); im_info: (N, 3)
-    of height, width and scale; K is len(scales) len(ratios). Of the pre_nms_top_n best those stay which overlap none before by more
-    than the threshold; where fewer than post_nms_top_n stay, they are repeated. Boxes of less than rpn_min_size times the scale
-    count for nothing. iou_loss: bbox_pred moves corners. Raises BadOperand (TW0181).
+    Of the rpn_pre_nms_top_n best boxes those stay which overlap none before by more than the threshold; where fewer
+    than rpn_post_nms_top_n stay, they are repeated. K is len(scales) len(ratios).
+
+    Parameters
+    ----------
+    cls_prob : Tensor
+        The scores of the objects behind those of the background, (N, 2 K, H, W).
+    bbox_pred : Tensor
+        (N, 4 K, H, W).
+    im_info : Tensor
+        Height, width and scale of each image, (N, 3).
+    scales : sequence of float
+        Of anchors.
+    ratios : sequence of float
+        Of anchors.
+    feature_stride : int, default 16
+        Pixels of the image from place to place.
+    threshold : float, default 0.7
+        The overlap from which on a box goes.
+    rpn_pre_nms_top_n : int, default 6000
+        How many boxes are looked at.
+    rpn_post_nms_top_n : int, default 300
+        How many come out, for each image.
+    rpn_min_size : float, default 16
+        Boxes of less than this times the scale count for nothing.
+    iou_loss : bool, default False
+        Whether bbox_pred moves corners.
+
+    Returns
+    -------
+    Tensor
+        float32, (N rpn_post_nms_top_n, 5): the image, then x0, y0, x1, y1 in its pixels.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     scores, deltas = tensor(cls_prob, "the scores of proposal", 4), tensor(bbox_pred, "its offsets", 4)
     about = tensor(im_info, "its images", 2)

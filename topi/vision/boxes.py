@@ -22,9 +22,30 @@ __all__ = ["get_valid_counts", "non_max_suppression"]
 def get_valid_counts(
     data: Tensor, score_threshold: Number = 0, id_index: int = 0, score_index: int = 1
 ) -> list[Tensor]:
-    """Of boxes (batch, boxes, numbers) those whose score is above score_threshold, and whose class is no negative number: how many
-    they are, int32 (batch,); these first, in the shape and dtype of data, -1 behind them; and where they stood, int32 (batch,
-    boxes), -1 behind them. id_index: where the class stands, -1 for none. Raises BadOperand (TW0181)."""
+    """The boxes whose score is above score_threshold, and whose class is not a negative number.
+
+    Parameters
+    ----------
+    data : Tensor
+        (batch, boxes, numbers).
+    score_threshold : number, default 0
+        The score that boxes have to exceed.
+    id_index : int, default 0
+        Where the class stands; -1 for none.
+    score_index : int, default 1
+        Where the score stands.
+
+    Returns
+    -------
+    list of Tensor
+        How many they are, int32 (batch,); these first, in the shape and dtype of data, -1 behind them; and where they
+        stood, int32 (batch, boxes), -1 behind them.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    """
     source = _boxes(data, "get_valid_counts")
     counts, boxes, places = _valid(source, te.const(float(score_threshold), source.dtype), id_index, score_index)
     return [counts, boxes, places]
@@ -68,12 +89,45 @@ def non_max_suppression(
     return_indices: bool = True,
     invalid_to_bottom: bool = False,
 ) -> Tensor | list[Tensor]:
-    """Of boxes that get_valid_counts gave, by falling score, those that overlap none which stays before by iou_threshold or more.
+    """The boxes, by falling score, that overlap none which stays before by iou_threshold or more.
 
-    max_output_size: so many stay at most, top_k: so many are looked at, -1 for all. force_suppress: boxes of other classes count
-    too. coord_start: where x0, y0, x1, y1 begin. The result: with return_indices where they stood (by `indices`), int32 (batch,
-    boxes), -1 behind them, and how many, int32 (batch, 1); else the boxes, -1 in the place of those that go, or, with
-    invalid_to_bottom, behind those that stay. Raises BadOperand (TW0181).
+    Parameters
+    ----------
+    data : Tensor
+        (batch, boxes, numbers), as get_valid_counts gives them.
+    valid_count : Tensor
+        As get_valid_counts gives it, (batch,).
+    indices : Tensor
+        Where boxes stood, as get_valid_counts gives it, (batch, boxes).
+    max_output_size : int, default -1
+        How many stay at most; -1 for all.
+    iou_threshold : float, default 0.5
+        The overlap (intersection over union) from which on a box goes.
+    force_suppress : bool, default False
+        Whether boxes of other classes count too.
+    top_k : int, default -1
+        How many are looked at; -1 for all.
+    coord_start : int, default 2
+        Where x0, y0, x1, y1 begin.
+    score_index : int, default 1
+        Where the score stands.
+    id_index : int, default 0
+        Where the class stands; -1 for none.
+    return_indices : bool, default True
+        Whether places are returned, or boxes.
+    invalid_to_bottom : bool, default False
+        Whether boxes that go stand behind those that stay, or leave -1 in their places.
+
+    Returns
+    -------
+    Tensor or list of Tensor
+        With return_indices where they stood, int32 (batch, boxes), -1 behind them, and how many, int32 (batch, 1); else
+        the boxes.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
     """
     source = _boxes(data, "non_max_suppression")
     given, places = tensor(valid_count, "the counts of non_max_suppression", 1), tensor(indices, "its indices", 2)

@@ -30,14 +30,41 @@ def roi_align(
     batch_indices: Tensor | None = None,
     aligned: bool = False,
 ) -> Tensor:
-    """Each region as so many bins (a number, or height and width), which are the mean ("avg") or the greatest ("max") of samples
-    of data (N, C, H, W), in its dtype: (regions, C, height, width). "max_terms" takes the greatest among the four weighted
-    neighbours of all samples, as ONNX has it.
+    """Regions of images as so many bins, each the mean or the greatest of samples.
 
-    rois: (regions, 5), a number of the batch before x0, y0, x1, y1; or (regions, 4), where batch_indices has those numbers.
-    spatial_scale: what these are multiplied with. sample_ratio: samples along each side of a bin; below 1 as many as it has
-    elements. aligned: centres of elements lie half an element farther. Raises BadOperand (TW0181), BadParameter (TW0182),
-    BadWindow (TW0190).
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W).
+    rois : Tensor
+        (regions, 5), a number of the batch before x0, y0, x1, y1; or (regions, 4), where batch_indices has those
+        numbers.
+    pooled_size : int or sequence of int
+        Bins of a region: a number, or along height and width.
+    spatial_scale : float
+        The factor of the regions' coordinates.
+    mode : str, default "avg"
+        "avg", "max", or "max_terms", the greatest among the four weighted neighbours of all samples, as ONNX has it.
+    sample_ratio : int, default -1
+        Samples along each side of a bin; below 1 as many as it has elements.
+    batch_indices : Tensor or None, default None
+        Integers, (regions,), or None.
+    aligned : bool, default False
+        Whether centres of elements lie half an element farther.
+
+    Returns
+    -------
+    Tensor
+        (regions, C, height, width), in the dtype of data.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadParameter (TW0182)
+        A parameter of another kind, or out of range.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
     """
     source, boxes, lead = _regions(data, rois, batch_indices, "roi_align")
     high, wide = pair(pooled_size, "pooled_size")
@@ -187,9 +214,31 @@ def _numpy_roi_pool(x: Any, rois: Any, *, size: Any, scale: float) -> Any:
     ],
 )
 def roi_pool(data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float = 1.0) -> Tensor:
-    """The greatest element of each of so many bins of regions of data (N, C, H, W), 0 of none: (regions, C, height, width). rois:
-    (regions, 5), a number of the batch before x0, y0, x1, y1, which are multiplied with spatial_scale and rounded. Raises
-    BadOperand (TW0181), BadWindow (TW0190)."""
+    """Regions of images as so many bins, each the greatest of its elements, 0 of none.
+
+    Parameters
+    ----------
+    data : Tensor
+        (N, C, H, W).
+    rois : Tensor
+        (regions, 5), a number of the batch before x0, y0, x1, y1, which are rounded.
+    pooled_size : int or sequence of int
+        Bins of a region: a number, or along height and width.
+    spatial_scale : float, default 1.0
+        The factor of the regions' coordinates.
+
+    Returns
+    -------
+    Tensor
+        (regions, C, height, width), in the dtype of data.
+
+    Raises
+    ------
+    BadOperand (TW0181)
+        An operand that is not a tensor, or of another shape or dtype.
+    BadWindow (TW0190)
+        Windows, strides, dilations or paddings of a wrong size or number.
+    """
     source, boxes, lead = _regions(data, rois, None, "roi_pool")
     sizes = pair(pooled_size, "pooled_size")
     kind = _wide(boxes, boxes)
