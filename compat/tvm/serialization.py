@@ -17,7 +17,7 @@ from ...ir.visit import deep_recursion
 __all__ = ["load_json", "save_json"]
 
 _FORMAT = "tilewright-graph-1"
-_ROOT = __name__.removesuffix("compat.tvm.saved")
+_ROOT = __name__.partition("compat.")[0]
 _ROOMS = tuple(
     _ROOT + room
     for room in (
