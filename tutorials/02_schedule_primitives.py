@@ -111,7 +111,7 @@ print(s.verify())
 # A page to open in a browser: records, loops with their costs, and assembly, linked.
 print(s.show("schedule.html"))
 
-# What cannot be right is refused where it is asked for, with the reason.
+# A change that cannot be right is refused at once, with the reason.
 try:
     s[D].vectorize(C.op.reduce_axis[0])
 except tw.ScheduleError as error:

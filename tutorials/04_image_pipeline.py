@@ -23,7 +23,7 @@ f(image, out)
 assert (out == want).all()
 print("stage after stage:", f.time(image, out))
 
-# Scheduled: bands of 32 rows; what a band needs of the blurred rows is computed just before it, a few rows more than
+# Scheduled: bands of 32 rows; the blurred rows that a band needs are computed just before it, a few rows more than
 # the band because its stencil reaches over the edge.
 s, args = unsharp.scheduled(height, width, channels)
 print(s)

@@ -23,7 +23,7 @@ result = autotune.tune(product(SIZE), trials=TRIALS, database="matmul.sqlite")
 print(result)
 print(result.schedule.as_python())
 
-# What was found is used by name of the database, also in another process, another day:
+# The results are used by name of the database, also in another process, another day:
 f = tw.build(product(SIZE), tuned="matmul.sqlite")
 rng = np.random.default_rng(0)
 x, y = rng.random((SIZE, SIZE), dtype=np.float32), rng.random((SIZE, SIZE), dtype=np.float32)
@@ -32,7 +32,7 @@ f(x, y, z)
 np.testing.assert_allclose(z, x @ y, rtol=1e-4)
 
 
-# A space of your own is a template: what is open is defined, and applied as it was chosen.
+# A space of your own is a template: it defines what is open, and applies the choice.
 @autotune.template("rows in vectors")
 def rows(cfg, size):
     a, b, c = product(size)

@@ -43,7 +43,7 @@ D = te.compute((16,), lambda b: C[b].astype("float32") / n.astype("float32"), na
 s = te.create_schedule(D.op)
 loops = {axis.name: axis for axis in s[C].op.axis}
 
-# Parts write elements of their own, and so do bins: what is proved is done.
+# Parts write elements of their own, and so do bins; both are proved, so both may run in parallel.
 s[C].parallel(loops["p"])
 s[C].vectorize(loops["b"])
 print(s)
@@ -95,7 +95,7 @@ except tw.TensorExpressionError as error:
 
 
 # Loops may be left before their end: by break, continue and return, which skip what they skip in Python. A `while` runs as long as
-# its condition holds. No schedule changes the order of such a loop; what is within and around it is scheduled as ever.
+# its condition holds. No schedule changes the order of such a loop; loops within and around it are scheduled as ever.
 @te.hybrid.script
 def first_below(values, limit):
     at = output_tensor((1,), "int32")

@@ -1,6 +1,6 @@
 """10. Training a network: te.gradient.
 
-Reverse mode turns an expression into the expression of its derivative. What comes out is tensors like any other: the
+Reverse mode turns an expression into the expression of its derivative. The results are tensors like any other: the
 convolution's gradient is a sum over the kernel again, it is scheduled by the same primitives, and it ends up in the same
 kernel. Here LeNet-5 (LeCun et al., 1998) learns scikit-learn's handwritten digits; numpy makes the steps (AdamW: Loshchilov
 and Hutter, 2019).
@@ -94,7 +94,7 @@ def network(batch):
     return images, labels, list(w.values()), scores, cross_entropy(scores, labels)
 
 
-# One schedule for every stage, forward and backward: what a stage sums over goes outside its last axis, which becomes
+# One schedule for every stage, forward and backward: the reduce axes of a stage go outside its last axis, which becomes
 # vectors where it is long; short ones, whose guards differ from lane to lane, are left to LLVM.
 def scheduled(outputs):
     s = te.create_schedule([tensor.op for tensor in outputs])

@@ -1,7 +1,7 @@
 """11. Recurrences, and code that is not ours: scan, extern, packed functions, traces.
 
 A recurrence computes each step from earlier ones. te.scan says how it begins and how it goes on; the steps are stages like
-any other. What a library or a Python function does better is called, on whole tensors, by te.extern.
+any other. Where a library or a Python function does better, te.extern calls it on whole tensors.
 """
 
 import numpy as np
@@ -74,7 +74,7 @@ tw.build(s, [X, W, M])(x, w, medians)
 np.testing.assert_allclose(medians, np.sort(h, axis=1)[:, width // 2], rtol=1e-4, atol=1e-5)
 
 
-# What it raises comes back to whoever called the kernel.
+# Its exceptions come back to whoever called the kernel.
 @tw.register_func("tutorial.refuse")
 def refuse(*arrays):
     raise ValueError(f"not these: {', '.join(str(array.shape) for array in arrays)}")
@@ -99,6 +99,6 @@ row = np.empty(width, "float32")
 tw.build([W, C])(w, row)
 np.testing.assert_array_equal(row, w[0])
 
-# te.trace prints what a value is each time that it is computed.
+# te.trace prints a value each time that it is computed.
 T = te.compute((3,), lambda i: te.trace([i, X[i, 0]], "row"), name="T")
 tw.build([X, T])(x, np.empty(3, "float32"))

@@ -229,7 +229,7 @@ print(
 f = step("accumulators", *in_registers(SIZE), per_step + 1 / SIZE)
 print(sum("fmadd" in line for line in f.source("asm").splitlines()), "multiply-adds in its assembly")
 
-# 6. Edges. At most sizes the last tiles are cut. The schedule is the same: the loops say what has to be tested, whole tiles are
+# 6. Edges. At most sizes the last tiles are cut. The schedule is the same: the loops tell which tests are needed, whole tiles are
 # told from cut ones outside of the loops over k, and the end of a row is a vector under a mask instead of a loop of scalars.
 edged = SIZE + 13
 f = step("masked edges", *in_registers(edged), per_step + 1 / edged)
@@ -240,7 +240,7 @@ print(sum("{%k" in line or "maskmov" in line for line in f.source("asm").splitli
 step("task grid", *in_registers(edged, grid=(2, threads)), per_step + 1 / edged, threads)
 
 # 8. topi.schedule does all of this from the sizes and a table of machines, for any operands and with whatever follows; it
-# skips what does not pay, such as packing for few rows. What it does is a program to go on from.
+# skips steps that do not pay, such as packing for few rows. Its result is a program to go on from.
 A, B = te.placeholder((edged, edged), name="A"), te.placeholder((edged, edged), name="B")
 C = topi.matmul(A, B)
 s = topi.schedule(C)

@@ -122,12 +122,12 @@ s = topi.schedule(T)
 print(f"\n{s.as_python()}")
 run("topi", tw.build(s, [X, P, bias, T]), image, topi.nn.conv2d_prepack(weights), biases)
 
-# Weights that are known need no arguments: what is computed from constants alone, here the packing, is done by tw.build.
+# Weights that are known need no arguments: tw.build itself does the work on constants alone, here the packing.
 T = follow(topi.nn.conv2d(X, te.constant(weights, "weights"), stride=1, padding=1), te.constant(biases, "biases"))
 run("topi, known weights", tw.build([X, T]), image)
 
 # Winograd's algorithm multiplies 2.25 times (tile=2) or 4 times (tile=4) less: squares of the image are transformed, multiplied,
-# and transformed back. What it costs is accuracy, since it subtracts numbers that are larger than the result; the
+# and transformed back. It costs accuracy, since it subtracts numbers that are larger than the result; the
 # bounds are those that topi.nn.winograd states. The speed counts the operations of the definition, so that it compares.
 print("\nlargest errors, in units of 2^-24 of the largest sum of magnitudes:")
 print(f"  direct {np.abs(result - wanted).max() / magnitude * 2**24:.2f}")

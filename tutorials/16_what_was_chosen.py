@@ -78,7 +78,7 @@ for what, schedule in ("rules", tw.autoschedule.schedule(C)), ("by hand", mine):
     np.testing.assert_array_equal(c, expected)
     print(f"{what}: {f.time(a, b, c, repeat=3, min_repeat_ms=2).min * 1e6:.0f} us")
 
-# 5. Tune from there. The tuner measures what rules can only estimate; what it finds is kept in a database, and taken from it by
+# 5. Tune from there. The tuner measures what rules can only estimate; its results are kept in a database, and taken from it by
 # name. More trials find more: these are for the tutorial.
 result = autotune.tune([A, B, C], trials=6, database="chosen.sqlite", progress=False)
 print(f"{len(result.history)} trials, the best {result.best.seconds * 1e6:.0f} us")

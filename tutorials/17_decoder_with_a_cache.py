@@ -126,7 +126,7 @@ print(
 )
 assert difference < 1e-5
 
-# What a step moves of a cache is a row. Equal layers share kernels, and the arena holds what lives within a step.
+# A step moves one row of a cache. Equal layers share kernels, and the arena holds what lives within a step.
 state = {name: np.zeros((groups, longest, depth), "float32") for name in m.state}
 rows = [row for row in m.profile(token=np.array([1]), position=np.array([9]), **state).rows if row.operators == "put"]
 print(

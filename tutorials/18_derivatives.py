@@ -1,6 +1,6 @@
 """18. Derivatives: of a program with a loop, and of a model that is trained.
 
-te.gradient takes the derivative of tensors by tensors, and what it makes are tensors: scheduled and built like any others. A model
+te.gradient takes the derivative of tensors by tensors, and gives tensors: scheduled and built like any others. A model
 has g.gradient, and g.training_step, which is a whole step of training as one native call.
 """
 

@@ -36,7 +36,7 @@ slowest = max(profile.rows, key=lambda row: row.seconds)
 print(f"the slowest is {slowest.operators} ({', '.join(slowest.nodes)}): {slowest.seconds / profile.seconds:.0%}\n")
 
 # 2. Why? The plan says for each kernel which rule took what, out of how many, and what the estimate says its time goes to. A kernel
-# whose time is far above its estimate is worth a look; one that is bound by what the machine can do is not slow, but large.
+# whose time is far above its estimate is worth a look; one that is bound by the machine is not slow, but large.
 print(m.plan, "\n")
 task = next(task for task in m.plan if task.name == slowest.kernel)
 decision = task.schedule().plan[-1]
@@ -68,7 +68,7 @@ np.testing.assert_allclose(mine(image), m(image), rtol=1e-3, atol=1e-5)
 times = [one.time(image, repeat=3, min_repeat_ms=2).min * 1e6 for one in (m, mine)]
 print(f"by the rules {times[0]:.0f} us, overruled {times[1]:.0f} us")
 
-# 4. Tune. The trials are shared among the kernels by their part of the time; what is found is kept in a database, from which any
+# 4. Tune. The trials are shared among the kernels by their part of the time; the results are kept in a database, from which any
 # later build of this model, or of another one with the same layers, takes it. These are few, for the tutorial.
 result = autotune.tune(g.tasks()[:2], trials=4, database="slow.sqlite", progress=False)
 for name, one in result.results.items():
