@@ -9,12 +9,8 @@ import numpy as np
 from ... import te, topi
 from ...te.shape import same_extent
 from ...te.tensor import Tensor
-from ...topi.half_precision import convert_elements, sum_dtype
-from ...topi.matmul import product
-from ...topi.nn.convolutions import tap_count
-from ...topi.nn.image_windows import Windows
+from ...topi.nn.convolutions import layout_windows, sum_windows, tap_count
 from ...topi.nn.spatial import spatial, strided_windows
-from ...topi.nn.window import padded
 from ...topi.references import wide
 from ...topi.row import floating, sample
 from .row import operator
@@ -58,31 +54,22 @@ def _conv_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (), dila
 
 
 def _convolve_block_parts(x: Tensor, w: Tensor, stride: Any, padding: Any, dilation: Any) -> Tensor:
-    batch, chunks, *_, block = x.shape
+    chunks, block = x.shape[1], x.shape[4]
     outputs, parts, *reach, part, lanes = w.shape
     each, rest = divmod(tap_count(block), tap_count(part))  # a block of x holds several parts of the weights
     if rest or tap_count(parts) > tap_count(chunks) * each:
         raise ValueError(f"{parts} parts of {part} channels are not parts of {chunks} blocks of {block}")
-    windows = Windows.of(x.shape[2:4], reach, stride, padding, dilation)
-    image = padded(x, windows.pads, (2, 3))
-    c, p, q, k = (
-        te.reduce_axis((0, extent), name)
-        for extent, name in zip((parts, *reach, part), ("rc", "ry", "rx", "rb"), strict=True)
-    )
-
-    def element(n: Any, o: Any, i: Any, j: Any, v: Any) -> Any:
+    return sum_windows(
+        x,
+        "NCHWc",
+        layout_windows(x, "NCHWc", reach, stride, padding, dilation),
+        "IHWi",
+        {"O": outputs, "I": parts, "H": reach[0], "W": reach[1], "i": part, "o": lanes},
         # the part within the block, and the channel within the part
-        value = image[(n, te.indexdiv(c, each), *windows.at(i, j, p, q), te.indexmod(c, each) * part + k)]
-        return te.sum(product(value, w[o, c, p, q, k, v], sum_dtype(x.dtype)), axis=[c, p, q, k])
-
-    sums = te.compute(
-        (batch, outputs, *windows.out, lanes),
-        element,
-        name="conv2d_NCHWc",
-        tag="conv2d_NCHWc",
-        attrs=windows.attrs(),
+        lambda _, k: {"C": te.indexdiv(k["I"], each), "c": te.indexmod(k["I"], each) * part + k["i"]},
+        lambda at, k: w[at["C"], k["I"], k["H"], k["W"], k["i"], at["c"]],
+        "conv2d_NCHWc",
     )
-    return convert_elements(sums, x.dtype)
 
 
 # each channel has its window, so that there is nothing to sum over channels
@@ -105,19 +92,14 @@ def _depthwise_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (),
     chunks, *reach, block = w.shape
     if not (same_extent(x.shape[1], chunks) and same_extent(x.shape[4], block)):
         raise ValueError(f"weights {w.shape} are not those of an image {x.shape}")
-    windows = Windows.of(x.shape[2:4], reach, stride, padding, dilation)
-    image = padded(x, windows.pads, (2, 3), peeled=True)
-    p, q = (te.reduce_axis((0, extent), name) for extent, name in zip(reach, ("ry", "rx"), strict=True))
-
-    def element(n: Any, c: Any, i: Any, j: Any, v: Any) -> Any:
-        value = image[(n, c, *windows.at(i, j, p, q), v)]
-        return te.sum(product(value, w[c, p, q, v], sum_dtype(x.dtype)), axis=[p, q])
-
-    sums = te.compute(
-        (*x.shape[:2], *windows.out, block),
-        element,
-        name="depthwise_conv2d",
-        tag="depthwise_conv2d_nhwc",
-        attrs={"stride": stride},
+    return sum_windows(
+        x,
+        "NCHWc",
+        layout_windows(x, "NCHWc", reach, stride, padding, dilation),
+        "HW",
+        {"O": chunks, "H": reach[0], "W": reach[1], "o": block},
+        lambda at, _: {"C": at["C"]},
+        lambda at, k: w[at["C"], k["H"], k["W"], at["c"]],
+        "depthwise_conv2d_nhwc",
+        peeled=True,
     )
-    return convert_elements(sums, x.dtype)

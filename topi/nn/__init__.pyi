@@ -38,7 +38,6 @@ from .any_conv import (
     group_conv1d_ncw as group_conv1d_ncw,
     group_conv1d_nwc as group_conv1d_nwc,
 )
-from .any_pool import adaptive_pool1d as adaptive_pool1d, adaptive_pool3d as adaptive_pool3d, pool1d as pool1d, pool3d as pool3d
 from .attention import attention as attention
 from .bits import (
     binarize_pack as binarize_pack,
@@ -96,12 +95,16 @@ from .norm import (
 from .norm_groups import batch_norm as batch_norm, group_norm as group_norm
 from .pool import (
     adaptive_pool as adaptive_pool,
+    adaptive_pool1d as adaptive_pool1d,
+    adaptive_pool3d as adaptive_pool3d,
     avg_pool2d as avg_pool2d,
     global_avg_pool2d as global_avg_pool2d,
     global_max_pool2d as global_max_pool2d,
     global_pool as global_pool,
     max_pool2d as max_pool2d,
+    pool1d as pool1d,
     pool2d as pool2d,
+    pool3d as pool3d,
 )
 from .pool_grad import global_pool_grad as global_pool_grad, pool_grad as pool_grad
 from .pool_positions import max_pool_with_places as max_pool_with_places

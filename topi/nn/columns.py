@@ -54,14 +54,10 @@ def im2col(data: Tensor, kernel: Sequence[int], stride: Sizes = 1, padding: Padd
 
     def element(n: Any, row: Any, column: Any) -> Any:
         channel, *tap = unravel_index(row, [source.shape[1], *map(ops.convert, taps)])
-        place = [
-            index * step + at * by - before
-            for index, step, at, by, before in zip(
-                unravel_index(column, out), slides.steps, tap, slides.far, slides.low, strict=True
-            )
-        ]
-        inside = [one for at, extent in zip(place, source.shape[2:], strict=True) for one in (at >= 0, at < extent)]
-        return te.if_then_else(te.all(*inside), source[(n, channel, *place)], te.const(0, source.dtype))
+        place = slides.sources(slides.places(unravel_index(column, out), tap))
+        inside = slides.guards(place, source.shape[2:])
+        value = source[(n, channel, *place)]
+        return te.if_then_else(te.all(*inside), value, te.const(0, source.dtype)) if inside else value
 
     return injective((source.shape[0], source.shape[1] * prod(taps), prod(out)), element, "im2col")
 

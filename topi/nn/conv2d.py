@@ -31,12 +31,20 @@ from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from ..alternatives import offer
 from ..checks import weights
-from ..half_precision import convert_elements, sum_dtype
 from ..signatures import ElementType, Positive
-from .convolutions import check_channels, check_rank, misfit, tap_count, transposed_operands
+from .convolutions import (
+    At,
+    check_channels,
+    check_rank,
+    convolve,
+    convolve_transposed,
+    layout_windows,
+    misfit,
+    sum_windows,
+    tap_count,
+)
 from .errors import BadConvolution
-from .image_windows import Windows
-from .window import Padding, Sizes, pad_amounts, padded, pair
+from .window import Padding, Sizes, pair
 
 __all__ = [
     "conv2d",
@@ -136,19 +144,12 @@ def conv2d(
 
 
 def _direct(
-    data: Tensor,
-    kernel: Tensor,
-    stride: Sizes,
-    padding: Padding,
-    dilation: Sizes,
-    groups: int,
-    layout: str,
-    out_dtype: Any,
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, layout: str, out_dtype: Any
 ) -> Tensor:
     if layout == "NCHW":
-        return _nchw(data, kernel, stride, padding, dilation, groups, out_dtype)
+        return convolve(data, kernel, stride, padding, dilation, groups, "NCHW", "OIHW", out_dtype)
     if layout == "NHWC":
-        return _nhwc(data, kernel, stride, padding, dilation, groups, out_dtype)
+        return convolve(data, kernel, stride, padding, dilation, groups, "NHWC", "HWIO", out_dtype)
     if re.fullmatch(r"NCHW([1-9]\d*)?c", layout):
         _blocks_match(data, layout)
         return conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, "NCHWc", out_dtype, groups)
@@ -226,7 +227,7 @@ def conv2d_nchw(
     BadWindow (TW0190)
         Windows, strides, dilations or paddings of a wrong size or number.
     """
-    return _nchw(data, kernel, stride, padding, dilation, 1, out_dtype)
+    return convolve(data, kernel, stride, padding, dilation, 1, "NCHW", "OIHW", out_dtype)
 
 
 def group_conv2d_nchw(
@@ -270,7 +271,7 @@ def group_conv2d_nchw(
     BadWindow (TW0190)
         Windows, strides, dilations or paddings of a wrong size or number.
     """
-    return _nchw(data, kernel, stride, padding, dilation, groups, out_dtype)
+    return convolve(data, kernel, stride, padding, dilation, groups, "NCHW", "OIHW", out_dtype)
 
 
 def group_conv2d_nhwc(
@@ -314,7 +315,7 @@ def group_conv2d_nhwc(
     BadWindow (TW0190)
         Windows, strides, dilations or paddings of a wrong size or number.
     """
-    return _nhwc(data, kernel, stride, padding, dilation, groups, out_dtype)
+    return convolve(data, kernel, stride, padding, dilation, groups, "NHWC", "HWIO", out_dtype)
 
 
 def conv2d_nhwc(
@@ -355,7 +356,7 @@ def conv2d_nhwc(
     BadWindow (TW0190)
         Windows, strides, dilations or paddings of a wrong size or number.
     """
-    return _nhwc(data, kernel, stride, padding, dilation, 1, out_dtype)
+    return convolve(data, kernel, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype)
 
 
 def conv2d_transpose(
@@ -402,81 +403,7 @@ def conv2d_transpose(
         Windows, strides, dilations or paddings of a wrong size or number.
     """
     check_rank(data, 4, "(N, C, H, W)")
-    check_rank(kernel, 4, "(C, O, KH, KW)")  # weights of a transposed convolution have the input channels first
-    channels, (inputs, outputs, *extents) = data.shape[1], kernel.shape
-    check_channels(data, channels, kernel, inputs, outputs, 1)  # once for the input channels, and once in groups
-    check_channels(data, channels, kernel, te.indexdiv(inputs, groups), outputs * groups, groups)
-    reach = (tap_count(extents[0]), tap_count(extents[1]))
-    steps, more, pads = pair(stride, "stride"), pair(output_padding, "output_padding", 0), pad_amounts(padding, reach)
-    image, turned = transposed_operands(data, kernel, steps, pads, (1, 1), more, groups)
-    return _nchw(image, turned, 1, 0, 1, groups, out_dtype)  # the spread data has the padding already
-
-
-def _nchw(
-    data: Tensor, kernel: Tensor, stride: Sizes, padding: Padding, dilation: Sizes, groups: int, out_dtype: Any
-) -> Tensor:
-    check_rank(data, 4, "(N, C, H, W)")
-    check_rank(kernel, 4, "(O, C / groups, KH, KW)")
-    batch, channels, *size = data.shape
-    outputs, inputs, *reach = kernel.shape
-    check_channels(data, channels, kernel, inputs, outputs, groups)
-    windows = Windows.of(size, reach, stride, padding, dilation)
-
-    def weight(o: Any, c: Any, p: Any, q: Any) -> Expr:
-        return kernel[o, c, p, q]
-
-    return _channels_first(data, weight, (batch, outputs), (inputs, *reach), windows, groups, out_dtype)
-
-
-def _channels_first(
-    data: Tensor,
-    weight: Any,
-    outer: tuple[Any, Any],
-    taps: tuple[Any, ...],
-    windows: Windows,
-    groups: int,
-    out_dtype: Any,
-) -> Tensor:
-    """The sum over data (N, C, H, W). outer: batch and output channels; taps: (C / groups, KH, KW)."""
-    image = padded(data, windows.pads, (2, 3))
-    c, p, q = (te.reduce_axis((0, extent), name) for extent, name in zip(taps, ("rc", "ry", "rx"), strict=True))
-    dtype = sum_dtype(data.dtype, out_dtype)  # 16-bit floats are summed in float32
-    each = 0 if groups == 1 else tap_count(outer[1]) // groups  # output channels of a group
-
-    def element(n: Any, o: Any, i: Any, j: Any) -> Expr:
-        channel = c if groups == 1 else te.indexdiv(o, each) * taps[0] + c  # a group reads its own input channels alone
-        value = image[(n, channel, *windows.at(i, j, p, q))]
-        return te.sum(value.astype(dtype) * weight(o, c, p, q).astype(dtype), axis=[c, p, q])
-
-    name = "conv2d_nchw" if groups == 1 else "group_conv2d_nchw"  # schedules know grouped convolutions by their tag
-    sums = te.compute((*outer, *windows.out), element, name=name, tag=name, attrs=windows.attrs(groups))
-    return convert_elements(sums, out_dtype or data.dtype)
-
-
-def _nhwc(
-    data: Tensor, kernel: Tensor, stride: Sizes, padding: Padding, dilation: Sizes, groups: int, out_dtype: Any
-) -> Tensor:
-    check_rank(data, 4, "(N, H, W, C)")
-    check_rank(kernel, 4, "(KH, KW, C / groups, O)")
-    batch, *size, channels = data.shape
-    *reach, inputs, outputs = kernel.shape
-    check_channels(data, channels, kernel, inputs, outputs, groups)
-    windows = Windows.of(size, reach, stride, padding, dilation)
-    image = padded(data, windows.pads, (1, 2))
-    p, q, c = (
-        te.reduce_axis((0, extent), name) for extent, name in zip((*reach, inputs), ("ry", "rx", "rc"), strict=True)
-    )
-    dtype = sum_dtype(data.dtype, out_dtype)
-    each = 0 if groups == 1 else tap_count(outputs) // groups
-
-    def element(n: Any, i: Any, j: Any, o: Any) -> Expr:
-        channel = c if groups == 1 else te.indexdiv(o, each) * inputs + c
-        value = image[(n, *windows.at(i, j, p, q), channel)]
-        return te.sum(value.astype(dtype) * kernel[p, q, c, o].astype(dtype), axis=[p, q, c])
-
-    name = "conv2d_nhwc" if groups == 1 else "group_conv2d_nhwc"
-    sums = te.compute((batch, *windows.out, outputs), element, name=name, tag=name, attrs=windows.attrs(groups))
-    return convert_elements(sums, out_dtype or data.dtype)
+    return convolve_transposed(data, kernel, stride, padding, output_padding, out_dtype, groups)
 
 
 def conv2d_NCHWc(
@@ -529,8 +456,7 @@ def conv2d_NCHWc(
     check_rank(data, 5, "(N, C/c, H, W, c)")
     check_rank(kernel, 6, "(O/o, C/c, KH, KW, c, o)")
     _blocks_match(data, layout)
-    batch, chunks, *size, block = data.shape
-    out_chunks, in_chunks, *reach, in_block, out_block = kernel.shape
+    block, in_block, out_block = data.shape[4], *kernel.shape[4:]
     if not same_extent(block, in_block):  # the sum runs over a whole block
         raise misfit(data, kernel, f"data's blocks hold {block} channels, the kernel's {in_block}")
     if out_layout not in ("NCHWc", f"NCHW{out_block}c"):
@@ -539,29 +465,7 @@ def conv2d_NCHWc(
             f"the kernel's blocks of output channels hold {out_block}",
             f'out_layout="NCHW{out_block}c"',
         )
-    check_channels(data, chunks, kernel, in_chunks, out_chunks, groups)
-    windows = Windows.of(size, reach, stride, padding, dilation)
-    image = padded(data, windows.pads, (2, 3))
-    c, p, q, b = (
-        te.reduce_axis((0, extent), name)
-        for extent, name in zip((in_chunks, *reach, in_block), ("rc", "ry", "rx", "rb"), strict=True)
-    )
-    dtype = sum_dtype(data.dtype, out_dtype)
-    each = 0 if groups == 1 else tap_count(out_chunks) // groups  # in blocks: a group is whole blocks
-
-    def element(n: Any, o: Any, i: Any, j: Any, v: Any) -> Expr:
-        chunk = c if groups == 1 else te.indexdiv(o, each) * in_chunks + c
-        value = image[(n, chunk, *windows.at(i, j, p, q), b)]
-        return te.sum(value.astype(dtype) * kernel[o, c, p, q, b, v].astype(dtype), axis=[c, p, q, b])
-
-    sums = te.compute(
-        (batch, out_chunks, *windows.out, out_block),
-        element,
-        name="conv2d_NCHWc",
-        tag="conv2d_NCHWc",
-        attrs=windows.attrs(groups),
-    )
-    return convert_elements(sums, out_dtype or data.dtype)
+    return convolve(data, kernel, stride, padding, dilation, groups, "NCHWc", "OIHWio", out_dtype)
 
 
 def conv2d_prepack(kernel: Tensor | NDArray[Any], groups: Positive = 1, block: Positive = PACK) -> Any:
@@ -664,26 +568,35 @@ def conv2d_prepacked(
     """
     check_rank(data, 4, "(N, C, H, W)")
     check_rank(packed, 5, "(blocks, C / groups, KH, KW, block)")
-    batch, inputs_all, *size = data.shape
     blocks, inputs, *reach, block = packed.shape
-    check_channels(data, inputs_all, packed, inputs, channels, groups)
+    check_channels(data, data.shape[1], packed, inputs, channels, groups)
     wide, each = tap_count(block), channels // groups
     # a symbolic number of blocks is checked when the kernel is called
     if isinstance(blocks, IntImm) and blocks.value != groups * -(-each // wide):
         raise misfit(
             data, packed, f"{channels} output channels make {groups * -(-each // wide)} blocks of {wide}, not {blocks}"
         )
-    windows = Windows.of(size, reach, stride, padding, dilation)
 
-    def weight(o: Any, c: Any, p: Any, q: Any) -> Expr:
+    def weight(at: At, k: At) -> Expr:
+        o, taps = at["C"], (k["I"], k["H"], k["W"])
         if each % wide == 0 or groups == 1:  # without rests blocks are those of all channels
-            return packed[te.indexdiv(o, wide), c, p, q, te.indexmod(o, wide)]
+            return packed[(te.indexdiv(o, wide), *taps, te.indexmod(o, wide))]
         of_group = te.indexmod(o, each)
-        return packed[
-            te.indexdiv(o, each) * -(-each // wide) + te.indexdiv(of_group, wide), c, p, q, te.indexmod(of_group, wide)
-        ]
+        band = te.indexdiv(o, each) * -(-each // wide) + te.indexdiv(of_group, wide)
+        return packed[(band, *taps, te.indexmod(of_group, wide))]
 
-    return _channels_first(data, weight, (batch, channels), (inputs, *reach), windows, groups, out_dtype)
+    return sum_windows(
+        data,
+        "NCHW",
+        layout_windows(data, "NCHW", reach, stride, padding, dilation),
+        "IHW",
+        {"O": channels, "I": inputs, "H": reach[0], "W": reach[1]},
+        lambda at, k: {"C": k["I"] if groups == 1 else te.indexdiv(at["C"], each) * inputs + k["I"]},
+        weight,
+        "conv2d_nchw" if groups == 1 else "group_conv2d_nchw",
+        groups,
+        out_dtype,
+    )
 
 
 # What does not fit

@@ -1,8 +1,14 @@
-"""Checks of operands that every convolution shares."""
+"""Convolutions along any dimensions, in any layout: the sum, its transposed form, and the checks of their operands.
+
+    y[n, o, i, ...] = sum over c, p, ... of  data[n, c, i * stride + p * dilation, ...] * kernel[o, c, p, ...]
+
+Layouts name a dimension by a letter: N, C, and D, H, W in the data, O, I, and D, H, W in the kernel; c, i and o for what lies within
+a block of channels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from ...errors import user_source
@@ -11,7 +17,124 @@ from ...te import either as te
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor as check_tensor
-from .errors import BadConvolution
+from ..half_precision import convert_elements, sum_dtype
+from .errors import BadConvolution, BadWindow
+from .window import Slides, each_side, expand_numbers, padded, slide_windows
+
+At = Mapping[str, Any]
+"""Indices by the letters of a layout."""
+_NAMES = {"I": "rc", "D": "rz", "H": "ry", "W": "rx", "i": "rb"}
+
+
+def convolve(
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    layout: str,
+    kernel_layout: str,
+    out_dtype: Any,
+) -> Tensor:
+    """The convolution in these layouts. Raises BadConvolution (TW0191), BadWindow (TW0190)."""
+    space = [letter for letter in layout if letter in "DHW"]
+    check_rank(data, len(layout), f"({', '.join(layout)})")
+    check_rank(kernel, len(kernel_layout), f"({', '.join(_KERNEL.get(one, f'K{one}') for one in kernel_layout)})")
+    size, taps = dict(zip(layout, data.shape, strict=True)), dict(zip(kernel_layout, kernel.shape, strict=True))
+    check_channels(data, size["C"], kernel, taps["I"], taps["O"], groups)
+    each = 0 if groups == 1 else tap_count(taps["O"]) // groups  # output channels of a group, or blocks of them
+    name = f"conv{len(space)}d_{layout if 'c' in layout else layout.lower()}"
+    return sum_windows(
+        data,
+        layout,
+        layout_windows(data, layout, [taps[one] for one in space], stride, padding, dilation),
+        [letter for letter in kernel_layout if letter not in "Oo"],
+        taps,
+        lambda at, k: {"C": k["I"] if groups == 1 else te.indexdiv(at["C"], each) * taps["I"] + k["I"]},
+        lambda at, k: kernel[tuple(at["Cc"["Oo".index(one)]] if one in "Oo" else k[one] for one in kernel_layout)],
+        name if groups == 1 or "c" in layout else f"group_{name}",
+        groups,
+        out_dtype,
+    )
+
+
+_KERNEL = {"O": "O", "I": "C / groups", "i": "c", "o": "o"}
+
+
+def layout_windows(data: Tensor, layout: str, taps: Sequence[Any], stride: Any, padding: Any, dilation: Any) -> Slides:
+    """Return the windows over the dimensions D, H and W of data. Raises BadConvolution (TW0191), BadWindow (TW0190)."""
+    size = [extent for letter, extent in zip(layout, data.shape, strict=True) if letter in "DHW"]
+    return slide_windows(size, list(map(tap_count, taps)), stride, padding, dilation)
+
+
+def sum_windows(
+    data: Tensor,
+    layout: str,
+    windows: Slides,
+    reduced: Sequence[str],
+    extents: Mapping[str, Any],
+    channel: Callable[[At, At], At],
+    weight: Callable[[At, At], Expr],
+    name: str,
+    groups: int = 1,
+    out_dtype: Any = None,
+    peeled: bool = False,
+) -> Tensor:
+    """The sum over windows of data times weights.
+
+    reduced: the letters of the reduce axes, in order; extents: of these, of O, and of o, a block of the result. channel, weight: by
+    the indices of the result and of the reduce axes where the data's channel is, and the weight. peeled: as padded has it.
+    """
+    space = [letter for letter in layout if letter in "DHW"]
+    image = padded(data, (*windows.low, *windows.high), [layout.index(letter) for letter in space], peeled=peeled)
+    axes = {letter: te.reduce_axis((0, extents[letter]), _NAMES[letter]) for letter in reduced}
+    dtype = sum_dtype(data.dtype, out_dtype)  # 16-bit floats are summed in float32
+
+    def element(*i: Any) -> Expr:
+        at: dict[str, Any] = dict(zip(layout, i, strict=True))
+        taps = windows.places([at[one] for one in space], [axes[one] for one in space])
+        there = {
+            **at,
+            **dict(zip(space, taps, strict=True)),
+            **({"c": axes["i"]} if "i" in axes else {}),
+            **channel(at, axes),
+        }
+        value = image[tuple(there[letter] for letter in layout)]
+        return te.sum(value.astype(dtype) * weight(at, axes).astype(dtype), axis=list(axes.values()))
+
+    out = {"C": extents["O"], "c": extents.get("o"), **dict(zip(space, windows.out, strict=True))}
+    shape = tuple(out.get(letter, extent) for letter, extent in zip(layout, data.shape, strict=True))
+    sums: Tensor = te.compute(shape, element, name=name, tag=name, attrs=windows.attributes(groups))
+    return convert_elements(sums, out_dtype or data.dtype)
+
+
+def convolve_transposed(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, output_padding: Any, out_dtype: Any, groups: int = 1
+) -> Tensor:
+    """The transposed convolution of data (N, C, ...) with a kernel (C, O / groups, ...): the gradient of a convolution towards its
+    data, as a convolution of stride 1 over data with zeros between its elements. Raises BadConvolution (TW0191), BadWindow
+    (TW0190)."""
+    rank = data.ndim - 2
+    space = "DHW"[3 - rank :]
+    check_rank(kernel, rank + 2, f"(C, O / groups, {', '.join(f'K{one}' for one in space)})")
+    inputs, outputs, *extents = kernel.shape
+    check_channels(data, data.shape[1], kernel, inputs, outputs, 1)  # once for the input channels, and once in groups
+    check_channels(data, data.shape[1], kernel, te.indexdiv(inputs, groups), outputs * groups, groups)
+    steps, more = expand_numbers(stride, rank, "stride"), expand_numbers(output_padding, rank, "output_padding", 0)
+    reach = list(map(tap_count, extents))
+    low, high = each_side(padding, reach)
+    for extent, step, taps, *pads, extra in zip(data.shape[2:], steps, reach, low, high, more, strict=True):
+        if isinstance(extent, IntImm) and (extent.value - 1) * step + taps + extra <= sum(pads):
+            raise BadWindow(
+                f"padding is {padding!r}",
+                reason=f"it takes away more than a kernel of {' x '.join(map(str, reach))} makes of {extent} elements",
+                called=user_source(),
+                fix="padding below the kernel's extent",
+            )
+    image, turned = transposed_operands(data, kernel, steps, (*low, *high), [1] * rank, more, groups)
+    # the spread data has the padding already
+    return convolve(image, turned, 1, 0, 1, groups, f"NC{space}", f"OI{space}", out_dtype)
 
 
 def tap_count(extent: Any) -> int:

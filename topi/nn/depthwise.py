@@ -16,12 +16,10 @@ from ...ir.ops import is_const
 from ...te import either as te
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
-from ..half_precision import convert_elements, sum_dtype
 from ..signatures import ElementType
-from .convolutions import check_rank
+from .convolutions import At, check_rank, layout_windows, sum_windows
 from .errors import BadConvolution
-from .image_windows import Windows
-from .window import Padding, Sizes, padded
+from .window import Padding, Sizes
 
 __all__ = ["depthwise_conv2d", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]
 
@@ -118,30 +116,7 @@ def depthwise_conv2d_nchw(
     BadWindow (TW0190)
         Windows, strides, dilations or paddings of a wrong size or number.
     """
-    check_rank(data, 4, "(N, C, H, W)")
-    check_rank(kernel, 4, "(C, M, KH, KW)")
-    batch, channels, *size = data.shape
-    outer, multiplier, *reach = kernel.shape
-    stacked = is_const(multiplier, 1) and _times(outer, channels)  # torch has the multiplier within the channels
-    if stacked:
-        multiplier = te.const(stacked, "int32")
-    elif not same_extent(outer, channels):
-        raise _misfit(data, kernel, channels, outer)
-    windows = Windows.of(size, reach, stride, padding, dilation)
-    # peeled: the inside of an image is computed without conditions
-    image = padded(data, windows.pads, (2, 3), peeled=True)
-    p, q = _taps(reach)
-    dtype = sum_dtype(data.dtype, out_dtype)
-
-    def element(n: Any, c: Any, i: Any, j: Any) -> Expr:
-        of, which = _channel(c, multiplier)
-        weight = kernel[c, 0, p, q] if stacked else kernel[of, which, p, q]
-        return te.sum(image[(n, of, *windows.at(i, j, p, q))].astype(dtype) * weight.astype(dtype), axis=[p, q])
-
-    sums = te.compute(
-        (batch, channels * multiplier, *windows.out), element, name="depthwise_conv2d", tag="depthwise_conv2d_nchw"
-    )
-    return convert_elements(sums, out_dtype or data.dtype)
+    return _depthwise(data, kernel, stride, padding, dilation, "NCHW", "OIHW", out_dtype)
 
 
 def depthwise_conv2d_nhwc(
@@ -182,36 +157,49 @@ def depthwise_conv2d_nhwc(
     BadWindow (TW0190)
         Windows, strides, dilations or paddings of a wrong size or number.
     """
-    check_rank(data, 4, "(N, H, W, C)")
-    check_rank(kernel, 4, "(KH, KW, C, M)")
-    batch, *size, channels = data.shape
-    *reach, outer, multiplier = kernel.shape
-    if not same_extent(outer, channels):
-        raise _misfit(data, kernel, channels, outer)
-    windows = Windows.of(size, reach, stride, padding, dilation)
-    image = padded(data, windows.pads, (1, 2), peeled=True)
-    p, q = _taps(reach)
-    dtype = sum_dtype(data.dtype, out_dtype)
+    return _depthwise(data, kernel, stride, padding, dilation, "NHWC", "HWOI", out_dtype)
 
-    def element(n: Any, i: Any, j: Any, c: Any) -> Expr:
-        of, which = _channel(c, multiplier)
-        value = image[(n, *windows.at(i, j, p, q), of)]
-        return te.sum(value.astype(dtype) * kernel[p, q, of, which].astype(dtype), axis=[p, q])
 
-    sums = te.compute(
-        (batch, *windows.out, channels * multiplier), element, name="depthwise_conv2d", tag="depthwise_conv2d_nhwc"
+def _depthwise(
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    layout: str,
+    kernel_layout: str,
+    out_dtype: Any,
+) -> Tensor:
+    """The sum in a layout, the kernel's channels being O, and the windows of each I."""
+    check_rank(data, 4, f"({', '.join(layout)})")
+    check_rank(kernel, 4, "(C, M, KH, KW)" if layout == "NCHW" else "(KH, KW, C, M)")
+    taps, channels = dict(zip(kernel_layout, kernel.shape, strict=True)), data.shape[layout.index("C")]
+    stacked = layout == "NCHW" and is_const(taps["I"], 1) and _times(taps["O"], channels)
+    multiplier = te.const(stacked, "int32") if stacked else taps["I"]
+    if not stacked and not same_extent(taps["O"], channels):
+        raise _misfit(data, kernel, channels, taps["O"])
+
+    def place(c: Any) -> tuple[Any, Any]:
+        """The channel of the data that one of the result is made from, and which of its windows it has."""
+        return (c, 0) if is_const(multiplier, 1) else (te.indexdiv(c, multiplier), te.indexmod(c, multiplier))
+
+    def weight(at: At, k: At) -> Expr:
+        of, which = (at["C"], 0) if stacked else place(at["C"])
+        there = {"O": of, "I": which, **k}
+        return kernel[tuple(there[letter] for letter in kernel_layout)]
+
+    return sum_windows(
+        data,
+        layout,
+        layout_windows(data, layout, [taps["H"], taps["W"]], stride, padding, dilation),
+        "HW",
+        {**taps, "O": channels * multiplier},
+        lambda at, k: {"C": place(at["C"])[0]},
+        weight,
+        f"depthwise_conv2d_{layout.lower()}",
+        out_dtype=out_dtype,
+        peeled=True,
     )
-    return convert_elements(sums, out_dtype or data.dtype)
-
-
-def _taps(reach: list[Any]) -> tuple[te.IterVar, te.IterVar]:
-    return te.reduce_axis((0, reach[0]), "ry"), te.reduce_axis((0, reach[1]), "rx")
-
-
-def _channel(c: Any, multiplier: Any) -> tuple[Any, Any]:
-    """The channel of the data that channel c of the result is made from, and which of its windows it has."""
-    # without a multiplier no division of the channel is needed
-    return (c, 0) if is_const(multiplier, 1) else (te.indexdiv(c, multiplier), te.indexmod(c, multiplier))
 
 
 def _times(outer: Any, channels: Any) -> int:

@@ -28,9 +28,10 @@ from ...te.shape import same_extent
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor, tensor_text
 from ..checks import divides, tensor
+from ..transform import flat_index, unravel_index
 from .convolutions import check_channels, check_rank, tap_count
 from .errors import BadQuantised
-from .window import Padding, Sizes, each_side, expand_numbers, window_count
+from .window import Padding, Sizes, Slides, slide_windows
 
 __all__ = ["integer_conv", "integer_matmul"]
 
@@ -90,76 +91,6 @@ def integer_matmul(x: Tensor, w: Tensor, x_zero: Tensor | None = None, w_zero: T
     return _dots(x.shape[:-1], outs, packed, lambda at: taken[(*at[:-1], k)], k, [k])
 
 
-@dataclass(frozen=True)
-class _Windows:
-    """Of a convolution, for each dimension of an image: how far windows move, their taps and how far these lie apart, the padding
-    before and after, the taps' axes."""
-
-    stride: list[int]
-    taps: list[int]
-    dilation: list[int]
-    low: list[int]
-    high: list[int]
-    axes: list[IterVar]
-
-    @staticmethod
-    def of(w: Tensor, stride: Sizes, padding: Padding, dilation: Sizes) -> _Windows:
-        """Return the windows of a kernel. Raises BadWindow (TW0190)."""
-        rank = w.ndim - 2
-        taps, spread = [tap_count(extent) for extent in w.shape[2:]], expand_numbers(dilation, rank, "dilation")
-        low, high = each_side(padding, [(count - 1) * by + 1 for count, by in zip(taps, spread, strict=True)])
-        axes = [
-            te.reduce_axis((0, count), name=f"r{name}") for name, count in zip("dhw"[3 - rank :], taps, strict=True)
-        ]
-        return _Windows(expand_numbers(stride, rank, "stride"), taps, spread, low, high, axes)
-
-    def results(self, extents: Sequence[Expr]) -> list[Expr]:
-        """Return the number of windows in an image of these extents. Raises BadWindow (TW0190)."""
-        names = ("depth", "height", "width")[3 - len(extents) :]
-        return [
-            window_count(extent, low, high, (taps - 1) * by + 1, step, name)
-            for extent, low, high, taps, by, step, name in zip(
-                extents, self.low, self.high, self.taps, self.dilation, self.stride, names, strict=True
-            )
-        ]
-
-    def padded(self, extents: Sequence[Expr]) -> list[Expr]:
-        """The extents of an image with its padding."""
-        return [extent + low + high for extent, low, high in zip(extents, self.low, self.high, strict=True)]
-
-    def source(self, at: Sequence[Expr], extents: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
-        """Return the element of an image at a place in the padded one, and the condition that there is one."""
-        there = [index - low for index, low in zip(at, self.low, strict=True)]
-        inside = [
-            guard
-            for index, low, high, extent in zip(there, self.low, self.high, extents, strict=True)
-            for guard in (*([index >= 0] if low else []), *([index < extent] if high else []))
-        ]
-        return there, inside
-
-    def read(self, at: Sequence[Expr]) -> list[Expr]:
-        """Return the place in the padded image that the window of a result reads, at the taps' axes."""
-        return [
-            index * step + tap * by
-            for index, step, tap, by in zip(at, self.stride, self.axes, self.dilation, strict=True)
-        ]
-
-    def tap(self, number: Expr) -> list[Expr]:
-        """A tap by its number."""
-        place: list[Expr] = []
-        for count in reversed(self.taps):
-            place, number = [te.indexmod(number, count), *place], te.indexdiv(number, count)
-        return place
-
-    @property
-    def number(self) -> Expr:
-        """The number of the tap at the axes."""
-        number: Expr = self.axes[0]
-        for axis, count in zip(self.axes[1:], self.taps[1:], strict=True):
-            number = number * count + axis
-        return number
-
-
 def integer_conv(
     x: Tensor,
     w: Tensor,
@@ -208,34 +139,38 @@ def integer_conv(
     _check_bytes("topi.nn.integer_conv", x, w)
     check_rank(w, x.ndim, "kernel")
     check_channels(x, x.shape[-1], w, w.shape[1], w.shape[0], groups)
-    windows, extents = _Windows.of(w, stride, padding, dilation), x.shape[1:-1]
-    outer, bands = (x.shape[0], *windows.results(extents)), _Bands.of(w, groups)
+    extents = x.shape[1:-1]
+    windows = slide_windows(extents, list(map(tap_count, w.shape[2:])), stride, padding, dilation)
+    outer, bands = (x.shape[0], *windows.out), _Bands.of(w, groups)
     is_depthwise = groups > 1 and len(windows.taps) == 2 and is_const(w.shape[1], 1) and bands.outs == 1
     even = index_ceildiv(x.shape[-1], PAIR) * PAIR
     missing = not is_depthwise and not divides(x.shape[-1], PAIR)
 
     def element(at: Sequence[Expr]) -> _Element:
-        there, inside = windows.source(at[1:-1], extents)
+        there = windows.sources(at[1:-1])
+        inside = windows.guards(there, extents)
         return x[(at[0], *there, at[-1])], [*inside, *([at[-1] < x.shape[-1]] if missing else [])]
 
-    shape = (x.shape[0], *windows.padded(extents), x.shape[-1] if is_depthwise else even)
+    wide = [extent + low + high for extent, low, high in zip(extents, windows.low, windows.high, strict=True)]
+    shape = (x.shape[0], *wide, x.shape[-1] if is_depthwise else even)
     taken = _subtract_zero(shape, element, x_zero)
     if is_depthwise:
         return _convolve_channels(taken, w, w_zero, outer, windows)
-    c = te.reduce_axis((0, bands.terms), name="rc")
+    c, taps = te.reduce_axis((0, bands.terms), name="rc"), windows.axes()
+    counts = list(map(te.const, windows.taps))
 
     def weight(_: Sequence[Expr], o: Expr, k: Expr) -> _Element:
         channel, inside = bands.weight(o, te.indexmod(k, bands.terms))
-        return w[(o, channel, *windows.tap(te.indexdiv(k, bands.terms)))], inside
+        return w[(o, channel, *unravel_index(te.indexdiv(k, bands.terms), counts))], inside
 
     packed = _pack_panels(w.shape[0], prod(windows.taps) * bands.terms, weight, w, w_zero)
     return _dots(
         outer,
         w.shape[0],
         packed,
-        lambda at: taken[(at[0], *windows.read(at[1:-1]), bands.channel(at[-1], c))],
-        windows.number * bands.terms + c,
-        [*windows.axes, c],
+        lambda at: taken[(at[0], *windows.places(at[1:-1], taps), bands.channel(at[-1], c))],
+        flat_index(taps, windows.taps) * bands.terms + c,
+        [*taps, c],
     )
 
 
@@ -364,7 +299,7 @@ def _dots(
 
 
 def _convolve_channels(
-    taken: Tensor, w: Tensor, w_zero: Tensor | None, outer: tuple[Any, ...], windows: _Windows
+    taken: Tensor, w: Tensor, w_zero: Tensor | None, outer: tuple[Any, ...], windows: Slides
 ) -> Tensor:
     """Each channel for itself, element by element along the channels."""
 
@@ -372,17 +307,18 @@ def _convolve_channels(
         return _less_zero(w[(at[-1], 0, *at[:-1])], w_zero, at[-1], "int16")
 
     last = te.compute((*windows.taps, w.shape[0]), turned, name=f"{w.name}.turned", tag="injective")
+    taps = windows.axes()
 
     def alone(*at: Expr) -> Expr:
-        value, weight = taken[(at[0], *windows.read(at[1:-1]), at[-1])], last[(*windows.axes, at[-1])]
-        return te.sum(value.astype("int32") * weight.astype("int32"), axis=windows.axes)
+        value, weight = taken[(at[0], *windows.places(at[1:-1], taps), at[-1])], last[(*taps, at[-1])]
+        return te.sum(value.astype("int32") * weight.astype("int32"), axis=taps)
 
     depthwise: Tensor = te.compute(
         (*outer, w.shape[0]),
         alone,
         name="integer_conv",
         tag=AlgorithmTag("integer_depthwise"),
-        attrs={"stride": tuple(windows.stride), "tile": 1},
+        attrs={"stride": tuple(windows.steps), "tile": 1},
     )
     return depthwise
 

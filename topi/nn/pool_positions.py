@@ -46,23 +46,13 @@ def max_pool_with_places(
     source = tensor(data, "max_pool_with_places")
     size = source.shape[2:]
     slides = slide_windows(size, kernel, stride, padding, dilation)
-    axes = [te.reduce_axis((0, extent), f"k{at}") for at, extent in enumerate(slides.taps)]
-    # of equal elements the first place is kept
+    axes = slides.axes()
     greatest = arg_reducer(source.dtype, False, "argmax", lambda a, b: a > b, -math.inf)
 
     def element(n: Any, c: Any, *i: Any) -> Any:
-        place = [
-            index * step + tap * by - before
-            for index, step, tap, by, before in zip(i, slides.steps, axes, slides.far, slides.low, strict=True)
-        ]
-        inside = [
-            one
-            for at, extent, before, after in zip(place, size, slides.low, slides.high, strict=True)
-            # no condition where nothing is padded
-            for one in ([at >= 0] if before else []) + ([at < extent] if after else [])
-        ]
+        place = slides.sources(slides.places(i, axes))
+        inside = slides.guards(place, size)
         where = te.all(*inside) if inside else None
-        # the place in the image, without padding
         return greatest((flat_index(place, size).astype("int64"), source[(n, c, *place)]), axis=axes, where=where)
 
     places, values = te.compute((*source.shape[:2], *slides.out), element, name="max_pool_with_places")

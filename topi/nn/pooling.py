@@ -10,7 +10,7 @@ from ... import topi
 from ...te import either as te
 from ..references import dtype_bound
 from ..row import floating, operator, sample
-from .convolutions import tap_count
+from .pool import sum_pool
 from .spatial import spatial, strided_windows, surround
 
 
@@ -22,7 +22,7 @@ def _more(size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil
     after: list[int] = []
     for d in range(rank):
         reach = (kernel[d] - 1) * dilation[d] + 1
-        extent = tap_count(size[d])
+        extent = size[d]
         count = -(-(extent + padding[d] + padding[rank + d] - reach) // stride[d]) + 1
         count -= (count - 1) * stride[d] >= extent + padding[d]  # a window that would begin behind the data is left out
         after.append(max(padding[rank + d], (count - 1) * stride[d] + reach - extent - padding[d]))
@@ -182,24 +182,15 @@ def _lp_pool(
     p: int = 2,
 ) -> Any:
     """The p-norm of each window."""
-    rank = len(kernel)
-    stride, padding, dilation = spatial(rank, stride, padding, dilation)
-    after = _more(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
-    image = topi.pad(x, (0, 0, *padding[:rank]), (0, 0, *after))
-    size = [
-        (tap_count(x.shape[2 + d]) + padding[d] + after[d] - (kernel[d] - 1) * dilation[d] - 1) // stride[d] + 1
-        for d in range(rank)
-    ]
-    if any(isinstance(extent, int) and extent < 1 for extent in size):
-        raise ValueError(f"windows of {kernel} do not fit into {x.shape[2:]} with its padding")
-    axes = [te.reduce_axis((0, taps), f"k{d}") for d, taps in enumerate(kernel)]
+    stride, padding, dilation = spatial(len(kernel), stride, padding, dilation)
 
-    def total(n: Any, c: Any, *i: Any) -> Any:
-        value = te.abs(image[(n, c, *(i[d] * stride[d] + axes[d] * dilation[d] for d in range(rank)))])
+    def power(*i: Any) -> Any:
+        value = te.abs(x[i])
         # p of 1 and 2 need no power function
-        return te.sum(value if p == 1 else value * value if p == 2 else te.pow(value, te.const(p, x.dtype)), axis=axes)
+        return value if p == 1 else value * value if p == 2 else te.pow(value, te.const(p, x.dtype))
 
-    sums = te.compute((*x.shape[:2], *size), total, name="lp_sum", tag="comm_reduce")
+    powers = te.compute(x.shape, power, name="lp_powers", tag="elemwise")
+    sums = sum_pool(powers, range(2, x.ndim), kernel, stride, dilation, padding, ceil_mode)
     if p == 1:
         return sums
     return te.compute(

@@ -14,8 +14,6 @@ from ...te.shape import integer_expr
 from ...te.tensor import Tensor
 from .errors import BadWindow
 
-Pads = tuple[int, int, int, int]
-"""Elements added above, left, below and right of an image."""
 Sizes = int | Sequence[int]
 """An annotation: one number for all dimensions, or one for each."""
 Padding = int | Sequence[int] | str
@@ -24,35 +22,15 @@ Padding = int | Sequence[int] | str
 
 def pair(value: Any, what: str, least: int = 1) -> tuple[int, int]:
     """One number for height and width, or one for each. Raises BadWindow (TW0190) for numbers below `least`."""
-    numbers = _numbers(value, what)
-    if len(numbers) == 1:
-        numbers *= 2
-    if len(numbers) != 2:
-        raise _bad(what, value, "a number, or a pair for height and width")
-    if min(numbers) < least:
-        raise _bad(what, value, f"numbers from {least} on")
-    return numbers[0], numbers[1]
+    high, wide = expand_numbers(value, 2, what, least)
+    return high, wide
 
 
-def pad_amounts(padding: Any, reach: tuple[int, int]) -> Pads:
-    """Padding as (top, left, bottom, right): a number, a pair for height and width, all four, "VALID" for none, or "SAME"
-    for as many as keep the size at stride 1, the odd one above and to the left, as TVM has it. reach: the height and width
-    of the window, dilation included. Raises BadWindow (TW0190)."""
-    if isinstance(padding, str):
-        if padding == "VALID":
-            return 0, 0, 0, 0
-        if padding == "SAME":
-            high, wide = (max(extent - 1, 0) for extent in reach)
-            return -(-high // 2), -(-wide // 2), high // 2, wide // 2
-        raise _bad("padding", padding, 'a number, a pair, (top, left, bottom, right), "SAME" or "VALID"')
-    numbers = _numbers(padding, "padding")
-    if len(numbers) == 1:
-        numbers *= 4
-    elif len(numbers) == 2:
-        numbers *= 2
-    if len(numbers) != 4 or min(numbers) < 0:
-        raise _bad("padding", padding, "a number from 0 on, a pair for height and width, or (top, left, bottom, right)")
-    return numbers[0], numbers[1], numbers[2], numbers[3]
+def pad_amounts(padding: Any, reach: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Padding as (top, left, bottom, right): of the forms that each_side takes. reach: the height and width of the window, dilation
+    included. Raises BadWindow (TW0190)."""
+    (top, left), (bottom, right) = each_side(padding, reach)
+    return top, left, bottom, right
 
 
 def expand_numbers(value: Any, dims: int, what: str, least: int = 1) -> list[int]:
@@ -60,14 +38,15 @@ def expand_numbers(value: Any, dims: int, what: str, least: int = 1) -> list[int
     numbers = _numbers(value, what)
     numbers = numbers * dims if len(numbers) == 1 else numbers
     if len(numbers) != dims or min(numbers) < least:
-        raise _bad(what, value, f"{'a number' if dims == 1 else f'a number, or {dims}'}, from {least} on")
+        several = {1: "a number", 2: "a number, or a pair for height and width"}.get(dims, f"a number, or {dims}")
+        raise _bad(what, value, f"{several}, from {least} on")
     return numbers
 
 
 def each_side(padding: Any, reach: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Padding before and after each dimension, as pad_amounts has it for two of them: a number, one for each dimension, those
-    before all dimensions and those after, "SAME" or "VALID". reach: of the windows, dilation included. Raises BadWindow
-    (TW0190)."""
+    """Padding before and after each dimension: a number, one for each dimension, those before all dimensions and those after,
+    "VALID" for none, or "SAME" for as many as keep the size at stride 1, the odd one before, as TVM has it. reach: of the windows,
+    dilation included. Raises BadWindow (TW0190)."""
     dims = len(reach)
     if isinstance(padding, str) and padding in ("SAME", "VALID"):
         more = [max(extent - 1, 0) if padding == "SAME" else 0 for extent in reach]
@@ -75,9 +54,8 @@ def each_side(padding: Any, reach: Sequence[int]) -> tuple[list[int], list[int]]
     numbers = [] if isinstance(padding, str) else _numbers(padding, "padding")
     numbers *= {1: 2 * dims, dims: 2}.get(len(numbers), 1)
     if len(numbers) != 2 * dims or min(numbers) < 0:
-        raise _bad(
-            "padding", padding, 'a number, one for each dimension, those before and those after, "SAME" or "VALID"'
-        )
+        sides = "(top, left, bottom, right)" if dims == 2 else "those before and those after"
+        raise _bad("padding", padding, f'a number, one for each dimension, {sides}, "SAME" or "VALID"')
     return numbers[:dims], numbers[dims:]
 
 
@@ -101,7 +79,7 @@ def window_count(size: Any, before: int, after: int, reach: int, stride: int, wh
 @dataclass(frozen=True)
 class Slides:
     """Windows along any number of dimensions: for each their taps, how far windows and taps lie apart, the padding before and after,
-    and how many windows there are."""
+    and how many windows there are. beyond: how far the last windows reach beyond the padding."""
 
     taps: list[int]
     steps: list[int]
@@ -109,12 +87,48 @@ class Slides:
     low: list[int]
     high: list[int]
     out: list[Any]
+    beyond: list[int]
+
+    def axes(self) -> list[te.IterVar]:
+        """Reduce axes over the taps."""
+        names = (
+            ("rz", "ry", "rx")[-len(self.taps) :] if len(self.taps) <= 3 else [f"r{at}" for at in range(len(self.taps))]
+        )
+        return [te.reduce_axis((0, extent), name) for extent, name in zip(self.taps, names, strict=True)]
+
+    def places(self, index: Sequence[Any], taps: Sequence[Any]) -> list[Any]:
+        """Return the place in the padded image that a tap of a window reads."""
+        return [at * step + tap * by for at, step, tap, by in zip(index, self.steps, taps, self.far, strict=True)]
+
+    def sources(self, place: Sequence[Any]) -> list[Any]:
+        """Return the place in the image that lies at one in the padded image."""
+        return [at - before if before else at for at, before in zip(place, self.low, strict=True)]
+
+    def guards(self, place: Sequence[Any], size: Sequence[Any]) -> list[Any]:
+        """The conditions under which a place lies in the image, as far as padding may be met."""
+        return [
+            guard
+            for at, extent, before, after in zip(place, size, self.low, self.high, strict=True)
+            for guard in ([at >= 0] if before else []) + ([at < extent] if after else [])
+        ]
+
+    def attributes(self, groups: int = 1) -> dict[str, Any]:
+        """The attributes of a sum over windows, for the rules that schedule it."""
+        pads = (*self.low, *self.high)
+        return {"stride": tuple(self.steps), "dilation": tuple(self.far), "padding": pads, "groups": groups}
 
 
 def slide_windows(
-    size: Sequence[Any], kernel: Any, stride: Any, padding: Any, dilation: Any, names: Sequence[str] = ()
+    size: Sequence[Any],
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    names: Sequence[str] = (),
+    ceil_mode: bool = False,
 ) -> Slides:
-    """Return the windows over dimensions of these sizes. names: of the dimensions. Raises BadWindow (TW0190)."""
+    """Return the windows over dimensions of these sizes. names: of the dimensions. ceil_mode: a last window may reach beyond the
+    padding, as long as it begins before it ends. Raises BadWindow (TW0190)."""
     rank = len(size)
     taps, steps, far = (
         expand_numbers(value, rank, what)
@@ -122,20 +136,38 @@ def slide_windows(
     )
     reach = [(extent - 1) * by + 1 for extent, by in zip(taps, far, strict=True)]
     low, high = each_side(padding, reach)
-    named = names or [f"dimension {at}" for at in range(rank)]
+    named = names or (("depth", "height", "width")[-rank:] if rank <= 3 else [f"dimension {at}" for at in range(rank)])
     out = list(map(window_count, size, low, high, reach, steps, named))
-    return Slides(taps, steps, far, low, high, out)
+    if not ceil_mode:
+        return Slides(taps, steps, far, low, high, out, [0] * rank)
+    more = list(map(_count_open, size, low, high, reach, steps, named))
+    return Slides(taps, steps, far, low, high, [count for count, _ in more], [beyond for _, beyond in more])
+
+
+def _count_open(size: Any, before: int, after: int, reach: int, step: int, what: str) -> tuple[int, int]:
+    """In ceil mode: the number of windows, and how far the last one reaches beyond the padding."""
+    if not isinstance(size, IntImm):
+        raise BadWindow(
+            f"the {what} {size} is not a constant",
+            called=user_source(),
+            fix="ceil_mode=False, or a size that is known",
+            reason="in ceil mode the number of windows depends on it in a way that shapes do not express",
+        )
+    count = -(-(size.value + before + after - reach) // step) + 1  # rounded up
+    # a last window that would begin behind the padding is left out, as torch does
+    if (count - 1) * step >= size.value + before:
+        count -= 1
+    return count, max((count - 1) * step + reach - (size.value + before + after), 0)
 
 
 def padded(
-    data: Tensor, pads: Pads, at: tuple[int, int], value: Any = 0, name: str = "pad_temp", peeled: bool = False
+    data: Tensor, pads: Sequence[int], at: Sequence[int], value: Any = 0, name: str = "pad_temp", peeled: bool = False
 ) -> Tensor:
-    """`data` with `pads` around its dimensions `at` (height, width), or itself where nothing is added. peeled: loops that
-    read it are cut where the padding ends."""
+    """`data` with `pads` around its dimensions `at` (those before each, then those after), or itself where nothing is added. peeled:
+    loops that read it are cut where the padding ends."""
     if not any(pads):
         return data
-    top, left, bottom, right = pads
-    amounts = {at[0]: (top, bottom), at[1]: (left, right)}
+    amounts = dict(zip(at, zip(pads[: len(at)], pads[len(at) :], strict=True), strict=True))
     shape = [extent + sum(amounts[dim]) if dim in amounts else extent for dim, extent in enumerate(data.shape)]
     outside = te.const(value, data.dtype)
 
