@@ -49,6 +49,8 @@ class Pair:
     outputs: tuple[Operation, ...]
     touched: dict[Buffer, list[int]] = field(default_factory=dict[Buffer, list[int]])
     """Of arguments that are too long to be drawn whole, the places that the plain program reads."""
+    vouched: bool = False
+    """Whether the user vouches for parallel loops, in a script or in the schedule."""
 
 
 def symbol_texts(pair: Pair) -> list[str]:
@@ -78,7 +80,6 @@ def draw_inputs(
     rng = np.random.default_rng(seed)
     symbols: dict[Var, Expr] = {var: const(value, var.dtype) for var, value in pair.values.items()}
     limits = [evaluate_extent(extent, symbols) for extent in data_indexed(pair.outputs)]
-    vouched = any(op.is_vouched_for for op in producers_first(pair.outputs))
     drawn: list[Any] = []
     for param in pair.plain.arguments:
         shape = tuple(evaluate_extent(extent, symbols) for extent in param.shape) if isinstance(param, Buffer) else ()
@@ -100,7 +101,7 @@ def draw_inputs(
         elif param.dtype.is_float:
             value = rng.integers(1 if positive else -16, 17, shape) / 8
             value = value + rng.uniform(-1 / 16, 1 / 16, shape) if exact else value
-        elif limits and vouched and not zero:
+        elif limits and pair.vouched and not zero:
             most = max(min(limits), 1)  # every place once, as far as there are enough of them
             value = np.resize(rng.permutation(most), shape)
         elif limits:

@@ -252,7 +252,10 @@ class _Verifying:
             )
         if own:
             self.whole = functions
-        pair = Pair(*functions, values, tuple(outputs))
+        vouched = any(op.is_vouched_for for op in producers_first(outputs)) or any(
+            record.arguments.get("independent") for record in self.schedule.records
+        )
+        pair = Pair(*functions, values, tuple(outputs), vouched=vouched)
         mine, theirs = ([declared(param) for param in function.arguments] for function in (pair.scheduled, pair.plain))
         if mine != theirs:
             raise CannotVerify(

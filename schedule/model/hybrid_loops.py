@@ -104,7 +104,8 @@ def check_reordered(stage: Stage, leaves: Sequence[IterVar], moved: Sequence[Ite
             fix=_order_advice(reversal),
         )
     for leaf in leaves:
-        if stage.attr(leaf).kind in ("parallel", "vectorized", "thread"):
+        attr = stage.attr(leaf)
+        if attr.kind in ("vectorized", "thread") or attr.kind == "parallel" and not attr.vouched:
             check_independent(stage, leaf, "cannot reorder the loops around", leaves)
 
 
@@ -212,7 +213,9 @@ def check_independent(stage: Stage, axis: IterVar, doing: str, leaves: Sequence[
         for node in walk(index)
     )
     advice = (
-        f"; where the script adds, `for {root.name} in parallel(...)` and atomic_add let iterations meet"
+        f"; where the script adds, `for {root.name} in parallel(...)` and atomic_add let iterations meet; where you know that "
+        f"they never do, as places of a permutation, s[{stage.name}].parallel({axis.name}, independent=True), which s.verify() "
+        "checks"
         if data
         else ""
     )

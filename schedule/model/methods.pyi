@@ -121,14 +121,15 @@ class StagePrimitives:
         Raises what split and reorder raise.
         """
 
-    def parallel(self, axis: IterVar) -> None:
+    def parallel(self, axis: IterVar, independent: bool = False) -> None:
         """Share the iterations among threads. Like vectorize, unroll and bind it replaces the kind given before.
 
             for i in 64:      →      parallel for i in 64:
                 ...                      ...
 
         axis: a loop of the stage, over data alone. A loop whose extents are constants and whose work takes less time than
-        waking a thread runs serially all the same.
+        waking a thread runs serially all the same. independent: your word that iterations of a script's loop touch no element in
+        common where that cannot be proved, as those that write by a permutation; `s.verify()` looks for some that do.
 
         Raises ParallelReduction (TW0204), NestedParallel (TW0209), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument
         (TW0222), ScanLoopsStay (TW0261), HybridLoopCarries (TW0280).

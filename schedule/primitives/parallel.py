@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...errors import user_source
 from ...ir.expr import IterVar
-from ..errors import NestedParallel, ParallelReduction
+from ..errors import NestedParallel, ParallelReduction, WrongArgument
 from ..model.axes import find_leaf, outline
 from ..model.checks import enclosing_parallel, refuse_ordered
-from ..model.foreign import AXIS
+from ..model.foreign import AXIS, require_one
 from ..model.hybrid_loops import check_independent, share_nest
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
@@ -40,22 +40,31 @@ def _draw(drawer: Drawer) -> Attempt | None:
     tries=each_loop(lambda stage, axis: stage.parallel(axis)),
     draw=_draw,
     weight=5,
-    foreign={"axis": AXIS},
+    foreign={"axis": AXIS, "independent": require_one(False)},  # nobody else's word is taken
 )
-def parallel(stage: Stage, axis: IterVar) -> None:
+def parallel(stage: Stage, axis: IterVar, independent: bool = False) -> None:
     """Share the iterations among threads. Like vectorize, unroll and bind it replaces the kind given before.
 
         for i in 64:      →      parallel for i in 64:
             ...                      ...
 
     axis: a loop of the stage, over data alone. A loop whose extents are constants and whose work takes less time than
-    waking a thread runs serially all the same.
+    waking a thread runs serially all the same. independent: your word that iterations of a script's loop touch no element in
+    common where that cannot be proved, as those that write by a permutation; `s.verify()` looks for some that do.
 
     Raises ParallelReduction (TW0204), NestedParallel (TW0209), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument
     (TW0222), ScanLoopsStay (TW0261), HybridLoopCarries (TW0280).
     """
     find_leaf(stage, axis, "cannot make parallel")
-    check_independent(stage, axis, "cannot make parallel")
+    if not isinstance(independent, bool):
+        raise WrongArgument(
+            f"cannot make '{axis.name}' of stage {stage.name} parallel",
+            reason=f"independent is {independent!r}, neither True nor False"[:200],
+            called=user_source(),
+            fix=f"s[{stage.name}].parallel({axis.name}, independent=True)",
+        )
+    if not independent:
+        check_independent(stage, axis, "cannot make parallel")
     refuse_ordered(stage, [axis], "cannot make parallel")
     if axis.kind == "reduce":
         raise race_error(
@@ -84,5 +93,5 @@ def parallel(stage: Stage, axis: IterVar) -> None:
             if other is not None
             else f"leave the loops of {stage.name} serial, or compute it elsewhere",
         )
-    stage.schedule.record("parallel", stage, axis=axis)
-    stage.annotate(axis, kind="parallel", bind_thread=None)
+    stage.schedule.record("parallel", stage, axis=axis, **({"independent": True} if independent else {}))
+    stage.annotate(axis, kind="parallel", bind_thread=None, vouched=independent)

@@ -220,6 +220,35 @@ def test_what_a_script_vouches_for_is_run_in_parallel_and_checked() -> None:
         te.create_schedule(D.op).verify()
 
 
+@te.hybrid.script
+def placed(a, places):
+    c = output_tensor(a.shape, a.dtype)
+    for i in range(a.shape[0]):
+        c[places[i]] = a[i]
+    return c
+
+
+def test_a_schedule_vouches_for_a_loop_of_a_script() -> None:
+    a, places = np.arange(32, dtype="int32"), np.random.default_rng(1).permutation(32).astype("int32")
+    A, P = te.placeholder((32,), "int32", name="A"), te.placeholder((32,), "int32", name="P")
+    C = placed(A, P)
+    s = te.create_schedule(C.op)
+    with pytest.raises(tw.ScheduleError, match=r"TW0280.*(?s:.*)parallel\(i, independent=True\)"):
+        s[C].parallel(C.op.axis[0])
+    with pytest.raises(tw.ScheduleError, match=r"TW0222.*(?s:.*)independent is 1, neither True nor False"):
+        s[C].parallel(C.op.axis[0], independent=1)
+    outer, inner = s[C].split(C.op.axis[0], 8)
+    s[C].parallel(outer, independent=True)
+    assert "independent=True" in s.as_python() and "32 elements equal" in str(s.verify())
+    out = np.zeros(32, "int32")
+    tw.build(s, [A, P, C])(a, places, out)
+    assert np.array_equal(out[places], a)
+    with pytest.raises(tw.LoweringError, match=r"TW0305: iterations of a parallel loop .* race on c"):
+        tw.build(s.copy(), [A, P, C], "interpret")(a, places // 2, out)
+    with pytest.raises(tw.ScheduleError, match="TW0280"):
+        s[C].vectorize(inner)
+
+
 def test_a_loop_is_vouched_for_by_true_alone() -> None:
     @te.hybrid.script
     def unclear(a):
