@@ -43,9 +43,6 @@ def nonzero(c: Conversion, value: str) -> tuple[str, list[str]]:
 
 def unique(c: Conversion, keys: str, ordered: bool) -> tuple[str, str, str, str]:
     """The different elements of a vector, where each is first, the place among them of each element, and how often each occurs."""
-    if c.type(keys).shape[0] == 0:
-        nothing = c.constant(np.zeros(0, np.int64))
-        return keys, nothing, nothing, nothing
     values, first, inverse, counts, number = c.emit_all("unique", keys, ordered=ordered)
     known = c.scope.graph.data(number)
     count = c.measured("count", lambda: number) if known is None else int(known)

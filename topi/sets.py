@@ -8,7 +8,6 @@ from typing import Any
 from ..errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
-from ..ir.ops import is_const
 from ..te import either as te
 from ..te import hybrid
 from ..te.hybrid.runtime import allocate, output_tensor
@@ -50,13 +49,6 @@ def unique(data: Tensor, is_sorted: bool = True, return_counts: bool = False) ->
         An operand that is not a tensor, or of another shape or dtype.
     """
     source = tensor(data, "unique", 1)
-    if is_const(source.shape[0], 0):
-        raise BadOperand(
-            f"unique of {tensor_text(source)}, which has no elements",
-            declared=source.source,
-            called=user_source(),
-            fix="a tensor of one element at least",
-        )
     key = order_key(source.dtype, True)
 
     def ranked(i: Any) -> Any:
@@ -90,7 +82,9 @@ def _groups(keys: Any, order: Any) -> Any:
             first[group] = place
         counts[group] = counts[group] + 1
         inverse[place] = group
-    number[0] = group + 1
+    number[0] = 0
+    if keys.shape[0] > 0:
+        number[0] = group + 1
     return first, inverse, counts, number
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..choosing import nonzero, select_positions, unique, unravel_positions
-from ..conversion import Conversion, Refused, few
+from ..conversion import Conversion, Refused, few, product
 from ..inner import InnerScope, emit_loop
 from .context import Context, converts
 
@@ -20,15 +20,14 @@ _MOST_COMPARED = 1 << 24
 
 @converts("NonZero")
 def _convert_nonzero(c: Context) -> str:
-    shape = c.static(0)
     places, coordinates = nonzero(c, c[0])
-    return c.emit("stack", *coordinates, axis=0) if shape else c.reshape(places, (0, c.type(places).shape[0]))
+    return c.emit("stack", *coordinates, axis=0) if coordinates else c.reshape(places, (0, c.type(places).shape[0]))
 
 
 @converts("Compress")
 def _compress(c: Context) -> str:
     axis = c.attribute("axis")
-    source = c.reshape(c[0], (int(np.prod(c.static(0))),)) if axis is None else c[0]
+    source = c.reshape(c[0], (product(c.type(0).shape),)) if axis is None else c[0]
     at = 0 if axis is None else c.axis()
     known = c.scope.graph.data(c[1])
     places = select_positions(c, c[1], "count") if known is None else c.constant(np.flatnonzero(known))
@@ -37,9 +36,9 @@ def _compress(c: Context) -> str:
 
 @converts("Unique")
 def _convert_unique(c: Context) -> Sequence[str]:
-    axis, shape = c.attribute("axis"), c.static(0)
+    axis = c.attribute("axis")
     at = c.axis() if axis is not None else -1
-    keys = c.reshape(c[0], (int(np.prod(shape)),)) if axis is None else _ranks(c, at)
+    keys = c.reshape(c[0], (product(c.type(0).shape),)) if axis is None else _ranks(c, at)
     values, first, inverse, counts = unique(c, keys, bool(c.attribute("sorted", 1)))
     return [values if axis is None else c.emit("take", c[0], first, axis=at), first, inverse, counts][: c.outputs]
 

@@ -208,6 +208,19 @@ def test_what_is_not_zero_is_counted_when_the_model_runs() -> None:
     assert g.run(np.zeros((2, 3), "float32"))[0].shape == (0, 2)
 
 
+def test_what_is_not_zero_or_different_of_an_open_shape() -> None:
+    proto = model(
+        "y = NonZero(x)  v, i, at, count = Unique(x)", "float[n, 2] x", "int64[2, k] y, float[m] v, int64[m] count"
+    )
+    given = np.asarray([[3, 0], [1, 3], [0, -1]], "float32")
+    m = tw.build(tw.graph.from_onnx(proto))
+    for rows in (3, 1, 0):
+        places, values, counts = m(x=given[:rows])
+        np.testing.assert_array_equal(places, np.nonzero(given[:rows]))
+        for one, other in zip((values, counts), np.unique(given[:rows], return_counts=True), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 def test_boxes_that_overlap_a_better_one_are_left_out() -> None:
     proto = model(
         """most = Constant <value = int64 {3}> () overlap = Constant <value = float {0.5}> ()
