@@ -33,7 +33,7 @@ from ..operations import fixed_extent, is_known, iteration_count
 from ..plan import ALIKE, Candidate
 from ..structure import structure_key
 from .factors import find_sides, matricize_factors, sweep_factors
-from .gemm_nest import PREFETCH, passes_caches, prefetch_panels, product_sizes, result_stage, sum_up, tasks
+from .gemm_nest import passes_caches, prefetch_panels, prefetch_rows, product_sizes, result_stage, sum_up, tasks
 from .gemm_plan import Plan, group_panels, plans
 from .gemv import find_schedule
 from .injective import sweep, worth_threads
@@ -251,7 +251,7 @@ def apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, i
     at = sum_up(sums, k, stage, per_panel, per_tile, chosen)
     if panel is None:
         if not sizes.in_place and sizes.stride > chosen.tile.columns:
-            sums.prefetch(source(found.b), sums.leaf_iter_vars[-3], PREFETCH)
+            prefetch_rows(group, sums, found.b, sums.leaf_iter_vars[-3])
     elif is_known(source(found.b)):
         panel.parallel(panel.op.axis[0])
         prefetch_panels(sums, panel.op.output(0), chosen)
@@ -319,8 +319,8 @@ def _panels(
         vectors, lane = stage.split(lane, factor=lanes)
         stage.reorder(steps, vectors, step, lane)
         stage.unroll(step)
-    elif how == "beside" and not windows and not upstream(group, load):
-        stage.prefetch(source(load), moved[-2], PREFETCH)
+    elif how == "beside" and not windows:
+        prefetch_rows(group, stage, load, moved[-2])
     if how == "apart":  # one by one: what a lane's place takes to find is found before the loops over the sum
         stage.unroll(lane)
     else:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import IntImm, IterVar
+from ...ir.expr import IntImm, IterVar, ProducerLoad
 from ...schedule import Stage
 from ...te.tensor import Tensor
 from ..accesses import numeric_shape, source
@@ -20,7 +20,7 @@ from .streams import last_cache
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["PREFETCH", "passes_caches", "prefetch_panels", "product_sizes", "result_stage", "sum_up", "tasks"]
+__all__ = ["passes_caches", "prefetch_panels", "prefetch_rows", "product_sizes", "result_stage", "sum_up", "tasks"]
 
 PREFETCH = 8
 """Rows of B that are asked for ahead: they lie too far apart for the processor to guess."""
@@ -129,6 +129,12 @@ def prefetch_panels(sums: Stage, panel: Tensor, chosen: Plan) -> None:
     if not chosen.depth and chosen.row_tiles >= PASSES:
         step = sums.leaf_iter_vars[-3]
         sums.prefetch(panel, step, 1, level=2, share=2 if chosen.panels > 1 else 3)  # or the next task's
+
+
+def prefetch_rows(group: Group, stage: Stage, load: ProducerLoad, axis: IterVar) -> None:
+    """Ask for rows ahead of those that a stage reads, where they lie in memory: what is inlined does not."""
+    if group.s[source(load)].attach_type != "inline" and not upstream(group, load):
+        stage.prefetch(source(load), axis, PREFETCH)
 
 
 def passes_caches(group: Group, product: Product) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tilewright as tw
 from tilewright import te
 from tilewright.autoschedule import schedule
 from tilewright.autoschedule.cpu.contraction import copied_how, read_in_place
@@ -56,3 +57,15 @@ def test_all_candidates_have_times_and_the_least_is_taken() -> None:
     times = [time.seconds for _, time in decision.candidates if time is not None]
     assert decision.rule == "contraction" and len(times) == len(decision.candidates) > 8
     assert decision.seconds is not None and decision.seconds <= min(times) * 1.02 and decision.binds
+
+
+def test_what_two_products_read_of_an_inlined_view_is_not_asked_for_ahead() -> None:
+    images, w, g = (
+        te.placeholder(shape, name=name) for name, shape in (("x", (40, 2, 4, 8)), ("w", (64, 24)), ("g", (40, 24)))
+    )
+    flat = te.compute((40, 64), lambda i, j: images[i, j // 32, j // 8 % 4, j % 8], name="flat")
+    k, b = te.reduce_axis((0, 64), "k"), te.reduce_axis((0, 40), "b")
+    forward = te.compute((40, 24), lambda i, j: te.sum(flat[i, k] * w[k, j], axis=k), name="forward")
+    backward = te.compute((64, 24), lambda i, j: te.sum(flat[b, i] * g[b, j], axis=b), name="backward")
+    s = schedule([forward, backward], "llvm -mcpu=haswell -cores=1 -uncalibrated")
+    assert tw.lower(s, [images, w, g, forward, backward])
