@@ -593,15 +593,15 @@ def conjunction(*conditions: Any) -> Expr:
     return result
 
 
-def conjuncts(condition: Expr) -> list[Expr]:
-    """The parts of a conjunction, none of which is always true."""
+def conjuncts(condition: Expr, hints: bool = False) -> list[Expr]:
+    """The parts of a conjunction, none of which is always true. hints: keep `likely` around a part."""
     parts: list[Expr] = []
     stack = [condition]
     while stack:
         part = stack.pop()
         if isinstance(part, And):
             stack += (part.b, part.a)
-        elif isinstance(part, Call) and part.name == "likely":
+        elif isinstance(part, Call) and part.name == "likely" and not hints:
             stack.append(part.args[0])
         elif not is_const(part, 1):
             parts.append(part)

@@ -33,9 +33,9 @@ def unroll_short_loops(stage: Stage, loops: Sequence[IterVar], bodies: int = 1) 
     return left
 
 
-def calls_functions(value: Expr) -> bool:
-    """Return whether a value takes functions such as exp, of which LLVM makes no vectors."""
-    return any(instruction_class(node) == "call" for node in post_order(value))
+def calls_functions(*values: Expr) -> bool:
+    """Return whether values take functions such as exp, of which LLVM makes no vectors."""
+    return any(instruction_class(node) == "call" for node in post_order(*values))
 
 
 def part_left_by_llvm(value: Expr, inner: Sequence[IterVar] = ()) -> float:

@@ -23,6 +23,7 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import op_loads
 from .gemm_plan import WORTH_THREADS, Product, grid
+from .integer_dots import prepare_dots
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -34,16 +35,11 @@ PANEL = 16
 
 def dense_dots(group: Group) -> None:
     """The rule."""
-    s, anchor = group.s, group.anchor
-    parts: dict[str, Operation] = {part.algorithm.removeprefix("dense_dots."): part for part in group.parts}
-    group.inline_cheap_heads()
-    _take(group, parts["x"])
-    if any(constant_extent(axis) == 0 for axis in (*anchor.axis, *parts["sums"].reduce_axis)):
+    summed = prepare_dots(group, _take)
+    if summed is None:
         return
-    if group.output is not anchor:
-        s[anchor].compute_inline()
-    tile, row_tiles, panels, threads = _plan(group, parts["sums"])
-    stage = s[group.output]
+    tile, row_tiles, panels, threads = _plan(group, summed)
+    stage = group.s[group.output]
     i, j = stage.op.axis
     rows, i = stage.split(i, factor=tile.rows)
     columns, j = stage.split(j, factor=tile.columns)
@@ -54,7 +50,7 @@ def dense_dots(group: Group) -> None:
     if threads:
         stage.parallel(task)
     stage.vectorize(j)
-    _sums(group, parts["sums"], rows)
+    _sums(group, summed, rows)
 
 
 def _sums(group: Group, op: Operation, at: IterVar) -> None:

@@ -15,6 +15,7 @@ A product of matrices has rows only, which tasks share; where they are few, task
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
@@ -34,7 +35,7 @@ from .injective import worth_threads
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["PAIR", "dots_in_registers", "integer_depthwise", "integer_dots", "register_tile"]
+__all__ = ["PAIR", "dots_in_registers", "integer_depthwise", "integer_dots", "prepare_dots", "register_tile"]
 
 PANEL, PAIR = 16, 2
 BESIDE = 3
@@ -45,15 +46,9 @@ FEW = 4
 
 def integer_dots(group: Group) -> None:
     """The rule."""
-    s, anchor = group.s, group.anchor
-    parts: dict[str, Operation] = {part.algorithm.removeprefix("integer_dots."): part for part in group.parts}
-    group.inline_cheap_heads()
-    _take(group, parts["x"])
-    summed = parts["sums"]
-    if any(constant_extent(axis) == 0 for axis in (*anchor.axis, *summed.reduce_axis)):
+    s, anchor, summed = group.s, group.anchor, prepare_dots(group, _take)
+    if summed is None:
         return
-    if group.output is not anchor:
-        s[anchor].compute_inline()
     *_, m, n = (constant_extent(axis) or ASSUMED for axis in anchor.axis)
     tile = register_tile(group.machine, m, n)
     stage = s[group.output]
@@ -73,6 +68,19 @@ def integer_dots(group: Group) -> None:
         stage.parallel(task)
     stage.vectorize(j)
     dots_in_registers(s[summed], stage, places, op_loads(summed)[1].dtype == "int8")
+
+
+def prepare_dots(group: Group, take: Callable[[Group, Operation], None]) -> Operation | None:
+    """Have what is multiplied taken once, and what follows inlined; return the sums, or None where there is nothing to sum up."""
+    parts = {part.algorithm.rpartition(".")[2]: part for part in group.parts}
+    summed, anchor = parts["sums"], group.anchor
+    group.inline_cheap_heads()
+    take(group, parts["x"])
+    if any(constant_extent(axis) == 0 for axis in (*anchor.axis, *summed.reduce_axis)):
+        return None
+    if group.output is not anchor:
+        group.s[anchor].compute_inline()
+    return summed
 
 
 def integer_depthwise(group: Group) -> None:

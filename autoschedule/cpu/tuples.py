@@ -20,7 +20,7 @@ from functools import partial
 from math import ceil, log2, prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import Call, Expr, IterVar, Reduce, Var
+from ...ir.expr import Expr, IterVar, Reduce, Var
 from ...ir.visit import children, post_order
 from ...schedule import Schedule, Stage
 from ...schedule.model.inlining import expand_inlined
@@ -35,6 +35,7 @@ from ..loop_nest import Body, Nest, nest_loops
 from ..loops import fuse_axes
 from ..operations import find_inlined
 from ..plan import Candidate
+from .declaration import calls_functions
 from .injective import worth_threads
 from .lanes import floor_power, halves
 
@@ -163,12 +164,12 @@ def _count_merge(group: Group, reduction: Reduce, vectors: int) -> Counter[str]:
 def _chain(reduction: Reduce) -> tuple[str, int]:
     """The instructions of a merge that wait for each other: the slowest class, and how many."""
     depth: dict[int, int] = {}
-    called, longest = False, 1
+    longest = 1
     for node in post_order(*reduction.combiner.result):
         below = max((depth[id(child)] for child in children(node)), default=0)
         depth[id(node)] = below + (1 if instruction_class(node) else 0)
         longest = max(longest, depth[id(node)])
-        called = called or isinstance(node, Call) and instruction_class(node) == "call"
+    called = calls_functions(*reduction.combiner.result)
     return ("call" if called else "add"), 1 if called else longest
 
 

@@ -350,56 +350,13 @@ class Draft:
         op, reduction, part = stage.op.as_compute, stage.op.reduction, stage.parts.get(axis)
         if reduction is None or part is None or not part.factor or len(part.of) != 1 or op is None:
             raise Undrafted("an rfactor of anything but a part of one axis")
-        if not part.inner:
-            return self._sum_in_parts(stage, op, reduction, part, tensor, factor_axis)
-        if op.num_outputs > 1:
-            raise Undrafted("an rfactor of several outputs")
-        along = part.of[0]
-        other = next(each for each, own in stage.parts.items() if own.of[0] is along and not own.inner)
-        taken, left = extent_in_numbers(axis), extent_in_numbers(other)
-        lane = IterVar(axis.name, axis.dtype, _range(taken), "data")
-        step = IterVar(other.name, axis.dtype, _range(left), "reduce")
-        rest = IterVar(axis.name, axis.dtype, _range(taken), "reduce")
-        place = factor_axis % (len(op.axis) + 1)
-        axes, read = ((*op.axis[:place], each, *op.axis[place:]) for each in (lane, rest))
-        reducing = tuple(step if each is along else each for each in reduction.axes)
-        partial = _OverLoops(name=f"{op.name}.rf", axis=axes, body=op.body, reducing=reducing)
-        summed = replace(reduction, sources=(ProducerLoad(partial.output(0), read),), axes=(rest,), fused=())
-        made = self._add(partial, "local")
-        made.own, made.reduced = op.axis, reduction.axes
-        made.leaf_iter_vars = [*axes, *reducing]
-        made.parts = {lane: part, step: Part(part.of, part.factor)}
-        stage.op = replace(op, body=(summed,))
-        stage.reduced, stage.parts = (rest,), {}
-        stage.leaf_iter_vars = [*op.axis, rest]
-        self.by_op[stage.op] = stage
-        return partial.output(0) if isinstance(tensor, Tensor) else [partial.output(0)]
-
-    def _sum_in_parts(
-        self, stage: DraftStage, op: ComputeOp, reduction: Reduce, part: Part, tensor: object, factor_axis: int
-    ) -> Any:
-        """Sums of neighbouring terms, and the sum of these."""
-        along = part.of[0]
-        place = factor_axis % (len(op.axis) + 1)
+        (along,), place = part.of, factor_axis % (len(op.axis) + 1)
 
         def make() -> tuple[ComputeOp, ComputeOp]:
-            count = -(-extent_in_numbers(along) // part.factor)
-            chunk = IterVar(f"{along.name}.outer", along.dtype, _range(count), "data")
-            term = IterVar(f"{along.name}.inner", along.dtype, _range(part.factor), "reduce")
-            rest = IterVar(f"{along.name}.outer", along.dtype, _range(count), "reduce")
-            at: dict[Var, Expr] = {along: chunk * part.factor + term}
-            axes = tuple(term if each is along else each for each in reduction.axes)
-            sources = tuple(substitute(each, at) for each in reduction.sources)
-            some = replace(reduction, sources=sources, axes=axes, condition=substitute(reduction.condition, at))
-            values = tuple(replace(some, value_index=each) for each in range(op.num_outputs))
-            partial = ComputeOp(name=f"{op.name}.rf", axis=(*op.axis[:place], chunk, *op.axis[place:]), body=values)
-            where = (*op.axis[:place], rest, *op.axis[place:])
-            loads = tuple(ProducerLoad(each, where) for each in partial.outputs)
-            whole = replace(reduction, sources=loads, axes=(rest,), fused=())
-            return partial, replace(op, body=tuple(replace(whole, value_index=each) for each in range(op.num_outputs)))
+            return _sum_in_parts(op, reduction, along, part, place)
 
-        partial, whole = self.shared.once(("parts", id(op), id(along), part.factor, place), op, make)
-        self._add(partial, "")
+        partial, whole = self.shared.once(("parts", id(op), id(along), part.factor, part.inner, place), op, make)
+        self._add(partial, "local" if part.inner else "")
         stage.op, stage.reduced, stage.parts = whole, whole.reduce_axis, {}
         stage.leaf_iter_vars = [*whole.axis, *whole.reduce_axis]
         self.by_op[whole] = stage
@@ -444,6 +401,25 @@ def extent_in_numbers(axis: IterVar) -> int:
 
 def _range(extent: int) -> Range:
     return Range(const(0, "int32"), const(extent, "int32"))
+
+
+def _sum_in_parts(
+    op: ComputeOp, reduction: Reduce, along: IterVar, part: Part, place: int
+) -> tuple[ComputeOp, ComputeOp]:
+    """The sums over one part of a reduce axis for each value of the other, the axis at a place, and the sum of these."""
+    steps, taken = -(-extent_in_numbers(along) // part.factor), min(part.factor, extent_in_numbers(along))
+    kept, left = (taken, steps) if part.inner else (steps, taken)
+    data, rest = (IterVar(f"{along.name}.kept", along.dtype, _range(kept), kind) for kind in ("data", "reduce"))
+    term = IterVar(f"{along.name}.term", along.dtype, _range(left), "reduce")
+    at: dict[Var, Expr] = {along: term * part.factor + data if part.inner else data * part.factor + term}
+    axes = tuple(term if each is along else each for each in reduction.axes)
+    sources = tuple(substitute(each, at) for each in reduction.sources)
+    some = replace(reduction, sources=sources, axes=axes, condition=substitute(reduction.condition, at))
+    values = tuple(replace(some, value_index=each) for each in range(op.num_outputs))
+    partial = ComputeOp(name=f"{op.name}.rf", axis=(*op.axis[:place], data, *op.axis[place:]), body=values)
+    loads = tuple(ProducerLoad(each, (*op.axis[:place], rest, *op.axis[place:])) for each in partial.outputs)
+    whole = replace(reduction, sources=loads, axes=(rest,), fused=())
+    return partial, replace(op, body=tuple(replace(whole, value_index=each) for each in range(op.num_outputs)))
 
 
 def _digits(number: Expr, own: Sequence[IterVar]) -> list[IterVar]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from ...errors import LoweringError, user_source
 from ...ir.accesses import reads_memory
-from ...ir.expr import And, Call, Expr, IfThenElse, IterVar, LogicalOp, Node, ProducerLoad, Reduce, Select
-from ...ir.ops import const, is_const
+from ...ir.expr import Call, Expr, IfThenElse, IterVar, LogicalOp, Node, ProducerLoad, Reduce, Select
+from ...ir.ops import conjuncts, const, is_const
 from ...ir.visit import children, free_vars, post_order, substitute
 from ...te.scan import ScanOp
 from ...te.shape import same_extent
@@ -369,7 +369,9 @@ def unguarded_loads(value: Expr, layouts: bool = False) -> Iterator[ProducerLoad
         seen.add(id(node))
         if isinstance(node, (IfThenElse, Select)):
             stack.append(node.condition)
-            if layouts and all(isinstance(part, Call) and part.name == "likely" for part in _conjuncts(node.condition)):
+            if layouts and all(
+                isinstance(part, Call) and part.name == "likely" for part in conjuncts(node.condition, hints=True)
+            ):
                 stack.append(node.true_value)
         elif isinstance(node, Reduce) and not is_const(node.condition, 1):  # a conditional reduction may read nothing
             stack.extend((node.condition, *node.init))
@@ -377,13 +379,3 @@ def unguarded_loads(value: Expr, layouts: bool = False) -> Iterator[ProducerLoad
             if isinstance(node, ProducerLoad):
                 yield node
             stack.extend(children(node))
-
-
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    stack = [condition]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, And):
-            stack += [part.a, part.b]
-        else:
-            yield part

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from ...accesses import written_buffers
 from ...buffer import Buffer
-from ...expr import And, BufferLoad, Expr, Var
-from ...ops import conjunction, const, is_const
+from ...expr import BufferLoad, Expr, Var
+from ...ops import conjunction, conjuncts, const, is_const
 from ...stmt import Allocate, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt, While
 from ...visit import Rewriter, loads, post_order, rebuild, seq
 
@@ -37,12 +37,13 @@ class _Leaver(Rewriter):
         # another order of iterations, or an else, does something after the condition fails
         if node.kind is not LoopKind.SERIAL or not isinstance(body, If) or body.else_body is not None:
             return rebuild(node, [node.begin, node.extent, body])
-        own = [part for part in _conjunction(body.condition) if not _mentions(part, node.var)]
+        parts = conjuncts(body.condition, hints=True)
+        own = [part for part in parts if not _mentions(part, node.var)]
         written = written_buffers(body.then_body)
         # without a store to the flag the condition is invariant, which is hoist's
         if not any(_is_flag(load.buffer) and load.buffer in written for part in own for load in loads(part)):
             return rebuild(node, [node.begin, node.extent, body])
-        rest = [part for part in _conjunction(body.condition) if _mentions(part, node.var)]
+        rest = [part for part in parts if _mentions(part, node.var)]
         inner = If(conjunction(*rest), body.then_body) if rest else body.then_body
         # a counter in memory, since a While binds no variable
         counter = Buffer(f"{node.var.name}_next", (const(1),), node.var.dtype, scope="local")
@@ -58,12 +59,6 @@ def _is_flag(buffer: Buffer) -> bool:
     return buffer.scope == "local" and all(
         is_const(extent, 1) or buffer.dtype.is_bool and is_const(extent) for extent in buffer.shape
     )
-
-
-def _conjunction(condition: Expr) -> list[Expr]:
-    if isinstance(condition, And):
-        return [*_conjunction(condition.a), *_conjunction(condition.b)]
-    return [condition]
 
 
 def _mentions(value: Expr, var: Var) -> bool:
