@@ -133,10 +133,10 @@ class Group:
     def draft_candidates(
         self, ways: Iterable[tuple[str, Callable[[Group], None]]], reason: str = ""
     ) -> list[Candidate]:
-        """Candidates for ways to schedule the group, each with what it is, estimated from drafts where there are several: of one
-        alone the plan tells the time from its loops."""
+        """Candidates for ways to schedule the group, each with what it is, estimated from drafts where there are several, or somebody
+        compares the time of one alone: else the plan tells that from its loops."""
         ways, drafts = list(ways), Drafts()
-        if len(ways) == 1:
+        if len(ways) == 1 and not self.timed:
             ((text, apply),) = ways
             return [Candidate(text, partial(apply, self), None, reason)]
         return [Candidate(text, partial(apply, self), self.draft(apply, drafts), reason) for text, apply in ways]

@@ -54,15 +54,15 @@ class Lines:
 
     def __init__(self) -> None:
         self.sizes: dict[tuple[Access, tuple[int, ...]], tuple[float, float, float]] = {}
-        self.forms: dict[Access, tuple[int, tuple[Var, ...]]] = {}
+        self.forms: dict[Access, tuple[int, Mapping[Var, None]]] = {}
         self.numbers: dict[tuple[Array, object], int] = {}
 
-    def form(self, access: Access) -> tuple[int, tuple[Var, ...]]:
+    def form(self, access: Access) -> tuple[int, Mapping[Var, None]]:
         """A number that accesses of one form to one array share, and the variables in its indices."""
         form = self.forms.get(access)
         if form is None:
             key = access.array, access.pattern[0] if access.indices is not None else None
-            form = self.forms[access] = self.numbers.setdefault(key, len(self.numbers)), access.variables
+            form = self.forms[access] = self.numbers.setdefault(key, len(self.numbers)), dict.fromkeys(access.variables)
         return form
 
     def size(

@@ -43,7 +43,8 @@ def conv2d_winograd(group: Group) -> None:
             (gemm if part is products else sweep_part)(replace(group, anchor=part, output=part, heads=(), parts=()))
         sweep(group, group.output)
         return
-    _Winograd(group, parts).run()
+    ways = [("its one way", lambda own: _Winograd(own, parts).run())]
+    group.choose("conv2d_winograd", group.draft_candidates(ways))
 
 
 def sweep_part(group: Group) -> None:

@@ -192,6 +192,22 @@ def test_what_is_computed_at_a_loop_is_the_box_that_it_reads() -> None:
     assert [access.shape for access in stored] == [(18, 64)]
 
 
+def test_what_only_the_loops_of_another_stage_read_is_computed_too() -> None:
+    a = te.placeholder((64, 16), name="a")
+    deep = te.compute((64, 16), lambda i, j: te.exp(a[i, j]), name="deep")
+    inner = te.compute((64, 16), lambda i, j: deep[i, j] + 1.0, name="inner")
+    middle = te.compute((64, 16), lambda i, j: inner[i, j] * 2.0, name="middle")
+    draft, out = drafted(te.compute((64, 16), lambda i, j: middle[i, j] - 1.0, name="out"))
+    block, _ = draft[out].split(draft[out].op.axis[0], factor=8)
+    for stage, parent, loop in (
+        (middle, out, block),
+        (inner, middle, draft[middle].op.axis[0]),
+        (deep, out, block),
+    ):
+        draft[stage].compute_at(draft[parent], loop)
+    assert times(nest_of_draft(draft, AVX2), "call") == 64 * 16
+
+
 def accesses(nest: Nest | Body) -> list[tw.ir.analysis.footprint.Access]:
     if isinstance(nest, Body):
         return list(nest.accesses)
