@@ -9,7 +9,7 @@ from ..codegen.machine import Machine
 from ..ir.analysis.footprint import Access
 from ..ir.analysis.work import Statement, Work, measure_work
 from ..ir.buffer import Buffer
-from ..ir.expr import Expr, Var
+from ..ir.expr import BufferLoad, Expr, Var
 from ..ir.ops import integer_value
 from ..ir.stmt import BufferStore, For, LoopKind
 from ..ir.visit import post_order, walk
@@ -37,10 +37,11 @@ def _stores(item: Work | Statement) -> Iterator[BufferStore]:
 
 
 class _Kernel:
-    """threads: the loops on thread axes of a block, with their extents."""
+    """threads: the loops on thread axes of a block, with their extents. filled: the memories of the stages around."""
 
     def __init__(self, kernel: For, machine: Machine) -> None:
         self.machine = machine
+        self.filled: list[Buffer] = []
         self.threads = {
             node.var: integer_value(node.extent, ASSUMED)
             for node in walk(kernel)
@@ -75,7 +76,6 @@ class _Kernel:
 
     def stage(self, item: Work | Statement) -> Iterator[Nest | Body]:
         """A part of a loop; where it alone stores to memory of the block or of a thread, as the stage that it is."""
-        parts = tuple(self.parts(item, {}, {}))
         within = (
             {buffer for each in item.all_loops() for buffer in each.allocations}
             if isinstance(item, Work)
@@ -83,10 +83,13 @@ class _Kernel:
         )
         stores = [node for node in _stores(item) if node.buffer not in within]
         stored = {node.buffer for node in stores}
-        if len(stored) != 1 or stores[0].buffer.scope == "global":
-            yield from parts
+        if len(stored) != 1 or stores[0].buffer.scope == "global" or stores[0].buffer in self.filled:
+            yield from self.parts(item, {}, {})
             return
         (buffer,) = stored
+        self.filled.append(buffer)
+        parts = tuple(self.parts(item, {}, {}))
+        self.filled.pop()
         extents = buffer.strides[:1] + buffer.shape[:1] if buffer.strides else buffer.shape
         size = prod(integer_value(extent, ASSUMED) for extent in extents) * buffer.dtype.bytes
         among = prod(
@@ -102,11 +105,12 @@ def _has_no_loops(work: Work) -> bool:
 
 def _body(statement: Statement, machine: Machine, written: Mapping[Var, int], lanes: Mapping[Var, int]) -> Body:
     """The work of a statement."""
-    inner = {**written, **lanes}
+    inner, stored = {**written, **lanes}, {node.buffer for node in _stores(statement)}
     count: dict[str, float] = {}
     for work in list_work(statement.values, machine):
         bound = {var for own in work.own if own in statement.bindings for var in _variables(statement.bindings[own])}
-        times = prod(trips for axis, trips in inner.items() if axis in work.own or axis in bound)
+        sums = any(isinstance(node, BufferLoad) and node.buffer in stored for node in post_order(work.node))
+        times = prod(trips for axis, trips in inner.items() if sums or axis in work.own or axis in bound)
         for name in work.classes:
             count[name] = count.get(name, 0) + times * max(work.bits // 32, 1)
     transfers: list[Transfer] = []

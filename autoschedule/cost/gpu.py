@@ -1,4 +1,4 @@
-"""The time of a kernel on a GPU, in closed form.
+"""The time of kernels on a GPU, from their work.
 
 Blocks share the multiprocessors in waves; a multiprocessor holds as many at once as their threads, registers and shared memory let it
 (occupancy). A kernel takes as long as the unit that its blocks keep busiest, or as its bytes from memory or from the L2 cache, and as
@@ -9,7 +9,6 @@ Hong and Kim's analytical model, 2009.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 
 from ...codegen.gpus import Gpu, Occupancy
@@ -17,7 +16,16 @@ from ..loop_nest import Nest
 from .estimate import Estimate, Parts
 from .kernels import WARP, KernelWork, Phase, count_kernel
 
-__all__ = ["LAUNCH", "Waves", "busiest", "estimate_kernels", "kernel_time", "max_resident"]
+__all__ = [
+    "CLUSTER_LATENCY",
+    "DRAIN",
+    "ENGINE_LATENCY",
+    "FENCE",
+    "OTHER_REGISTERS",
+    "count_resident",
+    "estimate_kernels",
+    "estimate_works",
+]
 
 OTHER_REGISTERS = 24
 """Registers of a thread beside its arrays: addresses, counters, what is on its way."""
@@ -31,6 +39,11 @@ SPECIAL = 16
 """Threads of which the unit for special functions of a multiprocessor takes a cycle (CUDA C++ Programming Guide, table 5)."""
 ISSUED = 4
 """Instructions of warps that a multiprocessor begins in a cycle."""
+DRAIN, FENCE = 60, 30
+"""Cycles until the last of the products of four warps that began together is done; and until these see what threads have copied."""
+ENGINE_LATENCY, CLUSTER_LATENCY = 200, 200
+"""Cycles beyond those of a load until a barrier tells of what the copy engine fetches; and until a block knows that another one of
+its cluster is done with a part."""
 CACHED = 0.25
 """The part of the L2 cache in which what one kernel has stored is found by the next."""
 DEPENDENT = 2
@@ -46,51 +59,19 @@ Part = tuple[str, float]
 """A resource, and cycles or seconds of it."""
 
 
-@dataclass(frozen=True)
-class Waves:
-    """The blocks of a kernel on the multiprocessors: one after another `count` of them, `resident` at a time."""
-
-    count: int
-    resident: int
-
-    @staticmethod
-    def of(gpu: Gpu, blocks: float, threads: int, registers: int, shared: int) -> Waves:
-        """The waves of blocks with so many threads, registers of a thread and bytes of shared memory."""
-        count = ceil(blocks / gpu.processors)
-        return Waves(count, min(max_resident(gpu, threads, registers, shared), count))
-
-
-def max_resident(gpu: Gpu, threads: int, registers: int, shared: int) -> int:
-    """The number of blocks that a multiprocessor holds, at least 1. registers: of a thread; shared: bytes of a block."""
-    return max(Occupancy.of(gpu, threads, registers, shared).blocks, 1)
-
-
-def busiest(*units: Part) -> Part:
-    """The unit that takes the most cycles, the first of equals."""
-    return max(units, key=lambda unit: unit[1])
-
-
-def kernel_time(
-    gpu: Gpu, work: Part, *waits: Part, unique: float = 0.0, moved: float = 0.0, launches: int = 1, later: float = 0.0
-) -> Estimate:
-    """The time of a kernel.
-
-    work: the unit that is busiest and its cycles; waits: cycles beside it. unique: bytes that come from memory; moved: bytes that
-    come from the L2 cache. later: seconds of a kernel that adds up parts of sums.
-    """
-    memory, cache = unique / gpu.memory_rate, moved / gpu.l2_rate
-    if work[1] < max(memory, cache):
-        work = ("memory bandwidth", memory) if memory >= cache else ("L2 bandwidth", cache)
-    step = 1 / (gpu.clock * 1e9)
-    parts = [(name, cycles * step) for name, cycles in (work, *waits)]
-    parts += [("launch", LAUNCH * launches), *([("sum of parts", later)] if later else [])]
-    return Estimate(tuple(parts))
+def count_resident(gpu: Gpu, threads: int, registers: float, shared: int) -> int:
+    """The number of blocks that a multiprocessor holds, at least 1. registers: of a thread's arrays; shared: bytes of a block."""
+    return max(Occupancy.of(gpu, threads, ceil(registers) + OTHER_REGISTERS, shared).blocks, 1)
 
 
 def estimate_kernels(nests: Sequence[Nest], gpu: Gpu) -> Estimate:
     """The time of kernels that run one after the other."""
+    return estimate_works([count_kernel(nest) for nest in nests], gpu)
+
+
+def estimate_works(works: Sequence[KernelWork], gpu: Gpu) -> Estimate:
+    """The time of kernels whose work is counted."""
     total: dict[str, float] = {}
-    works = [count_kernel(nest) for nest in nests]
     between = {array for work in works for array, stored in work.unique if not stored}
     between &= {  # an intermediate that fits stays in the second cache
         array for work in works for (array, stored), size in work.unique.items() if stored and size < CACHED * gpu.l2
@@ -107,26 +88,27 @@ def _kernel_parts(work: KernelWork, unique: float, gpu: Gpu) -> Parts:
     """Blocks share the multiprocessors in waves. One takes what its phases do, one after the other, each as long as the unit that is
     busiest; and waits for memory and for its threads as long as no other block fills that time. All together take no less than
     their bytes from memory and from the L2 cache."""
-    registers = ceil(work.registers) + OTHER_REGISTERS
-    waves = Waves.of(gpu, work.blocks, work.threads, registers, work.shared)
-    units: dict[str, float] = {}
-    pipelined = [phase for phase in work.phases if phase.stages > 1]  # a pipeline's copies run beside the phases
-    for phase in (each for each in work.phases if each.stages == 1):
-        name, cycles = busiest(*_unit_cycles(phase, gpu, pipelined if phase is work.phases[0] else ()))
-        units[name] = units.get(name, 0.0) + cycles
+    waves = ceil(work.blocks / gpu.processors)
+    resident = min(count_resident(gpu, work.threads, work.registers, work.shared), waves)
+    units, waits, dependent = dict[str, float](), 0.0, 0.0
+    pipelined = [phase for phase in work.phases if phase.stages > 1]  # a pipeline's copies run beside the first phase
+    for at, phase in enumerate(work.phases):
+        dependent += DEPENDENT * phase.of_thread
+        if phase.stages == 1:
+            cycles, name = max(_unit_cycles([phase] if at else [phase, *pipelined], gpu))
+            units[name] = units.get(name, 0.0) + cycles
     busy = sum(units.values())
-    waits = sum(_waiting_cycles(phase, gpu, busy) for phase in work.phases)
+    for phase in work.phases:
+        waits += _waiting_cycles(phase, gpu, busy)
     # dependent instructions of one thread cannot overlap
-    waits += max(DEPENDENT * sum(phase.of_thread for phase in work.phases) - busy, 0.0)
+    waits += max(dependent - busy, 0.0)
     # other blocks of the multiprocessor fill the waits
-    idle = max(waits - (waves.resident - 1) * busy, 0.0) / waves.resident
+    idle = max(waits - (resident - 1) * busy, 0.0) / resident
     loaded = work.loaded
-    if (
-        waves.resident * work.at_once > gpu.shared - waves.resident * work.shared
-    ):  # lines are gone before they are read again
+    if resident * work.at_once > gpu.shared - resident * work.shared:  # lines are gone before they are read again
         loaded = max(work.moved, loaded)
     bounds = [
-        (max(units, key=lambda name: units[name], default=""), waves.count * (busy + idle)),
+        (max(units, key=lambda name: units[name], default=""), waves * (busy + idle)),
         ("memory bandwidth", unique / gpu.memory_rate),
         ("L2 bandwidth", work.blocks * loaded / gpu.l2_rate),
     ]
@@ -138,24 +120,33 @@ def _kernel_parts(work: KernelWork, unique: float, gpu: Gpu) -> Parts:
     return (bounds[0][0], bounds[0][1] * step), ("what is not hidden", hidden * step), ("launch", LAUNCH)
 
 
-def _unit_cycles(phase: Phase, gpu: Gpu, others: Sequence[Phase]) -> Sequence[Part]:
-    """Cycles of a multiprocessor's units in a phase, with those of others at the same time."""
-    phases = (phase, *others)
+def _unit_cycles(phases: Sequence[Phase], gpu: Gpu) -> Sequence[tuple[float, str]]:
+    """Cycles of a multiprocessor's units in phases at the same time."""
+    tensor = arithmetic = accessed = special = issued = 0.0
+    for phase in phases:
+        tensor += phase.mma / gpu.tensor + phase.wgmma / (gpu.warpgroup or 1)
+        arithmetic += phase.arithmetic
+        accessed += phase.accessed
+        special += phase.special
+        issued += phase.issued
     return (
-        ("fma throughput", sum(each.arithmetic for each in phases) / gpu.fma),
-        ("shared memory", sum(each.accessed for each in phases) * WARP * 4 / gpu.shared_rate),
-        ("special functions", sum(each.special for each in phases) / SPECIAL),
-        ("instructions", sum(each.issued for each in phases) / ISSUED),
+        (arithmetic / gpu.fma, "fma throughput"),
+        (tensor, "tensor throughput"),
+        (accessed * WARP * 4 / gpu.shared_rate, "shared memory"),
+        (special / SPECIAL, "special functions"),
+        (issued / ISSUED, "instructions"),
     )
 
 
 def _waiting_cycles(phase: Phase, gpu: Gpu, busy: float) -> float:
-    """Cycles for which the threads of a block wait for memory and for each other."""
-    joins = JOIN * (phase.joins + 2 * phase.crossed)
+    """Cycles for which the threads of a block wait for memory and for each other. A pipeline waits until its first part is there, and
+    then as long as what is on its way is less than what arrives meanwhile."""
+    joins = JOIN * (phase.joins + 2 * phase.crossed) + phase.alone
+    latency = gpu.latency + phase.late
     rounds = max(phase.loads / AHEAD, phase.runs) if phase.loads else 0.0
     # a barrier before and after, unless there is one run
     barriers = BARRIER * phase.runs * phase.is_synchronized * (1 if phase.stages > 1 or phase.runs == 1 else 2)
     if phase.stages > 1:
         ahead = phase.stages - 1  # stages ahead hide their share of the latency
-        return max(rounds * gpu.latency - ahead * busy, 0.0) / ahead + barriers + joins
-    return rounds * gpu.latency + barriers + joins
+        return phase.begins * latency + max(rounds * latency - ahead * busy, 0.0) / ahead + barriers + joins
+    return rounds * latency + barriers + joins

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import ceil, log2, prod
+from typing import TypeAlias
 
 from ...ir.analysis.footprint import Access, Array, access_box, line_bytes
 from ...ir.analysis.warps import count_transactions
@@ -24,7 +25,7 @@ from ...ir.visit import post_order
 from ..accesses import ASSUMED
 from ..loop_nest import Body, Memory, Nest, Transfer
 
-__all__ = ["KernelWork", "Phase", "count_kernel"]
+__all__ = ["KernelWork", "Phase", "Unique", "count_kernel"]
 
 WARP, SECTOR, LINE = 32, 32, 128
 """Threads that run together; bytes that memory gives at once, and that the first cache keeps together."""
@@ -42,9 +43,11 @@ ARITHMETIC = ("add", "mul", "fma")
 @dataclass
 class Phase:
     """The work of a block between barriers, in all of its runs. issued, of_thread: instructions of all warps, and of one thread;
-    arithmetic, special: those of these units, of threads; accessed: cycles of shared memory and of the first cache; loads: of a
-    thread, from memory. joins, crossed: steps in which threads join their sums, and how often those of several warps do. stages: of
-    the pipeline; is_synchronized: whether a barrier stands behind it."""
+    arithmetic, special: those of these units, of threads; mma, wgmma: multiply-adds of 16 bits by tensor cores, as instructions of a
+    warp and of four; accessed: cycles of shared memory and of the first cache; loads: of a thread, from memory. joins, crossed:
+    steps in which threads join their sums, and how often those of several warps do. stages: of the pipeline; is_synchronized:
+    whether a barrier stands behind it. late: cycles beyond those of a load until the data of a run are there; alone: cycles for
+    which a block waits for its own instructions; begins: how often a pipeline begins anew."""
 
     runs: float
     stages: int = 1
@@ -53,10 +56,19 @@ class Phase:
     of_thread: float = 0.0
     arithmetic: float = 0.0
     special: float = 0.0
+    mma: float = 0.0
+    wgmma: float = 0.0
     accessed: float = 0.0
     loads: float = 0.0
     joins: float = 0.0
     crossed: float = 0.0
+    late: float = 0.0
+    alone: float = 0.0
+    begins: float = 1.0
+
+
+Unique: TypeAlias = dict[tuple[Array, bool], float]
+"""Bytes of arrays, by whether they are stored."""
 
 
 @dataclass
@@ -71,7 +83,7 @@ class KernelWork:
     shared: int = 0
     loaded: float = 0.0
     moved: float = 0.0
-    unique: dict[tuple[Array, bool], float] = field(default_factory=dict[tuple[Array, bool], float])
+    unique: Unique = field(default_factory=dict[tuple[Array, bool], float])
     at_once: float = 0.0
     phases: list[Phase] = field(default_factory=list[Phase])
 
@@ -86,25 +98,27 @@ _Form = tuple[Array, tuple[Key, ...], bool]
 
 def count_kernel(nest: Nest) -> KernelWork:
     """Count the work of a kernel."""
-    counter = _Counter(_find_threads(nest))
+    counter = _Counter(_find_threads(nest, {}, {}))
     counter.walk(nest, (), Phase(1.0))
     work = counter.finish()
     work.threads = max(work.threads, nest.memory.among if nest.memory is not None else 1)
     return work
 
 
-def _find_threads(nest: Nest | Body) -> dict[str, int]:
-    """The threads of a block by their tags: as many as the stage with the most has."""
-    threads: dict[str, int] = {}
-    if isinstance(nest, Body):
-        return threads
-    for part in nest.body:
-        for tag, extent in _find_threads(part).items():
-            threads[tag] = max(threads.get(tag, 1), extent)
-    if nest.thread.startswith("threadIdx"):
+def _find_threads(part: Nest | Body, around: Mapping[str, float], found: dict[str, int]) -> dict[str, int]:
+    """Find the threads of a block by their tags: as many as the stage with the most has. around: those of loops around; what all
+    threads fill together begins anew."""
+    if isinstance(part, Body):
+        return found
+    if part.memory is not None and part.memory.scope == "shared":
+        around = {}
+    if part.thread.startswith("threadIdx"):
+        around = {**around, part.thread: around.get(part.thread, 1) * part.trips * part.share}
         # a share of the threads that a loop is bound to
-        threads[nest.thread] = round(threads.get(nest.thread, 1) * nest.trips * nest.share)
-    return threads
+        found[part.thread] = max(found.get(part.thread, 1), round(around[part.thread]))
+    for inside in part.body:
+        _find_threads(inside, around, found)
+    return found
 
 
 @dataclass(slots=True)
@@ -224,8 +238,8 @@ class _Counter:
             trips * share
             for axis, trips, thread, share in path
             if axis is not None
-            # virtual threads repeat only what depends on them
-            and (not thread or thread.startswith("vthread") and any(access.step(axis) for access in used))
+            # virtual threads repeat only what depends on them; of sums in registers alone, all do
+            and (not thread or thread.startswith("vthread") and (not used or any(access.step(axis) for access in used)))
         )
         active = prod(own.get(tag, extent) for tag, extent in self.threads.items())
         warps = ceil(active / WARP)

@@ -56,6 +56,13 @@ class Contraction:
     mirrored: bool = False
     """True where rows and columns are one axis each, and one side of the diagonal is computed and stored on both."""
 
+    @cached_property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """The numbers of rows, columns, terms of a sum, and such products."""
+        parts = (self.rows, self.columns, self.summed, self.outer)
+        rows, columns, terms, batch = map(iteration_count, parts)
+        return rows, columns, terms, batch
+
     def is_read_along_sum(self, load: ProducerLoad) -> bool:
         """Return whether a side is better read along the sum than along its rows or columns."""
         return self._favours[load is not self.a]
@@ -76,6 +83,13 @@ class Contraction:
 
     def neighbours(self, load: ProducerLoad) -> int:
         """The greatest length of runs of neighbours that a side can be divided into: along the sum, or along the side."""
+        return self._neighbours[load is not self.a]
+
+    @cached_property
+    def _neighbours(self) -> tuple[int, int]:
+        return self._count_neighbours(self.a), self._count_neighbours(self.b)
+
+    def _count_neighbours(self, load: ProducerLoad) -> int:
         axes = [
             axis
             for axis in (self.summed if self.is_read_along_sum(load) else self.rows if load is self.a else self.columns)

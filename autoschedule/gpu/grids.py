@@ -7,29 +7,63 @@ blocks that run at once, of 128 x 128 of them on 108 multiprocessors:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ...codegen.gpus import Gpu
 from ...ir.expr import IterVar
 from ...ir.passes.gpu.hardware import RESIDENT
 from ...te.axis import thread_axis
+from ...te.compute import placeholder
+from ..cost.kernels import KernelWork, Phase, Unique
+from ..forms.contraction import Contraction
+from .threads import THREADS, VECTOR, WARP
 
 if TYPE_CHECKING:
     from ...schedule import Stage
 
-__all__ = ["Grid", "bind_blocks"]
+__all__ = ["LINE", "BlockTile", "Grid", "bind_blocks", "count_product"]
 
+LINE = 128
+"""Bytes of shared memory in different banks."""
 BANDS = (4, 8, 16)
 KEPT = 0.5
 """The part of the L2 cache that the panels of a product can have."""
 
 
+PARTS, RESULT = placeholder((1,), name="parts"), placeholder((1,), name="result")
+"""Stand for the parts of sums that one kernel stores and another adds up, and for their sums."""
+
+
+class BlockTile(Protocol):
+    """The part of a result that a block computes, and its threads along x, y and z."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def columns(self) -> int: ...
+    @property
+    def threads(self) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True)
 class Grid:
     """down, across: how many blocks; panels: bytes of what a row of them reads, and of what a column does; batch: how often."""
 
-    def __init__(self, gpu: Gpu, blocks: tuple[int, int], panels: tuple[float, float], batch: int = 1) -> None:
-        self.gpu, (self.down, self.across), self.panels, self.batch = gpu, blocks, panels, batch
+    gpu: Gpu
+    down: int
+    across: int
+    panels: tuple[float, float]
+    batch: int = 1
+
+    @staticmethod
+    def of(found: Contraction, tile: BlockTile, gpu: Gpu) -> Grid:
+        """The blocks of a product."""
+        rows, columns, terms, batch = found.sizes
+        panels = tile.rows * terms * found.a.dtype.bytes, tile.columns * terms * found.b.dtype.bytes
+        return Grid(gpu, ceil(rows / tile.rows), ceil(columns / tile.columns), panels, batch)
 
     def loaded(self, band: int) -> float:
         """Bytes from memory where the blocks are in bands of so many rows; 1: row by row."""
@@ -43,11 +77,45 @@ class Grid:
             self.down * self.across / at_once * (rows * self.panels[0] + columns * self.panels[1]), whole
         )
 
-    def band(self, work: float) -> int:
-        """The band that loads least, where memory would take longer than half the `work`, cycles of arithmetic; else 1."""
-        if self.loaded(1) / self.gpu.memory_rate < work / 2:
-            return 1
+    def band(self) -> int:
+        """The band that loads least."""
         return min((1, *(band for band in BANDS if self.down % band == 0)), key=self.loaded)
+
+
+def count_product(
+    found: Contraction,
+    tile: BlockTile,
+    gpu: Gpu,
+    phases: Sequence[Phase],
+    *,
+    threads: int,
+    registers: float,
+    shared: int,
+    read: float,
+    item: int,
+    band: int,
+    splits: int = 1,
+) -> list[KernelWork]:
+    """Count the work of a product's kernel, and of the one that adds up parts of its sums. phases, threads: of a block; registers: of a
+    thread's arrays; shared: bytes of a block; read: those that it loads; item: bytes of a sum; band: rows of blocks that run at
+    once."""
+    rows, columns, _, batch = found.sizes
+    grid, results = Grid.of(found, tile, gpu), batch * rows * columns * item
+    stored = tile.rows * tile.columns * item
+    end = Phase(1.0, accessed=stored / LINE, issued=2 * stored / VECTOR / WARP)
+    blocks = batch * grid.down * grid.across * splits
+    unique: Unique = {
+        (found.a.producer, False): grid.loaded(band),
+        (PARTS if splits > 1 else RESULT, True): float(results * splits),
+    }
+    work = KernelWork(blocks, threads, registers, shared, read + stored, read + stored, unique, 0.0, [*phases, end])
+    if splits == 1:
+        return [work]
+    moved = THREADS * VECTOR * (splits + 1)
+    each = 3 * splits
+    adds = Phase(1.0, issued=THREADS / WARP * each, of_thread=each, accessed=moved / LINE, loads=splits)
+    added: Unique = {(PARTS, False): float(results * splits), (RESULT, True): float(results)}
+    return [work, KernelWork(ceil(results / THREADS / VECTOR), THREADS, 4, 0, moved, moved, added, 0.0, [adds])]
 
 
 def bind_blocks(stage: Stage, down: IterVar, across: IterVar, band: int, resident: int = 0) -> IterVar:

@@ -29,16 +29,15 @@ from ...ir.expr import IntImm, IterVar, ProducerLoad
 from ...ir.fragments import LATE_STAGES
 from ...te.axis import thread_axis
 from ..accesses import source
-from ..cost.estimate import Estimate
-from ..cost.gpu import busiest, kernel_time, max_resident
+from ..cost.gpu import CLUSTER_LATENCY, DRAIN, ENGINE_LATENCY, FENCE, count_resident, estimate_works
+from ..cost.kernels import KernelWork, Phase
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fuse_axes
 from ..matrices import declare_matrices
 from ..operations import iteration_count
 from ..plan import Candidate
-from .grids import Grid
+from .grids import LINE, Grid, count_product
 from .tensor_cores import (
-    BARRIER,
     SUMS,
     elements_at_once,
     is_theirs,
@@ -66,16 +65,8 @@ OWN = ((64, 256), (128, 128), (64, 192), (64, 128), (128, 64), (64, 64), (64, 32
 """Results of four warps, rows and columns."""
 GROUPS = (2, 1)
 STAGES = (6, 4, 3, 2)
-OTHER_REGISTERS = 48
-"""Of a thread, beside its results."""
-DRAIN = 60
-"""Cycles until the last of the products that began together is done."""
-FENCE = 30
-"""Cycles until tensor cores see what threads have copied themselves."""
-ENGINE_LATENCY = 200
-"""Cycles that the copy engine takes beyond those of a load, until a barrier tells of a box."""
-CLUSTER_LATENCY = 200
-"""Until a block knows that another is done with a part."""
+DESCRIPTORS = 24
+"""Registers of a thread that say where tiles and parts of the result lie."""
 CLUSTERS = {2: 1.0, 4: 32 / 33}
 """Blocks of one, and of the multiprocessors those that clusters of them can use: an H100's lie in parts of 16 or 18, of which each
 cluster has one."""
@@ -119,6 +110,16 @@ class Tile:
     def threads(self) -> tuple[int, ...]:
         return GROUP, self.groups
 
+    @property
+    def all_threads(self) -> int:
+        """Return the number of threads of a block, with those that ask the copy engine alone."""
+        return GROUP * (self.groups + self.roles)
+
+    @property
+    def registers(self) -> int:
+        """Return the number of registers of a thread."""
+        return self.own[0] * self.columns // GROUP + DESCRIPTORS
+
     def __str__(self) -> str:
         return (
             f"warpgroups, tiles of {self.rows} x {self.columns}, {self.groups} x 4 warps of {self.own[0]} x {self.own[1]}, "
@@ -153,16 +154,20 @@ def warpgroup_candidates(group: Group) -> list[Candidate]:
         if _shared_bytes(way := replace(tile, boxes=boxes, roles=roles)) <= gpu.block_shared
         for each in _cluster_tiles(found, _set_bands(found, way, gpu), gpu)
     ]
-    ways = sorted(((_time(found, tile, gpu), tile) for tile in tiles), key=lambda way: way[0].seconds)
     reason = reason_in_matrices(group, found)
-    return [Candidate(str(tile), partial(_apply, group, found, tile, down), time, reason) for time, tile in ways]
+    candidates: list[Candidate] = []
+    for tile in tiles:
+        used = replace(gpu, processors=int(gpu.processors * CLUSTERS.get(tile.cluster, 1)))
+        time = estimate_works(_count(found, tile, used), used)
+        candidates.append(Candidate(str(tile), partial(_apply, group, found, tile, down), time, reason))
+    return sorted(candidates, key=lambda candidate: candidate.seconds)
 
 
 def _tiles(found: Contraction, gpu: Gpu, down: bool, result: int) -> Iterator[Tile]:
     """Return the tiles that fit the shared memory of a block, and are no more than twice as large as the result. down:
     B lies in rows of its columns, which are whole panels."""
     size = found.a.dtype.bytes
-    rows, columns, terms = map(iteration_count, (found.rows, found.columns, found.summed))
+    rows, columns, terms, _ = found.sizes
     depth = PANEL_BYTES // size
     for shape in OWN:
         for groups in GROUPS:
@@ -202,27 +207,16 @@ def _comes_in_boxes(group: Group, found: Contraction, load: ProducerLoad) -> boo
     )
 
 
-def _grid(found: Contraction, tile: Tile, gpu: Gpu) -> Grid:
-    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
-    row = terms * found.a.dtype.bytes
-    return Grid(
-        gpu, (ceil(rows / tile.rows), ceil(columns / tile.columns)), (tile.rows * row, tile.columns * row), batch
-    )
-
-
 def _set_bands(found: Contraction, tile: Tile, gpu: Gpu) -> Tile:
     """With the bands that memory needs; with roles, as many blocks as the GPU holds, where there are more tiles."""
-    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
-    grid = _grid(found, tile, gpu)
-    band = grid.band(batch * rows * columns * terms / (gpu.processors * gpu.warpgroup * 2 / found.a.dtype.bytes))
-    held = gpu.processors * _resident_blocks(tile, gpu)
-    return replace(tile, band=band, resident=held if tile.roles and grid.down * grid.across > held else 0)
+    grid, held = Grid.of(found, tile, gpu), gpu.processors * _resident_blocks(tile, gpu)
+    return replace(tile, band=grid.band(), resident=held if tile.roles and grid.down * grid.across > held else 0)
 
 
 def _cluster_tiles(found: Contraction, tile: Tile, gpu: Gpu) -> list[Tile]:
     """A tile, and the same for blocks in clusters, where there are whole ones that share their rows, or in bands their columns, which
     are more to share where a tile is wide."""
-    grid = _grid(found, tile, gpu)
+    grid = Grid.of(found, tile, gpu)
     wide = tile.band == 1 and tile.columns > tile.rows and grid.down >= BAND
     clusters: list[Tile] = []
     for way in (tile, *([replace(tile, band=BAND)] if wide else [])):
@@ -246,8 +240,7 @@ def _shared_lines(tile: Tile) -> int:
 
 def _resident_blocks(tile: Tile, gpu: Gpu) -> int:
     """Blocks of a multiprocessor."""
-    threads = tile.groups * GROUP + GROUP * tile.roles
-    return max_resident(gpu, threads, tile.own[0] * tile.columns // GROUP + OTHER_REGISTERS, _shared_bytes(tile))
+    return count_resident(gpu, tile.all_threads, tile.registers, _shared_bytes(tile))
 
 
 def _shared_bytes(tile: Tile) -> int:
@@ -260,39 +253,45 @@ def _shared_bytes(tile: Tile) -> int:
     return (tiles + result if tile.roles else max(tiles, result)) + PANEL_ROWS * PANEL_BYTES * tile.boxes
 
 
-def _time(found: Contraction, tile: Tile, gpu: Gpu) -> Estimate:
-    """As of other products on tensor cores; what is multiplied comes from shared memory once for each of the instructions, and what
-    began together ends before the next begins, which blocks beside it fill. The copy engine takes no instructions of threads, and
-    longer for the first bytes."""
-    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
-    size = found.a.dtype.bytes
-    blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
-    depth, at_once = PANEL_BYTES // size, _resident_blocks(tile, gpu)
-    waves, parts = ceil(blocks / (gpu.processors * CLUSTERS.get(tile.cluster, 1))), ceil(terms / depth)
-    math = tile.rows * tile.columns * depth / (gpu.warpgroup * 2 / size)
-    filled = (tile.rows + tile.columns) * PANEL_BYTES
-    read = tile.rows // ROWS * (ROWS + tile.columns) * PANEL_BYTES
-    begun = 0 if tile.boxes else 4 * filled / VECTOR / WARP / 4
-    latency = gpu.latency + ENGINE_LATENCY * tile.boxes + CLUSTER_LATENCY * (tile.cluster - 1)
-    name, busy = busiest(
-        ("tensor throughput", math), ("shared memory", (filled + read) / gpu.shared_rate), ("instructions", begun)
+def _count(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]:
+    """Count the work of a product: what is multiplied comes from shared memory once for each of the instructions, and what began
+    together ends before the next begins, which blocks beside it fill. The copy engine takes no instructions of threads, and longer
+    for the first bytes."""
+    _, _, terms, batch = found.sizes
+    size, grid = found.a.dtype.bytes, Grid.of(found, tile, gpu)
+    depth = PANEL_BYTES // size
+    parts = ceil(terms / depth)
+    filled = parts * (tile.rows + tile.columns) * PANEL_BYTES
+    main = Phase(
+        parts,
+        wgmma=tile.rows * tile.columns * depth * parts * size / 2,
+        accessed=parts * tile.rows // ROWS * (ROWS + tile.columns) * PANEL_BYTES / LINE,
+        alone=parts * (DRAIN * (not tile.is_late) + FENCE * (not tile.boxes)),
     )
-    resident = min(at_once, waves)
-    ahead = tile.stages - 1 - tile.is_late
-    waits = BARRIER * (not tile.roles) + FENCE * (not tile.boxes)
-    idle = max(latency - resident * busy * ahead, 0) / (resident * ahead) + waits / resident
-    once = _shared_lines(tile) * (1 - 1 / tile.cluster)  # of the rows of both sides, those that another block fetches
-    moved = blocks * (tile.rows + tile.columns - once) * PANEL_BYTES * parts
-    unique = _grid(found, tile, gpu).loaded(tile.band) + batch * rows * columns * 4
-    begins = 1 if tile.resident else waves
-    beyond = begins * gpu.latency * 2 + waves * tile.rows * tile.columns * 2 * tile.result / gpu.shared_rate
-    return kernel_time(
+    copies = 0 if tile.boxes else filled / VECTOR / WARP / (tile.all_threads / WARP)
+    fill = Phase(
+        parts,
+        tile.stages - tile.is_late,
+        not tile.roles,
+        copies * tile.all_threads / WARP * 4,
+        copies * 4,
+        accessed=filled / LINE,
+        loads=max(copies, parts),
+        late=ENGINE_LATENCY * tile.boxes + CLUSTER_LATENCY * (tile.cluster - 1),
+        begins=min(tile.resident / (batch * grid.down * grid.across), 1.0) if tile.resident else 1.0,
+    )
+    return count_product(
+        found,
+        tile,
         gpu,
-        (name, waves * parts * (busy + DRAIN * (not tile.is_late) / resident)),  # copies go on meanwhile
-        ("waiting for memory", waves * parts * idle),
-        ("beginning and end of blocks", beyond / resident),
-        unique=unique,
-        moved=moved,
+        [main, fill],
+        threads=tile.all_threads,
+        registers=tile.registers,
+        shared=_shared_bytes(tile),
+        read=filled
+        - parts * _shared_lines(tile) * (1 - 1 / tile.cluster) * PANEL_BYTES,  # less what another block fetches
+        item=tile.result,
+        band=tile.band,
     )
 
 

@@ -28,14 +28,16 @@ from ...ir.expr import IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ..accesses import domain_axes, find_axes, load_axes, source
-from ..cost.estimate import Estimate
-from ..cost.gpu import Waves, busiest, kernel_time
+from ..cost.gpu import estimate_works
+from ..cost.kernels import KernelWork, Phase, Unique
 from ..forms.online import OnlineForm, match_online, product_sides
 from ..loops import fuse_axes
 from ..operations import fixed_extent, is_plain
 from ..plan import Candidate, Decision
 from ..registry import registered_rules
-from .online_cores import apply_on_cores, core_tiles, time_on_cores
+from .grids import LINE
+from .online_cores import apply_on_cores, core_tiles, count_on_cores, count_online
+from .shortfalls import OF_COPIES
 from .threads import WARP, count_lanes, lanes_along_last
 
 if TYPE_CHECKING:
@@ -52,16 +54,14 @@ STAGES = (1, 2)
 MOST_OWN = 8
 """Rows of a thread."""
 MOST_COLUMNS = 256
-OTHER_REGISTERS, MOST_REGISTERS = 48, 200
-"""Of a thread, beside its results and what they are made of; and in all, so that none is spilled."""
-BARRIERS, BARRIER = 6, 40
-"""Of each part of the sum, and cycles of one."""
-EXPONENTIALS = 16
-"""That a multiprocessor takes each cycle."""
+MOST_REGISTERS = 152
+"""Of a thread's arrays, so that none is spilled."""
 MORE, OF_SCORES = 1.25, 20
 """Instructions for each multiply-add, its loads among them, and for each score."""
 PASSES = 6
 """How often scores go to memory or come from there where each operation is a kernel."""
+SCORES = 4096
+"""Of a block, where each operation is a kernel."""
 PADDING = 4
 """Elements behind each row in shared memory: neighbouring rows are as many banks apart."""
 
@@ -95,18 +95,19 @@ def online(group: Group) -> bool:
     if form is None or any(rule.matches(group) for rule in registered_rules()):
         return False
     gpu = target_gpu(group.target)
-    ways: list[tuple[Estimate, str, Callable[[], None]]] = [
+    ways: list[tuple[str, Callable[[], None], KernelWork]] = [
         *(
-            (time_on_cores(form, each, gpu), str(each), partial(apply_on_cores, group.s, form, each))
+            (str(each), partial(apply_on_cores, group.s, form, each), count_on_cores(form, each))
             for each in core_tiles(form, gpu)
         ),
-        *((_time(form, tile, gpu), str(tile), partial(_apply, group.s, form, tile)) for tile in _tiles(form, gpu)),
+        *((str(tile), partial(_apply, group.s, form, tile), _count(form, tile)) for tile in _tiles(form, gpu)),
     ]
     if not ways:
         return False
-    ways.sort(key=lambda way: way[0].seconds)
-    candidates = [Candidate(text, apply, time) for time, text, apply in ways]
-    candidates.append(Candidate("each operation apart, scores in memory", lambda: None, _estimate_separate(form, gpu)))
+    candidates = [Candidate(text, apply, estimate_works([work], gpu)) for text, apply, work in ways]
+    candidates.sort(key=lambda candidate: candidate.seconds)
+    apart = estimate_works(_count_apart(form), gpu)
+    candidates.append(Candidate("each operation apart, scores in memory", lambda: None, apart))
     replace(group, output=form.output, parts=(form.product,)).choose("online", candidates)
     return True
 
@@ -121,7 +122,7 @@ def online_sums(s: Schedule, begin: Callable[[Operation], Group]) -> list[Decisi
     return decisions
 
 
-# How long it takes
+# The work of a tile
 
 
 def _tiles(form: OnlineForm, gpu: Gpu) -> list[Tile]:
@@ -161,47 +162,46 @@ def _registers(tile: Tile, columns: int) -> int:
     """Of a thread: two results for each of its elements, or scores, with what these are made of, and numbers of its rows."""
     across = ceil(columns / tile.threads[1])
     sums = max(tile.own * across + 4 * (tile.own + across), tile.own * tile.terms // tile.threads[1])
-    return tile.own * (across + 4) + sums + OTHER_REGISTERS
+    return tile.own * (across + 4) + sums
 
 
-def _time(form: OnlineForm, tile: Tile, gpu: Gpu) -> Estimate:
-    """Blocks share the multiprocessors in waves. For each part of the sum a block multiplies twice, loading both sides from shared
-    memory, takes exponentials, and waits for memory and for its threads, which other blocks fill."""
+def _count(form: OnlineForm, tile: Tile) -> KernelWork:
+    """Count the work of a kernel: for each part of the sum a block multiplies twice, loading both sides from shared memory, and takes
+    exponentials."""
+    _, terms, depth, columns, _ = form.sizes
+    size, threads = form.value.output(0).dtype.bytes, prod(tile.threads)
+    across, own_terms = ceil(columns / tile.threads[1]), tile.terms / tile.threads[1]
+    parts, warps = ceil(terms / tile.terms) * form.share, threads / WARP
+    loads = threads * ((tile.own + own_terms) * depth + (tile.own + across) * tile.terms) * size / LINE
+    multiplied = MORE * tile.own * (own_terms * depth + across * tile.terms)
+    products = Phase(
+        parts,
+        is_synchronized=True,
+        issued=parts * warps * multiplied,
+        of_thread=parts * multiplied / 2,  # sums do not wait for each other
+        arithmetic=parts * tile.rows * tile.terms * (depth + columns) * size / 4,
+        accessed=parts * loads,
+    )
+    taken = OF_SCORES * tile.own * own_terms
+    weights = Phase(
+        parts,
+        is_synchronized=True,
+        issued=parts * warps * taken,
+        of_thread=parts * taken,
+        special=parts * tile.rows * tile.terms,
+    )
+    registers, shared = _registers(tile, columns) + 3 * OF_COPIES, _shared_bytes(tile, depth, columns, size)
+    return count_online(form, tile, size, [products, weights], registers, shared)
+
+
+def _count_apart(form: OnlineForm) -> list[KernelWork]:
+    """Count the work of a kernel for each operation: of two products in tiles of 4 x 4, and what scores take on their ways."""
     rows, terms, depth, columns, batch = form.sizes
-    size = form.value.output(0).dtype.bytes
-    count, threads = batch * ceil(rows / tile.rows), prod(tile.threads)
-    across = ceil(columns / tile.threads[1])
-    waves = Waves.of(gpu, count, threads, _registers(tile, columns), _shared_bytes(tile, depth, columns, size))
-    resident, parts = waves.resident, ceil(terms / tile.terms) * form.share
-    math = tile.rows * tile.terms * (depth + columns) / gpu.fma * (size / 4)
-    loads = sum(
-        threads / WARP * (tile.own + each) * along * size * WARP / gpu.shared_rate
-        for each, along in ((tile.terms / tile.threads[1], depth), (across, tile.terms))
-    )
-    powers = tile.rows * tile.terms / EXPONENTIALS
-    multiplied = tile.own * (tile.terms / tile.threads[1] * depth + across * tile.terms)
-    begun = threads / WARP / 4 * (MORE * multiplied + OF_SCORES * tile.own * tile.terms / tile.threads[1])
-    name, busy = busiest(("fma throughput", math), ("shared memory", loads), ("instructions", begun))
-    waits = (gpu.latency if tile.stages == 1 else max(gpu.latency - busy - powers, 0)) + BARRIERS * BARRIER
-    idle = max(waits - (resident - 1) * (busy + powers), 0) / resident
-    return kernel_time(
-        gpu,
-        (name, waves.count * parts * busy),
-        ("exponentials", waves.count * parts * powers),
-        ("waiting for memory", waves.count * parts * idle),
-    )
-
-
-def _estimate_separate(form: OnlineForm, gpu: Gpu) -> Estimate:
-    """Two products at most of what multiply-adds take, and what scores take on their ways."""
-    rows, terms, depth, columns, batch = form.sizes
-    scores = batch * rows * terms
-    return kernel_time(
-        gpu,
-        ("fma throughput", scores * (depth + columns) / gpu.fma / gpu.processors),
-        ("memory bandwidth", PASSES * scores * 4 / gpu.memory_rate),
-        launches=4,
-    )
+    each = (depth, 0, 0, 0, columns)
+    blocks, moved = ceil(batch * rows * terms / SCORES), PASSES / len(each) * SCORES * 4.0
+    kernels = [Phase(1.0, arithmetic=SCORES * some, accessed=SCORES * some * 2 / LINE, loads=1) for some in each]
+    unique: Unique = {(form.value.output(0), False): moved * blocks}
+    return [KernelWork(blocks, prod(THREADS[0]), 0, 0, moved, moved, unique, 0.0, [phase]) for phase in kernels]
 
 
 # The schedule

@@ -17,10 +17,10 @@ Both products take elements of 16 bits, as they are declared: queries and keys c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ... import te
 from ...codegen.gpus import Gpu
@@ -29,18 +29,19 @@ from ...ir.fragments import LANES
 from ...ir.passes.gpu.flushed_powers import FLUSH
 from ...te.axis import thread_axis
 from ..accesses import domain_axes
-from ..cost.estimate import Estimate
-from ..cost.gpu import Waves, busiest, kernel_time
+from ..cost.kernels import KernelWork, Phase, Unique
 from ..forms.online import OnlineForm, product_heads
 from ..loops import fuse_axes
 from ..operations import fixed_extent
+from .grids import LINE
+from .shortfalls import OF_COPIES
 from .tensor_cores import M, N, shared_by_all
 from .threads import VECTOR, WARP, count_lanes, lanes_along_last
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
 
-__all__ = ["CoreTile", "apply_on_cores", "core_tiles", "time_on_cores"]
+__all__ = ["CoreTile", "apply_on_cores", "core_tiles", "count_on_cores", "count_online"]
 
 _Place: TypeAlias = "tuple[Stage, IterVar]"
 """Where stages are computed."""
@@ -50,16 +51,26 @@ SIZE = 2
 """Bytes of what is multiplied."""
 WARPS, OWN, TERMS, STAGES = (4, 2, 8, 1), (16, 32), (64, 32), (2, 1, 3)
 """Of a block; rows of each; terms of a part of the sum, and parts on their way."""
-MOST_REGISTERS, MOST_HELD, OTHER_REGISTERS = 210, 64, 40
-"""Of a thread; of them, those that fragments of the block's rows may take for all parts, and those beside all that is counted."""
+MOST_REGISTERS, MOST_HELD = 170, 64
+"""Of a thread's arrays; of them, those that fragments of the block's rows may take for all parts."""
 SLICE = 40
 """Columns of a part's sums that are in registers at once, beside those of all parts, at most."""
-EXPONENTIALS = 16
-"""That a multiprocessor takes each cycle."""
 OF_SCORES, OF_SUMS = 9, 3
 """Instructions for each score, and for each element of what is merged."""
-BARRIERS, BARRIER = 2, 40
-"""Of each part of the sum, and cycles of one."""
+
+
+class OnlineTile(Protocol):
+    """rows: of a block; terms: of a part of the sum; threads: of a block, along each axis; stages: of the pipelines that fill what is
+    read of each part."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def terms(self) -> int: ...
+    @property
+    def threads(self) -> tuple[int, ...]: ...
+    @property
+    def stages(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -126,13 +137,7 @@ def _pad_extent(extent: int, to: int) -> int:
 def _registers(tile: CoreTile, depth: int, columns: int) -> int:
     """Of a thread: sums; scores, or later weights of 16 bits and what is added; fragments of its rows, and numbers of these."""
     sums, part, scores = (tile.own * each // WARP for each in (columns, _slice(columns), tile.terms))
-    return (
-        sums
-        + max(scores, part + scores // 2)
-        + _fragment_registers(tile, depth)
-        + 6 * tile.own // LANES[1]
-        + OTHER_REGISTERS
-    )
+    return sums + max(scores, part + scores // 2) + _fragment_registers(tile, depth) + 6 * tile.own // LANES[1]
 
 
 def _slice(columns: int) -> int:
@@ -146,38 +151,46 @@ def _fragment_registers(tile: CoreTile, depth: int) -> int:
     return held if held <= MOST_HELD else 0
 
 
-def time_on_cores(form: OnlineForm, tile: CoreTile, gpu: Gpu) -> Estimate:
-    """As of other online sums: of each part of the sum a block takes the longest of its products, of its loads of fragments and of
-    its instructions, exponentials beside them, and waits for memory, and for its threads, which other blocks fill."""
-    rows, terms, depth, columns, batch = form.sizes
+def count_on_cores(form: OnlineForm, tile: CoreTile) -> KernelWork:
+    """Count the work of a kernel: of each part of the sum a warp loads fragments, multiplies them twice, and takes exponentials."""
+    _, terms, depth, columns, _ = form.sizes
     depth = _pad_extent(depth, K)
-    count = batch * ceil(rows / tile.rows)
-    needs = _registers(tile, depth, columns), _shared_bytes(tile, depth, columns)
-    waves, parts = Waves.of(gpu, count, prod(tile.threads), *needs), ceil(terms / tile.terms) * form.share
-    resident = waves.resident
-    scores, both = tile.rows * tile.terms, depth + columns
-    math = scores * both / gpu.tensor
-    filled = tile.terms * both * SIZE
-    again = 0 if _fragment_registers(tile, depth) else tile.rows * depth * SIZE
-    loads = (tile.warps * filled + again + filled) / gpu.shared_rate
-    products = tile.warps * (tile.own // M) * (tile.terms // N * depth + columns // N * tile.terms) / K
-    fragments = tile.warps * (filled + again / tile.warps) / (N * K * SIZE)
-    elements = (scores * OF_SCORES + tile.rows * columns * OF_SUMS) / WARP
-    begun = (products + fragments + elements + 4 * filled / VECTOR / WARP) / 4
-    powers = scores / EXPONENTIALS
-    name, busy = busiest(
-        ("tensor throughput", math), ("shared memory", loads), ("instructions", begun), ("exponentials", powers)
+    parts = ceil(terms / tile.terms) * form.share
+    scores, filled = tile.rows * tile.terms, tile.terms * (depth + columns) * SIZE
+    again = 0 if _fragment_registers(tile, depth) else tile.own * depth * SIZE
+    products = tile.own // M * (tile.terms // N * depth + columns // N * tile.terms) / K
+    fragments = (filled + again) / (N * K * SIZE)
+    elements = (scores * OF_SCORES + tile.rows * columns * OF_SUMS) / WARP / tile.warps
+    own = parts * (products + fragments + elements)
+    main = Phase(
+        parts,
+        issued=tile.warps * own,
+        of_thread=own,
+        special=parts * scores,
+        mma=parts * scores * (depth + columns),
+        accessed=parts * tile.warps * (filled + again) / LINE,
     )
-    others = math + begun if name != "instructions" else math  # what a warp does one after the other, others fill
-    alone = max(others - busy, 0) / max(resident * tile.warps / 4, 1)
-    waits = (gpu.latency if tile.stages == 1 else max(gpu.latency - busy * (tile.stages - 1), 0)) + BARRIERS * BARRIER
-    idle = max(waits - (resident - 1) * busy, 0) / resident
-    return kernel_time(
-        gpu,
-        (name, waves.count * parts * busy),
-        ("one after the other", waves.count * parts * alone),
-        ("waiting for memory", waves.count * parts * idle),
+    registers, shared = _registers(tile, depth, columns) + 2 * OF_COPIES, _shared_bytes(tile, depth, columns)
+    return count_online(form, tile, SIZE, [main], registers, shared)
+
+
+def count_online(
+    form: OnlineForm, tile: OnlineTile, size: int, phases: Sequence[Phase], registers: float, shared: int
+) -> KernelWork:
+    """Count the work of a kernel. size: bytes of what is multiplied; phases: of a block, beside what it loads of each part of the sum;
+    registers: of a thread's arrays; shared: bytes of a block."""
+    rows, terms, depth, columns, batch = form.sizes
+    both, threads = (depth + columns) * size, prod(tile.threads)
+    parts = ceil(terms / tile.terms) * form.share
+    filled = parts * tile.terms * both
+    copies = filled / VECTOR / threads
+    fill = Phase(
+        parts, tile.stages, True, 4 * copies * threads / WARP, 4 * copies, accessed=filled / LINE, loads=copies
     )
+    moved = filled + tile.rows * both
+    unique: Unique = {(form.value.output(0), False): float(batch * (rows + terms) * both)}
+    blocks = batch * ceil(rows / tile.rows)
+    return KernelWork(blocks, threads, registers, shared, moved, moved, unique, 0.0, [*phases, fill])
 
 
 # The schedule

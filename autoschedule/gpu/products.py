@@ -26,15 +26,16 @@ from ...codegen.gpus import Gpu, target_gpu
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.ops import bitwise
 from ...te.axis import thread_axis
-from ..cost.estimate import Estimate
-from ..cost.gpu import Waves, busiest, kernel_time
+from ..cost.gpu import estimate_works
+from ..cost.kernels import KernelWork, Phase
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
-from .grids import Grid, bind_blocks
+from .grids import LINE, Grid, bind_blocks, count_product
 from .hopper import warpgroup_candidates
-from .split_k import list_splits, sum_in_parts, time_of_parts
+from .shortfalls import OF_COPIES
+from .split_k import list_splits, sum_in_parts
 from .tensor_cores import tensor_core_candidates
 from .threads import WARP, count_lanes, explain_width
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["product"]
+__all__ = ["count_work", "product"]
 
 DEPTHS = (16, 32, 24, 8, 12, 20, 28)
 """Terms of the sum in shared memory, the best first; one that divides the sum needs no guards."""
@@ -50,14 +51,6 @@ OWN = ((8, 8), (8, 4), (4, 4), (4, 2), (2, 2), (2, 1))
 """Results of a thread, rows and columns."""
 STAGES = (1, 3, 4)
 THREADS = ((16, 16), (8, 16), (8, 8), (4, 16), (4, 8))
-OTHER_REGISTERS = 40
-"""Of a thread, beside its results and what they are made of: addresses, counters."""
-LINE = 128
-"""Bytes of shared memory in different banks."""
-CROWDED = 0.25
-"""Of the time that the L2 cache takes, how much nothing else fills: blocks that begin together ask together."""
-BARRIER = 30
-"""Cycles for which the threads of a block wait for each other, twice for each part of the sum."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +91,17 @@ def product(group: Group, in_order: bool = False) -> bool:
     if found is not None:
         gpu, bits = target_gpu(group.target), group.anchor.output(0).dtype.bits
         tiles = (tile for tile in _tiles(found, gpu, bits) if tile.splits == 1 or not in_order)
-        ways = sorted(((_time(found, tile, gpu, bits), tile) for tile in tiles), key=lambda way: way[0].seconds)
         reason = explain_width(found, group.output.output(0).dtype)
-        candidates += [Candidate(str(tile), partial(_apply, group, found, tile), time, reason) for time, tile in ways]
+        candidates = [
+            Candidate(
+                str(tile),
+                partial(_apply, group, found, tile),
+                estimate_works(count_work(found, tile, gpu, bits), gpu),
+                reason,
+            )
+            for tile in tiles
+        ]
+        candidates.sort(key=lambda candidate: candidate.seconds)
     if candidates:
         group.choose("product", candidates)
     return bool(candidates)
@@ -108,7 +109,7 @@ def product(group: Group, in_order: bool = False) -> bool:
 
 def _tiles(found: Contraction, gpu: Gpu, bits: int) -> Iterator[Tile]:
     """Return the tiles that fit the shared memory of a block, and are no more than twice as large as the result."""
-    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
+    rows, columns, terms, batch = found.sizes
     lanes, whole = count_lanes(found.a.dtype), found.a.dtype.bits == found.b.dtype.bits == 32
     depth = next((each for each in DEPTHS if terms % each == 0), min(16, ceil(terms / lanes) * lanes))
     for threads in THREADS:
@@ -120,7 +121,7 @@ def _tiles(found: Contraction, gpu: Gpu, bits: int) -> Iterator[Tile]:
                 fits = _shared_bytes(tile, bits) <= gpu.block_shared and depth * (stages - 1) < terms
                 if fits and tile.rows < 2 * max(rows, threads[0]) and tile.columns < 2 * max(columns, threads[1]):
                     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
-                    band = _grid(found, tile, gpu).band(rows * columns * terms * batch / (gpu.processors * gpu.fma))
+                    band = Grid.of(found, tile, gpu).band()
                     yield from (
                         replace(tile, splits=splits, band=band) for splits in list_splits(blocks, terms // depth, gpu)
                     )
@@ -130,43 +131,38 @@ def _shared_bytes(tile: Tile, bits: int) -> int:
     return tile.stages * (tile.rows + tile.columns) * tile.depth * bits // 8
 
 
-def _grid(found: Contraction, tile: Tile, gpu: Gpu) -> Grid:
-    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
-    panels = tile.rows * terms * found.a.dtype.bytes, tile.columns * terms * found.b.dtype.bytes
-    return Grid(gpu, (ceil(rows / tile.rows), ceil(columns / tile.columns)), panels, batch)
-
-
-def _time(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Estimate:
-    """Blocks share the multiprocessors in waves. One of them takes, for each part of the sum, the longest of its multiply-adds, of
-    what its instructions take to begin and its loads from shared memory; and waits for memory as long as no other block fills that
-    time. All of them together take no less than their bytes from memory and from the L2 cache."""
-    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
-    blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns) * tile.splits
+def count_work(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Sequence[KernelWork]:
+    """Count the work of a product: for each part of the sum a block loads both panels, and multiplies what each thread takes of them.
+    bits: of an element of these."""
     threads, (own_rows, own_columns) = prod(tile.threads), tile.own
-    registers = (own_rows * own_columns + (own_rows + own_columns) * 4) * bits // 32 + OTHER_REGISTERS
-    waves = Waves.of(gpu, blocks, threads, registers, _shared_bytes(tile, bits))
-    parts, warps = ceil(terms / (tile.depth * tile.splits)), threads / WARP
-    math = warps * own_rows * own_columns * tile.depth * WARP / gpu.fma * (bits / 32)
-    loaded = warps * (own_rows + own_columns) * tile.depth * bits / 8 * WARP / gpu.shared_rate
+    parts, warps = ceil(found.sizes[2] / (tile.depth * tile.splits)), threads / WARP
+    steps, sums = parts * tile.depth, own_rows * own_columns
     loads = own_rows / 4 + own_columns / (4 if found.is_read_along_sum(found.b) else _neighbouring_columns(found, tile))
-    begun = warps * tile.depth * (own_rows * own_columns + loads) / 4
-    name, busy = busiest(("fma throughput", math), ("shared memory", loaded), ("instructions", begun))
-    resident = waves.resident
-    ahead = max(
-        tile.stages - 1, 1
-    )  # a pipeline's own work fills the time that its copies take; and one barrier is enough
-    filled, barriers = (resident * ahead, 1) if tile.stages > 1 else (resident - 1, 2)
-    idle = max(gpu.latency + barriers * BARRIER - filled * busy, 0) / (resident * ahead)
-    moved = blocks * (tile.rows + tile.columns) * parts * tile.depth * bits / 8
-    unique = _grid(found, tile, gpu).loaded(tile.band) + batch * rows * columns * bits / 8
-    return kernel_time(
+    main = Phase(
+        parts,
+        issued=warps * steps * (sums + loads),
+        of_thread=steps * (sums + loads) / 2,  # sums do not wait for each other
+        arithmetic=threads * steps * sums * bits / 32,
+        accessed=threads * (own_rows + own_columns) * steps * bits / 8 / LINE,
+    )
+    read = (tile.rows + tile.columns) * steps * bits / 8
+    copies = sum(
+        width * steps / gcd(count_lanes(load.dtype), found.neighbours(load)) / threads
+        for load, width in ((found.a, tile.rows), (found.b, tile.columns))
+    )
+    fill = Phase(parts, tile.stages, True, 2 * warps * copies, 2 * copies, accessed=2 * read / LINE, loads=copies)
+    return count_product(
+        found,
+        tile,
         gpu,
-        (name, waves.count * parts * busy),
-        ("waiting for memory", waves.count * parts * idle),
-        ("bursts", CROWDED * (moved / gpu.l2_rate)),
-        unique=unique,
-        moved=moved,
-        later=time_of_parts(found, tile.splits, bits // 8, gpu),
+        [main, fill],
+        threads=threads,
+        registers=(sums + (own_rows + own_columns) * 4) * bits / 32 + 2 * OF_COPIES,
+        shared=_shared_bytes(tile, bits),
+        read=read,
+        item=bits // 8,
+        band=tile.band,
+        splits=tile.splits,
     )
 
 

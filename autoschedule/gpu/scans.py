@@ -18,18 +18,19 @@ from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from ...codegen.gpus import Gpu, target_gpu
+from ...codegen.gpus import target_gpu
 from ...ir.expr import IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor, find_tensor
 from ..accesses import find_axes, op_loads
-from ..cost.estimate import Estimate
-from ..cost.gpu import JOIN, kernel_time, max_resident
+from ..cost.gpu import estimate_works
+from ..cost.kernels import KernelWork, Phase, Unique
 from ..operations import fixed_extent, is_plain
 from ..plan import Candidate
 from .elements import injective
+from .grids import LINE
 from .threads import THREADS, WARP
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def scan(group: Group) -> None:
                 Candidate(
                     f"{each} rows a block, whole in shared memory, a thread a row",
                     partial(_apply_rows, group, found, each),
-                    _time(found, each, gpu),
+                    estimate_works([_count(found, each)], gpu),
                 )
                 for each in ways
             ],
@@ -117,13 +118,13 @@ def _is_along_time(load: ProducerLoad, end: Operation) -> bool:
     )
 
 
-def _time(found: _Rows, rows: int, gpu: Gpu) -> Estimate:
-    """Blocks run in waves, each as long as its steps take one after another, with a barrier before each."""
-    waves = ceil(
-        ceil(found.count / rows) / (gpu.processors * max_resident(gpu, THREADS, 40, found.bytes_of_one * rows))
-    )
-    cycles = waves * (gpu.latency + 2 * JOIN * found.steps)
-    return kernel_time(gpu, ("steps one after another", cycles), unique=found.count * found.bytes_of_one)
+def _count(found: _Rows, rows: int) -> KernelWork:
+    """Count the work of blocks of so many rows: steps one after another, with a barrier before each, and rows that come and go."""
+    moved = found.bytes_of_one * rows
+    unique: Unique = {(found.sources[0], False): float(found.count * found.bytes_of_one)}
+    steps = Phase(found.steps, is_synchronized=True)
+    fill = Phase(1.0, is_synchronized=True, accessed=2 * moved / LINE, loads=moved / THREADS / 4)
+    return KernelWork(ceil(found.count / rows), THREADS, 16, moved, moved, moved, unique, 0.0, [steps, fill])
 
 
 def _apply_rows(group: Group, found: _Rows, rows: int) -> None:

@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu
 from ...te.tensor import Tensor
-from ..cost.gpu import LAUNCH
-from ..forms.contraction import Contraction
-from ..operations import fixed_extent, iteration_count
+from ..operations import fixed_extent
 from .elements import vectors_a_thread
 from .threads import count_lanes
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["sum_in_parts", "list_splits", "time_of_parts"]
+__all__ = ["list_splits", "sum_in_parts"]
 
 MOST = 64
 """Parts of a sum, at most: as many reads for each result."""
@@ -33,21 +31,11 @@ EACH = 4
 
 
 def list_splits(blocks: int, iterations: int, gpu: Gpu) -> Iterator[int]:
-    """Into how many parts sums are worth cutting, 1 first. blocks: that the whole ones make; iterations: of their main loops."""
-    splits = 1
-    while splits <= MOST and (splits == 1 or blocks * splits <= 2 * gpu.processors and iterations >= splits * EACH):
-        yield splits
-        splits *= 2
-
-
-def time_of_parts(found: Contraction, splits: int, item: int, gpu: Gpu) -> float:
-    """Seconds that parts take beyond sums at once: all of them are stored, loaded and added up by a kernel of its own. item: bytes
-    of a sum."""
-    if splits == 1:
-        return 0.0
-    stored = splits * item * iteration_count((*found.outer, *found.rows, *found.columns))
-    rate = gpu.l2_rate if stored < gpu.l2 / 2 else gpu.memory_rate
-    return LAUNCH + (2 * stored / rate + 2 * gpu.latency) / (gpu.clock * 1e9)
+    """The numbers of parts into which sums are worth cutting, 1 first, then the two largest powers of 2. blocks: of whole sums;
+    iterations: of their main loops."""
+    yield 1
+    most = min(MOST, 2 * gpu.processors // blocks, iterations // EACH).bit_length()
+    yield from (2**by for by in range(max(most - 2, 1), most))
 
 
 def sum_in_parts(group: Group, whole: Tensor, splits: int) -> Tensor:

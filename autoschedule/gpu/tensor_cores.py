@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, gcd, prod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ... import te
 from ...codegen.gpus import Gpu, target_gpu
@@ -30,15 +30,16 @@ from ...te.axis import thread_axis
 from ...te.factors import factors
 from ...te.tf32 import unwrap_tf32
 from ..accesses import source
-from ..cost.estimate import Estimate
-from ..cost.gpu import Waves, busiest, kernel_time
+from ..cost.gpu import estimate_works
+from ..cost.kernels import KernelWork, Phase
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fuse_axes
 from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
-from .grids import Grid, bind_blocks
-from .split_k import list_splits, sum_in_parts, time_of_parts
+from .grids import LINE, BlockTile, Grid, bind_blocks, count_product
+from .shortfalls import OF_COPIES
+from .split_k import list_splits, sum_in_parts
 from .threads import VECTOR, WARP, count_lanes, explain_width
 
 if TYPE_CHECKING:
@@ -46,9 +47,8 @@ if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = [
-    "BARRIER",
     "SUMS",
-    "BlockTile",
+    "count_work",
     "elements_at_once",
     "is_theirs",
     "tensor_core_candidates",
@@ -65,31 +65,14 @@ _SUMS = {**SUMS, "uint8": "int32", "float32": "float32"}
 M, N = 16, 8
 WORD = 4
 """Bytes of a bank of shared memory."""
-LINE = 128
-"""Bytes of shared memory in different banks."""
 OWN = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 16))
 """Results of a warp, rows and columns."""
 WARPS = ((2, 4), (2, 2), (4, 2), (1, 2), (1, 1))
 STAGES = (4, 3, 2)
 DEPTH_BYTES = 128
 """Of a row of terms in shared memory: what 8 threads store at once then lies in one row, and meets no bank twice."""
-OTHER_REGISTERS = 48
-"""Of a thread, beside its results and its fragments."""
 ROUNDED = 2
 """Instructions that round a register to TF32."""
-BARRIER = 40
-"""Cycles of a wait, and of the barrier behind it."""
-
-
-class BlockTile(Protocol):
-    """The part of a result that a block computes, and its threads along x, y and z."""
-
-    @property
-    def rows(self) -> int: ...
-    @property
-    def columns(self) -> int: ...
-    @property
-    def threads(self) -> tuple[int, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -130,12 +113,14 @@ def tensor_core_candidates(group: Group) -> list[Candidate]:
     found = match_contraction(group.anchor, strip_conversion)
     if found is None or group.parts or not is_theirs(group, found, _SUMS):
         return []
-    gpu, size = target_gpu(group.target), found.a.dtype.bytes
-    ways = sorted(
-        ((_time(found, tile, gpu, size), tile) for tile in _tiles(found, gpu, size)), key=lambda way: way[0].seconds
-    )
-    reason = reason_in_matrices(group, found)
-    return [Candidate(str(tile), partial(_apply, group, found, tile), time, reason) for time, tile in ways]
+    gpu, size, reason = target_gpu(group.target), found.a.dtype.bytes, reason_in_matrices(group, found)
+    candidates = [
+        Candidate(
+            str(tile), partial(_apply, group, found, tile), estimate_works(count_work(found, tile, gpu), gpu), reason
+        )
+        for tile in _tiles(found, gpu, size)
+    ]
+    return sorted(candidates, key=lambda candidate: candidate.seconds)
 
 
 def reason_in_matrices(group: Group, found: Contraction) -> str:
@@ -183,7 +168,7 @@ def is_theirs(group: Group, found: Contraction, sums: Mapping[str, str] = SUMS) 
 
 def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
     """Return the tiles that fit the shared memory of a block, and are no more than twice as large as the result."""
-    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
+    rows, columns, terms, batch = found.sizes
     depth = (DEPTH_BYTES if terms * size > DEPTH_BYTES // 2 else DEPTH_BYTES // 2) // size
     for own in OWN:
         for warps in WARPS:
@@ -193,8 +178,7 @@ def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
                 fits = all(own < 2 * max(whole, least) for own, whole, least in sides)
                 if fits and _shared_bytes(tile, size) <= gpu.block_shared:
                     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
-                    work = rows * columns * terms * batch / (gpu.processors * gpu.tensor * 2 / size)
-                    band = _grid(found, tile, gpu, size).band(work)
+                    band = Grid.of(found, tile, gpu).band()
                     yield from (
                         replace(tile, splits=splits, band=band) for splits in list_splits(blocks, terms // depth, gpu)
                     )
@@ -214,46 +198,36 @@ def _pad_bytes(size: int) -> int:
     return VECTOR if size < WORD else 24 * WORD
 
 
-def _grid(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Grid:
-    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
-    panels = tile.rows * terms * size, tile.columns * terms * size
-    return Grid(gpu, (ceil(rows / tile.rows), ceil(columns / tile.columns)), panels, batch)
-
-
-def _time(found: Contraction, tile: Tile, gpu: Gpu, size: int) -> Estimate:
-    """As of other products: blocks share the multiprocessors in waves, and of each part of the sum a block takes the longest of its
-    products, its loads of fragments and its instructions. It waits for memory as long as what is under way, in its own pipeline and
-    for blocks beside it, is less than what arrives within the latency."""
-    rows, columns, terms, batch = map(iteration_count, (found.rows, found.columns, found.summed, found.outer))
-    blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns) * tile.splits
-    warps = prod(tile.warps)
-    registers = tile.own[0] * tile.own[1] // WARP + (tile.own[0] + tile.own[1]) * 32 // WARP // 4 + OTHER_REGISTERS
-    waves = Waves.of(gpu, blocks, warps * WARP, registers, _shared_bytes(tile, size))
-    parts = ceil(terms / (tile.depth * tile.splits))
-    steps = tile.depth * size / 32
-    math = tile.rows * tile.columns * tile.depth / (gpu.tensor * 2 / size)
-    loaded = warps * (tile.own[0] + tile.own[1]) * tile.depth * size / gpu.shared_rate
-    copied = (tile.rows + tile.columns) * tile.depth * size / VECTOR / WARP
-    tiles = tile.own[0] // M, tile.own[1] // N
-    rounded = ROUNDED * (4 * tiles[0] + 2 * tiles[1]) if size == WORD else 0
-    begun = (warps * steps * (prod(tiles) + sum(tiles) + rounded) + 4 * copied) / 4
-    name, busy = busiest(("tensor throughput", math), ("shared memory", loaded), ("instructions", begun))
-    resident = waves.resident
-    covered = resident * busy * (tile.stages - 1)
-    idle = max(gpu.latency - covered, 0) / (resident * (tile.stages - 1)) + BARRIER / resident
-    moved = blocks * (tile.rows + tile.columns) * parts * tile.depth * size
-    unique = _grid(found, tile, gpu, size).loaded(tile.band) + batch * rows * columns * 4
-    beyond = waves.count * (
-        gpu.latency * 2 + tile.rows * tile.columns * 8 / gpu.shared_rate
-    )  # until the first part is there; the result
-    return kernel_time(
+def count_work(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]:
+    """Count the work of a product: of each part of the sum the warps of a block load fragments and multiply them."""
+    warps, (tiles_down, tiles_across) = prod(tile.warps), (tile.own[0] // M, tile.own[1] // N)
+    size = found.a.dtype.bytes
+    parts = ceil(found.sizes[2] / (tile.depth * tile.splits))
+    steps = parts * tile.depth * size / 32
+    rounded = ROUNDED * (4 * tiles_down + 2 * tiles_across) if size == WORD else 0
+    own = steps * (tiles_down * tiles_across + tiles_down + tiles_across + rounded)
+    read = (tile.rows + tile.columns) * parts * tile.depth * size
+    main = Phase(
+        parts,
+        issued=warps * own,
+        of_thread=own,
+        mma=tile.rows * tile.columns * tile.depth * parts * size / 2,
+        accessed=warps * (tile.own[0] + tile.own[1]) * tile.depth * parts * size / LINE,
+    )
+    copies = read / VECTOR / WARP / warps
+    fill = Phase(parts, tile.stages, True, 4 * warps * copies, 4 * copies, accessed=read / LINE, loads=copies)
+    return count_product(
+        found,
+        tile,
         gpu,
-        (name, waves.count * parts * busy),
-        ("waiting for memory", waves.count * parts * idle),
-        ("beginning and end of blocks", beyond / resident),
-        unique=unique,
-        moved=moved,
-        later=time_of_parts(found, tile.splits, 4, gpu),
+        [main, fill],
+        threads=prod(tile.threads),
+        registers=tile.own[0] * tile.own[1] / WARP + sum(tile.own) / 4 + 2 * OF_COPIES,
+        shared=_shared_bytes(tile, size),
+        read=read,
+        item=4,
+        band=tile.band,
+        splits=tile.splits,
     )
 
 

@@ -1,10 +1,11 @@
-"""Drafts for GPUs: their kernels against those that lowering makes of the same primitives."""
+"""Candidates for GPUs: their kernels against those that lowering makes of the same primitives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from math import prod
 
 import drawn
 import pytest
@@ -13,9 +14,11 @@ from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.cost.kernels import KernelWork, count_kernel
 from tilewright.autoschedule.drafts.draft import Draft, Drafts
 from tilewright.autoschedule.drafts.kernels import kernels_of_draft
+from tilewright.autoschedule.gpu import products, tensor_cores
 from tilewright.autoschedule.loop_nest import Nest
 from tilewright.autoschedule.lowered_kernels import nest_of_kernel
 from tilewright.autoschedule.plan import Candidate
+from tilewright.codegen.gpus import GPUS
 from tilewright.codegen.target import Target
 from tilewright.ir.analysis.warps import collect_kernels
 from tilewright.schedule.lowering.lower import lower_parts
@@ -100,6 +103,57 @@ def test_drafts_have_the_kernels_that_are_lowered(declare: Callable[[Integers], 
             assert features(found, exactly) == pytest.approx(features(wanted, exactly), rel=0.1), s.decisions
             compared += 1
     assert compared
+
+
+def product(some: Integers, dtype: str) -> te.Tensor:
+    """A product with sums so long that what a pipeline loads before its first step counts little."""
+    rows, columns = 64 * some(2, 9), 64 * some(2, 9)
+    A, B = te.placeholder((rows, 8192), dtype, name="A"), te.placeholder((8192, columns), dtype, name="B")
+    k = te.reduce_axis((0, 8192), "k")
+    return te.compute(
+        (rows, columns),
+        lambda i, j: te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k),
+        name="C",
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_products_have_the_work_that_is_lowered(dtype: str) -> None:
+    """Blocks, threads, and what is moved, except by instructions of warps; where these do not multiply also memories and the
+    multiply-adds."""
+    for case in range(drawn.count(4, 40)):
+        rng = drawn.rng(f"kernels of products of {dtype}", case)
+        works: list[KernelWork] = []
+
+        def choose(name: str, candidates: Sequence[Candidate]) -> int:
+            del name
+            ways = [(at, *way.apply.args[1:3]) for at, way in enumerate(candidates) if isinstance(way.apply, partial)]
+            if dtype == "float32":  # guards of threads that copy nothing are no loops
+                ways = [
+                    way for way in ways if min(way[2].rows, way[2].columns) * way[2].depth >= 4 * prod(way[2].threads)
+                ]
+            at, found, tile = ways[int(rng.integers(len(ways)))]
+            gpu = GPUS["sm_80"]
+            halves = dtype == "float16"
+            works.extend(
+                tensor_cores.count_work(found, tile, gpu) if halves else products.count_work(found, tile, gpu, 32)
+            )
+            return at
+
+        declared = product(lambda low, high: int(rng.integers(low, high)), dtype)
+        s = scheduler.schedule(declared, Target.parse("cuda -arch=sm_80"), chooser=choose)
+        lowered = collect_kernels(lower_parts(s, all_arguments(s)).function)
+        assert len(lowered) == len(works)
+        for work, kernel in zip(works, lowered, strict=True):
+            wanted = count_kernel(nest_of_kernel(kernel, s.decisions[0].machine))
+            assert (work.blocks, work.threads) == (wanted.blocks, wanted.threads)
+            if work is not works[0]:  # which adds up parts across rows
+                continue
+            if dtype == "float32" or len(works) == 1:
+                assert work.loaded == pytest.approx(wanted.loaded, rel=0.2), s.decisions  # with what is loaded ahead
+            if dtype == "float32":
+                both = [(each.shared, each.phases[0].arithmetic, each.phases[0].accessed) for each in (work, wanted)]
+                assert both[0] == pytest.approx(both[1], rel=0.1), s.decisions
 
 
 def draft_of(candidate: Candidate) -> tuple[Nest, ...]:

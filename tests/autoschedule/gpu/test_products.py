@@ -73,14 +73,16 @@ def test_large_products_move_16_bytes_at_once_and_compute_without_guards(size: i
     text = gpu_choices.text_of(s, output)
     inner = text[text.index("for (int k_inner_outer") : text.index("tw_store(&C[")]
     assert "fmaf(" in inner and "if (" not in inner[: inner.rindex("fmaf(")]
-    assert len(re.findall(r"tw_load<4>\(&[AB]\[", text)) >= 2 and not re.search(r"= [AB]\[", text)
+    assert len(re.findall(r"(tw_load<4>\(|tw_copy<16>\(&._matrix\[.*\], )&[AB]\[", text)) >= 2 and not re.search(
+        r"= [AB]\[", text
+    )
 
 
 def test_each_way_says_what_it_takes_and_the_best_is_taken() -> None:
     decision = tw.autoschedule.schedule([matmul(4096, 4096, 4096)], target="cuda -arch=sm_90").plan[0]
     seconds = [estimate.seconds for _, estimate in decision.candidates if estimate is not None]
     assert len(seconds) == len(decision.candidates) > 20 and decision.seconds == min(seconds)
-    assert decision.binds == "fma throughput" or decision.binds == "instructions"
+    assert decision.binds in ("fma throughput", "shared memory", "instructions")  # which take about as long
     least = 2 * 4096**3 / (132 * 128 * 2 * 1.76e9)  # as many multiply-adds as the GPU has units for
     assert least <= min(seconds) <= 2 * least
 
