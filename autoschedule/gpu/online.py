@@ -106,7 +106,7 @@ def online(group: Group) -> bool:
         return False
     candidates = [Candidate(text, apply, estimate_works([work], gpu)) for text, apply, work in ways]
     candidates.sort(key=lambda candidate: candidate.seconds)
-    apart = estimate_works(_count_apart(form), gpu)
+    apart = estimate_works(_count_separate(form), gpu)
     candidates.append(Candidate("each operation apart, scores in memory", lambda: None, apart))
     replace(group, output=form.output, parts=(form.product,)).choose("online", candidates)
     return True
@@ -194,7 +194,7 @@ def _count(form: OnlineForm, tile: Tile) -> KernelWork:
     return count_online(form, tile, size, [products, weights], registers, shared)
 
 
-def _count_apart(form: OnlineForm) -> list[KernelWork]:
+def _count_separate(form: OnlineForm) -> list[KernelWork]:
     """Count the work of a kernel for each operation: of two products in tiles of 4 x 4, and what scores take on their ways."""
     rows, terms, depth, columns, batch = form.sizes
     each = (depth, 0, 0, 0, columns)
