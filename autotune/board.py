@@ -33,8 +33,9 @@ __all__ = ["Address", "Board", "read_failure"]
 
 ATTEMPTS = 4
 """How often in a row a connection is tried before the board counts as lost."""
+# ssh's own syntax of hosts; nothing that begins with a dash, which ssh would take as an option
 _HOST = re.compile(r"(?:[\w.][\w.+-]*@)?[\w.\[:][\w.:\]-]*")
-_FOLDER = re.compile(r"/[\w./+-]*")
+_FOLDER = re.compile(r"/[\w./+-]*")  # no characters that a shell would read
 _BYTES_A_SECOND = 1e5
 """What a slow connection carries at least."""
 
@@ -57,7 +58,7 @@ class Address:
     def parse(cls, text: str) -> Address:
         """Raise BadTuningOption (TW0604)."""
         try:
-            parts = urlsplit(text)
+            parts = urlsplit(text)  # a URL, so that options can follow the host
             options = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
             host, folder, port = (
                 unquote(parts.netloc).removesuffix(f":{parts.port}"),
@@ -65,6 +66,7 @@ class Address:
                 parts.port,
             )
             address = cls(host, port, folder, int(options.pop("threads", "0")), float(options.pop("patience", "10")))
+            # unknown options are likely misspelt ones
             if options or not _HOST.fullmatch(host) or folder and not _FOLDER.fullmatch(folder):
                 raise ValueError
             if not 0 <= address.threads <= 4096 or not 0 < address.patience < 1e6:
@@ -108,6 +110,7 @@ class Connection(Process):
         read, answers = os.pipe()
         try:
             with log.open("wb") as file:
+                # a session of its own: an interrupt at the terminal does not reach ssh
                 process = subprocess.Popen(command, stdin=requests, stdout=answers, stderr=file, start_new_session=True)
         except OSError as error:
             os.close(write)
@@ -116,6 +119,7 @@ class Connection(Process):
         finally:
             os.close(requests)
             os.close(answers)
+        # our ends alone stay open, so that the child's end shows as end of file
         super().__init__(process, write, read, log)
 
     def end_failure(self) -> Failure:
@@ -144,7 +148,7 @@ class Board:
         try:
             self.connect()
         except BaseException:
-            self.close()
+            self.close()  # a failed start must not leave a folder
             raise
         return self
 
@@ -175,6 +179,7 @@ class Board:
         failure = Failure("connection", "")
         for attempt in range(ATTEMPTS):
             try:
+                # 0.4 s, 1.6 s, 6.4 s: a board that restarts needs some time
                 self._connect(0.1 * 4**attempt if attempt else 0.0)
             except WorkerEnded as ended:
                 failure = ended.failure
@@ -198,7 +203,7 @@ class Board:
             self.connection = None
         time.sleep(wait)  # a board that starts again is not asked too often
         base, old = self.address.folder or '"${TMPDIR:-/tmp}"', self.place
-        tidy = f"rm -rf {shlex.quote(old)}; " if old else ""
+        tidy = f"rm -rf {shlex.quote(old)}; " if old else ""  # what a lost connection has left there
         with self._open_connection(
             f'{tidy}d=$(mktemp -d {base}/tilewright-XXXXXXXX) && cat > "$d/runner" && chmod 700 "$d/runner" && '
             'printf \'{"folder": "%s"}\\n\' "$d"'
@@ -206,17 +211,19 @@ class Board:
             upload.send(self._time(self.program), "copying the runner there", self.program)
             upload.no_more()
             place = _value(upload.answer(), "folder")
+        # the answer is used in a shell's command, and so must hold no other characters
         if not is_a(place, str) or not _FOLDER.fullmatch(place):
             raise WorkerEnded(Failure("protocol", f"it did not create a folder, but answered {str(place)[:80]!r}"))
         self.place = place
         quoted = shlex.quote(place)
+        # the folder goes with the runner, however that ends
         self.connection = self._open_connection(f"{quoted}/runner {quoted}; rm -rf {quoted}")
         told = self.ask("machine", self.address.patience, "starting")
         machine, cpus = _value(told, "machine"), _value(told, "cpus")
         if (
             not is_a(machine, str)
             or not machine.strip()
-            or len(machine) > 256
+            or len(machine) > 256  # bounds on all that the board says
             or not is_a(cpus, int)
             or not 0 < cpus < 1 << 16
         ):
@@ -228,7 +235,7 @@ class Board:
         return Connection(self.address, remote, self.folder / f"ssh-{self._number}.log")
 
     def _time(self, data: bytes) -> float:
-        return self.address.patience + len(data) / _BYTES_A_SECOND
+        return self.address.patience + len(data) / _BYTES_A_SECOND  # larger files may take longer
 
     def ask(self, request: str, timeout: float, doing: str) -> dict[str, Any]:
         """The answer to a request. Raises WorkerEnded where the connection gives none, in time and as it should be."""
@@ -243,7 +250,7 @@ class Board:
             raise WorkerEnded(Failure("connection", "there is none"))
         self.connection.send(self._time(data), "copying", f"file {name} {len(data)}\n".encode() + data)
         answer = self.connection.answer()
-        if answer:
+        if answer:  # success is an empty answer
             raise WorkerEnded(read_failure(answer))
 
 
@@ -260,4 +267,5 @@ def read_failure(answer: dict[str, Any]) -> Failure:
     kind, message = _value(answer, "failure"), _value(answer, "message")
     if kind not in _KINDS or not is_a(message, str):
         return Failure("protocol", f"no answer but {str(answer)[:80]!r}")
+    # printable: a board may send control characters
     return Failure("memory" if kind == "refused" and "memory" in message.lower() else kind, printable(message[:2000]))

@@ -36,6 +36,7 @@ class Load:
     @property
     def is_high(self) -> bool:
         """Return whether kernels have to share the cores that they use."""
+        # half a process, as load averages lag behind
         return self.waiting > max((os.cpu_count() or 1) - num_threads(), 0) + 0.5
 
 
@@ -50,12 +51,13 @@ class Comparison:
     @property
     def gain(self) -> float:
         """Return how many times faster the best is."""
+        # the lower quartile, since disturbances only make times longer
         return lower_quartile(self.usual) / lower_quartile(self.best)
 
     @property
     def spread(self) -> float:
         """By how much of the least time the repeats of the rules' choice differ: the upper quartile from the least."""
-        return sorted(self.usual)[len(self.usual) * 3 // 4] / min(self.usual) - 1
+        return sorted(self.usual)[len(self.usual) * 3 // 4] / min(self.usual) - 1  # the upper quartile over the least
 
     @property
     def is_noisy(self) -> bool:
@@ -72,4 +74,5 @@ class Comparison:
 
 def beats(times: Sequence[float], usual: Sequence[float]) -> bool:
     """Return whether runs of a candidate are faster than those of the rules' choice, in turn with which they were timed."""
+    # both, as either alone may be luck
     return lower_quartile(times) < MARGIN * lower_quartile(usual) and min(times) < MARGIN * min(usual)

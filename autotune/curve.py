@@ -42,8 +42,9 @@ class Curve:
         if not times:
             return None
         reference = [baseline] if baseline else []
+        # rounded to quarters of a decade
         low, high = floor(log10(min(times + reference)) * 4) / 4, ceil(log10(max(times + reference)) * 4) / 4
-        high = max(high, low + 0.25)
+        high = max(high, low + 0.25)  # at least a quarter, or equal times would have no height
 
         def x(at: int) -> float:
             return round(_LEFT + (_WIDTH - _LEFT - 10) * (at + 1) / max(len(trials), 1), 1)
@@ -55,7 +56,7 @@ class Curve:
         failures: list[tuple[float, str]] = []
         steps, best = list[str](), float("inf")
         mark: tuple[float, float, str] | None = None
-        drawn = ceil(len(trials) / _MOST_DRAWN)
+        drawn = ceil(len(trials) / _MOST_DRAWN)  # trials that were the best so far are drawn in any case
         for at, trial in enumerate(trials):
             is_better = trial.seconds is not None and trial.seconds < best
             if trial is usual and trial.seconds is not None:
@@ -67,11 +68,13 @@ class Curve:
                 continue
             points.append((x(at), y(trial.seconds), f"trial {at + 1}: {readable(trial.seconds)}"))
             if is_better:
+                # a step: level until the new best, then down
                 steps += [f"{x(at)},{y(best)}"] if best < float("inf") else []
                 best = trial.seconds
                 steps.append(f"{x(at)},{y(best)}")
         steps.append(f"{x(len(trials) - 1)},{y(best)}")
         decades = [10.0**power for power in range(floor(low), ceil(high) + 1)]
+        # 1, 2 and 5 of each decade within the picture
         marks = [many * decade for decade in decades for many in (1, 2, 5) if low <= log10(many * decade) <= high]
         every = max(1, len(trials) // 8)
         ticks = [(x(at - 1), str(at)) for at in range(every, len(trials) + 1, every)]
@@ -89,7 +92,7 @@ class Curve:
     @property
     def svg(self) -> str:
         """The picture."""
-        from jinja2 import Environment
+        from jinja2 import Environment  # jinja2 is needed for pictures alone
 
         picture = Environment(autoescape=True, trim_blocks=True).from_string(_PICTURE)
         return picture.render(curve=self, width=_WIDTH, height=_HEIGHT, left=_LEFT, bottom=_BOTTOM)

@@ -32,7 +32,7 @@ class FirstGpu:
     target: Target
 
     def __post_init__(self) -> None:
-        find_binding()
+        find_binding()  # raises where there is none, before anything is prepared
 
     @property
     def machine(self) -> str:
@@ -54,8 +54,9 @@ class FirstGpu:
 
     def measurer(self, task: Task, limits: Limits | None, inputs: Sequence[Any] | None) -> Measurer:
         """The reference is what this machine's processor computes by the rules: it is there in seconds for what a GPU does in
-        milliseconds."""
+        milliseconds."""  # by the rules, as the unscheduled program may take minutes on a processor
         asked = limits or Limits()
         plain = lower(schedule(task.outputs), list(task.args), "main")
         workload = replace(Workload.of(task, inputs), unscheduled=str(plain))
+        # CUDA maps address space far beyond the memory that is used
         return Measurer(workload, replace(asked, timeout=max(asked.timeout, 60.0), memory=_ADDRESSES))

@@ -55,10 +55,12 @@ def features(function: Function, machine: Machine) -> np.ndarray[tuple[int], np.
     """The features of a function of stage "loops", to run on a machine: FEATURES numbers."""
     work = measure_work(function)
     statements = [statement for statement in work.all_statements() if isinstance(statement.node, BufferStore)]
+    # in the order of the program, reversed: the last stores are mostly the result's
     stores = [_StoreFeatures(statement) for statement in reversed(statements)]
     stores.sort(key=lambda store: -store.work)
     detailed: list[float] = []
     for at in range(_DETAILED):
+        # zeros where there are fewer stores than are described
         detailed += stores[at].row() if at < len(stores) else [0.0] * (_PER_STORE + len(LEVELS))
     return np.asarray(
         detailed + _totals(stores, work) + _terms(estimate(build_nest(work, machine), machine)), np.float32
@@ -78,6 +80,7 @@ def _totals(stores: Sequence[_StoreFeatures], work: Work) -> list[float]:
     serial = [store for store in stores if store.parallel == 1]
     return [
         float(len(stores)),
+        # more than one thread counts as two, whatever machine it is for
         total(store.instructions / min(store.parallel, 2) for store in stores),
         total(store.instructions for store in serial),
         total(store.iterations for store in stores if store.vector == 1),
@@ -96,6 +99,7 @@ class _StoreFeatures:
     def __init__(self, store: Statement) -> None:
         self.around = store.around
         self.loops = store.loops
+        # at least 1, so that products do not vanish
         self.extents = [max(work.number(_UNKNOWN), 1) for work in store.around]
         self.accesses = store.accesses
         operations = store.operations.all
@@ -108,13 +112,16 @@ class _StoreFeatures:
         self.vector = self._loop_product(LoopKind.VECTORIZED)
         self.unrolled = self._loop_product(LoopKind.UNROLLED)
         self.parallel = self._loop_product(LoopKind.PARALLEL)
+        # elements of the narrowest access in a register of 64 bytes
         width = max(1, 64 // min(access.bytes for access in self.accesses))
         self.vectors = -(-self.vector // width)
         self.instructions = (
+            # rough weights: a call is some twelve instructions, a division eight
             self.iterations / self.vector * self.vectors * (1 + self.flops + 12 * self.calls + 8 * self.divisions)
         )
         self.waste = self.vectors * width / self.vector if self.vector > 1 else 1.0
         self.code = self.unrolled * self.vectors
+        # how often a parallel loop is entered
         self.starts = prod(self.extents[: self._first(LoopKind.PARALLEL) + 1]) if self.parallel > 1 else 0
         self.work = self.iterations * (1 + self.flops + 8 * self.calls)
         self.footprints = [self._footprint(place) for place in range(len(self.loops) + 1)]
@@ -163,15 +170,15 @@ class _StoreFeatures:
         sizes: dict[Array, float] = {}
         for access in self.accesses:
             size = line_bytes(access_box(access, widths), access.bytes, _UNKNOWN)
-            sizes[access.array] = max(sizes.get(access.array, 0.0), size)
+            sizes[access.array] = max(sizes.get(access.array, 0.0), size)  # accesses of one array share its lines
         return sum(sizes.values())
 
     def _traffic(self, level: int) -> float:
         """Bytes that move into a cache of `level` bytes."""
         for place, size in enumerate(self.footprints):
             if size <= level:
-                return prod(self.extents[:place]) * size
-        return self.iterations * self.footprints[-1]
+                return prod(self.extents[:place]) * size  # the loops outside of the level fetch it anew
+        return self.iterations * self.footprints[-1]  # nothing fits: each iteration fetches
 
 
 def _allocated_buffers(work: Work) -> Iterator[float]:
@@ -187,4 +194,4 @@ def _kind_of_step(access: Access, loop: For | None) -> int:
 
 
 def _log(value: float) -> float:
-    return log2(1 + max(value, 0.0))
+    return log2(1 + max(value, 0.0))  # log2 of 1 + x, so that 0 stays 0

@@ -45,7 +45,7 @@ class Process:
 
     def __init__(self, process: subprocess.Popen[bytes], write: int, read: int, log: Path) -> None:
         self.process, self._write, self._read, self._log = process, write, read, log
-        os.set_blocking(write, False)
+        os.set_blocking(write, False)  # a full pipe must not block the tuner
         self._received = b""
         self._deadline = 0.0
         self.doing = "starting"
@@ -65,15 +65,15 @@ class Process:
     def send(self, timeout: float, doing: str, request: bytes) -> None:
         """Sends a request, of which the answer is overdue after `timeout` seconds. Raises WorkerEnded."""
         self._deadline, self.doing = time.monotonic() + timeout, doing
-        self._said = self._log.stat().st_size
+        self._said = self._log.stat().st_size  # what the log says later belongs to this request
         data = memoryview(request)
         with selectors.DefaultSelector() as selector:
             selector.register(self._write, selectors.EVENT_WRITE)
             while data:
-                if not selector.select(self.left):
+                if not selector.select(self.left):  # the time left shrinks with each part
                     raise WorkerEnded(Failure("timeout", f"{self.doing}: it does not read its input"))
                 try:
-                    data = data[os.write(self._write, data) :]
+                    data = data[os.write(self._write, data) :]  # a pipe takes what it has room for
                 except BrokenPipeError:
                     raise WorkerEnded(self.end_failure()) from None
 
@@ -96,13 +96,14 @@ class Process:
                     raise WorkerEnded(Failure("timeout", f"{self.doing} has timed out"))
                 data = os.read(self._read, 1 << 16)
                 self._received += data
-                if not data:
+                if not data:  # the end of the pipe: the process is gone
                     raise WorkerEnded(self.end_failure())
-                if len(self._received) > _MAX_ANSWER:
+                if len(self._received) > _MAX_ANSWER:  # an answer without end would fill the memory
                     raise WorkerEnded(Failure("protocol", "the answer is not terminated"))
         line, _, self._received = self._received.partition(b"\n")
         try:
             answer = plain_json(line, _MAX_ANSWER)
+            # one answer to one request, unless more are announced
             if not isinstance(answer, dict) or self._received and not more:
                 raise ValueError
         except ValueError:
@@ -112,12 +113,13 @@ class Process:
     def end_failure(self) -> Failure:
         """Return how it ended. The pipe is closed, so it has ended or is about to."""
         try:
-            status = self.process.wait(5)
+            status = self.process.wait(5)  # a moment, as the pipe closes before the process ends
         except subprocess.TimeoutExpired:
             return Failure("protocol", f"it closed its pipe while {self.doing}")
         said = self.last_words()
         if status >= 0:
             return Failure("exit", f"the process ended with status {status} while {self.doing}{said}")
+        # the signal's name where the system has one
         name = next((known.name for known in signal.Signals if known == -status), f"signal {-status}")
         kind = "killed" if host().is_killed(status) else "crash"
         return Failure(kind, f"the process was ended by {name} while {self.doing}{said}")
@@ -126,6 +128,7 @@ class Process:
         """The last line that it printed since it was asked."""
         with suppress(OSError):
             with self._log.open("rb") as log:
+                # the last two thousand bytes are enough for a line
                 log.seek(max(self._said, log.seek(0, os.SEEK_END) - 2000))
                 lines = log.read().decode(errors="replace").strip().splitlines()
             return f": {lines[-1][:300]}" if lines else ""
@@ -146,7 +149,7 @@ class Process:
         with suppress(ProcessLookupError, PermissionError):
             host().end_process(self.process)
         self.process.wait()
-        os.close(self._read)
+        os.close(self._read)  # after the process, which might still write
 
 
 class WorkerProcess(Process):
@@ -158,7 +161,7 @@ class WorkerProcess(Process):
         log = folder / f"worker-{number}.log"
         command = [
             sys.executable,
-            "-P",
+            "-P",  # -P: the current folder is not on the module path
             "-m",
             f"{__package__}.worker",
             str(requests),

@@ -28,7 +28,7 @@ _RECENT = 16
 
 def readable(seconds: float) -> str:
     """A time with its unit."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):  # the largest unit that leaves a number of at least 1
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
@@ -39,7 +39,7 @@ class Progress:
 
     def __init__(self, name: str, trials: int, shown: bool, console: Console | None = None) -> None:
         self.name, self.trials = printable(name), trials
-        self.console = console or Console(stderr=True)
+        self.console = console or Console(stderr=True)  # standard error, since standard output may be piped
         self.live = Live(console=self.console, refresh_per_second=4, transient=False) if shown else None
         self.done = self.new = 0
         self.best, self.best_at = float("inf"), 0
@@ -83,7 +83,7 @@ class Progress:
         self.losses = losses if losses is not None else self.losses
         for trial in history:
             self._count(trial)
-        self.new = 0
+        self.new = 0  # trials of before count to the total, not to the speed
         self._refresh()
 
     def say(self, doing: str) -> None:
@@ -113,11 +113,13 @@ class Progress:
         self.done += 1
         self.new += 1
         if trial.time is not None:
+            # the rules' choice is known by its records
             self.usual = trial.time if trial.records == self.usual_records else self.usual
             if trial.time < self.best:
                 self.best, self.best_at = trial.time, self.done
         else:
             self.failures[trial.failure] += 1
+            # the first line alone; messages may be long
             self.first.setdefault(trial.failure, printable(trial.message.partition("\n")[0]))
 
     def _refresh(self) -> None:
@@ -132,7 +134,7 @@ class Progress:
             Text(f"tuning {self.name}", style="bold"),
             ProgressBar(self.trials, self.done, width=30),
             f"{self.done}/{self.trials} trials",
-            f"{self.new / spent:.1f}/s" if spent > 1 else "",
+            f"{self.new / spent:.1f}/s" if spent > 1 else "",  # a rate of the first second says little
             self.doing,
         )
         lines: list[Table | Text] = [table]
@@ -145,7 +147,7 @@ class Progress:
         if self.spreads:
             noise = median(self.spreads)
             told = f"  noise: repeats differ by {noise:.0%}{', the machine does something else too' if noise > NOISY else ''}"
-            lines.append(Text(told, style="yellow" if noise > NOISY else ""))
+            lines.append(Text(told, style="yellow" if noise > NOISY else ""))  # yellow: times are to be taken with care
         for kind, count in self.losses.most_common():
             told = f"  the machine that measures was lost and found again: {printable(kind)}, {count} x"
             lines.append(Text(told, style="yellow"))

@@ -71,7 +71,7 @@ class Emulator:
 
     def measurer(self, task: Task, limits: Limits | None, inputs: Sequence[Any] | None) -> Ranking:
         if task.unscheduled.constants or inputs is not None:
-            raise TargetCannotBeTuned(
+            raise TargetCannotBeTuned(  # other sizes, to which arrays do not fit
                 f"cannot rank candidates of {task.name}",
                 called=user_source(),
                 fix="pass arrays as arguments, and give no inputs",
@@ -88,6 +88,7 @@ class Ranking(Measurer):
     def __init__(self, task: Task, limits: Limits | None) -> None:
         asked = limits or Limits()
         nothing = Workload(task.name, (), (), frozenset(), "", (), str(task.target))
+        # compiling for a GPU takes longer, and NVRTC much memory
         super().__init__(nothing, replace(asked, timeout=max(asked.timeout, 120.0), memory=max(asked.memory, 32 << 30)))
 
     def _reference(self, worker: object, timeout: float) -> float:
@@ -105,6 +106,7 @@ def probe_text(task: Task, schedule: Schedule, function: Function) -> str:
     """Return what a process is told of a candidate: its loops, those at sizes cut down with and without the schedule, and the estimate.
     Raises CannotBeChecked (TW0614) where the schedule fits no smaller sizes."""
     small, plain = _cut_down(task, schedule)
+    # programs that read at places that are data need indices within bounds
     indexed = any(op.data_indexed for op in producers_first([tensor.op for tensor in task.outputs]))
     return json.dumps(
         {
@@ -122,13 +124,13 @@ def _cut_down(task: Task, schedule: Schedule) -> tuple[Function, Function]:
     problem: TilewrightError | None = None
     for most, whole in _choose_shapes(outputs):
         twins = _cut(outputs, most, whole)
-        if iterations(twins, {}) > _EMULATED:
+        if iterations(twins, {}) > _EMULATED:  # sizes at which the emulator would take too long
             continue
         try:
             scheduled, plain = Schedule.replay(schedule.records, twins), create_schedule(twins)
             return lower(scheduled, all_arguments(scheduled), "main"), lower(plain, all_arguments(plain), "main")
         except TilewrightError as error:  # a primitive that only fits the real size
-            problem = problem or error
+            problem = problem or error  # the first problem is that of the largest sizes
     raise CannotBeChecked(
         f"a candidate of {task.name} cannot be checked on the emulator",
         called=user_source(),
@@ -144,7 +146,7 @@ def _choose_shapes(outputs: Sequence[Operation]) -> Iterator[tuple[int, int]]:
     extents: dict[int, int] = {}
     shrunk(outputs, lambda number, extent: extents.setdefault(number, extent))
     yield from ((most, -1) for most in _CUT)
-    for most in _CUT[1:]:
+    for most in _CUT[1:]:  # one axis stays whole, for threads that share a row
         yield from ((most, number) for number, extent in extents.items() if extent > 2 * most)
 
 

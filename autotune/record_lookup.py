@@ -45,13 +45,14 @@ def best_schedule(
     and what opening a database raises.
     """
     if not isinstance(database, Database):
-        with Database(database, must_exist=True) as opened:
+        with Database(database, must_exist=True) as opened:  # opened once, whoever asks
             return best_schedule(task, opened, any_space)
     trial = best_trial(task, database, any_space)
     try:
+        # foreign: records of others are read with bounds
         return task.replay(from_json(trial.records, foreign=True)), trial
     except ScheduleError as error:
-        raise _unfit(task, error.headline) from error
+        raise _unfit(task, error.headline) from error  # the record is another schedule's, or damaged
 
 
 def best_trial(task: Task, database: Database, any_space: bool = False) -> Trial:
@@ -63,6 +64,7 @@ def best_trial(task: Task, database: Database, any_space: bool = False) -> Trial
     )
     if unchecked:
         accepted, refused = _check(task, database, unchecked)
+        # after the check, what was accepted has times of this machine
         best = _candidates(database, keys, 0)[1] or min(accepted, key=lambda trial: trial.time or 0.0, default=None)
         if best is None and refused:
             kind, message = refused[0].kind, refused[0].message
@@ -76,7 +78,7 @@ def best_trial(task: Task, database: Database, any_space: bool = False) -> Trial
                     fix="tune it here: autotune.tune(args, database=...)",
                 )
             )
-        for failure in refused:
+        for failure in refused:  # a warning, as there is another one to use
             warn_user(
                 user_source(), printable(f"a record of {task.name} is refused ({failure.kind}): {failure.message}")
             )
@@ -94,8 +96,10 @@ def _candidates(database: Database, keys: Sequence[Key], most: int) -> tuple[lis
     """Database.candidates of several keys, of one program on one machine."""
     each = [database.candidates(key, most) for key in keys]
     bests = [best for _, best in each if best is not None]
+    # confirmed ones first
     best = min(bests, key=lambda trial: (trial.confirmed is None, trial.time or 0.0), default=None)
     limit = math.inf if best is None or best.time is None else best.time
+    # slower ones need no check
     faster = [trial for others, _ in each for trial in others if (trial.time or 0.0) < limit]
     return sorted(faster, key=lambda trial: trial.time or 0.0)[:most], best
 
@@ -111,7 +115,7 @@ def _best_elsewhere(task: Task, database: Database, any_space: bool) -> Trial | 
         and replace(key, space=own.space, machine=own.machine if is_any else key.machine) == own
     ]
     trials = [trial for key in keys if (trial := database.candidates(key, 0)[1]) is not None]
-    return max(trials, key=lambda trial: trial.created, default=None)
+    return max(trials, key=lambda trial: trial.created, default=None)  # the machine that was asked last
 
 
 def _unfit(task: Task, reason: str) -> RecordDoesNotFit:
@@ -133,6 +137,7 @@ def _check(task: Task, database: Database, trials: Sequence[Trial]) -> tuple[lis
         try:
             with deep_recursion():
                 schedule = task.replay(from_json(trial.records, foreign=True))
+                # equal loops are measured once
                 texts.setdefault(str(lower(schedule, list(task.args), "main")), []).append(trial)
         except _REPLAY_FAULTS as error:
             said = (
@@ -181,12 +186,13 @@ def find_schedule(
         )
         return None
     is_tuned = target.backend.for_processors or target.backend.rules == "gpu"
+    # symbolic shapes have no tuned results
     if not is_tuned or not all(isinstance(e, IntImm) for tensor in args for e in tensor.shape):
         return None
     try:
         return best_schedule(Task.of(list(args), target, exact=exact), database, any_space=True)[0]
     except NoRecord:
-        return None
+        return None  # nothing tuned is the usual case
     except (RecordDoesNotFit, WrongRecord, WorkerFailed) as error:
         told = f"{error.headline}: {error.reason}; the kernel takes topi's schedule"
         warn_user(user_source(), printable(told, lines=True), PerformanceWarning)
