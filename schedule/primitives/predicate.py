@@ -106,7 +106,10 @@ def _check(stage: Stage) -> Reduce:
     elif not stage.is_untouched() or stage.attach_type in ("inline", "inlined"):
         reason = "its loops are scheduled already"
     if reduction is None or reason is not None:
-        fix = "te.sum(te.if_then_else(k > i, A[i, k], 0.0), axis=k), before its loops are scheduled"
+        fix = (
+            "te.sum(te.if_then_else(k > i, A[i, k], 0.0), axis=k), before its loops are scheduled; "
+            f"s.distribute({stage.name}) sums terms apart"
+        )
         raise refusal(
             BadTerms, stage, f"cannot predicate {stage.name}", stage.leaf_iter_vars, reason or "it is not a sum", fix
         )
