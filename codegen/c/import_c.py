@@ -30,7 +30,7 @@ def imported_c(source: str) -> str:
         place, text = Path(folder, "source.c"), Path(folder, "source.ll")
         place.write_text(source)
         command = [clang, "-x", "c", "-O3", "-S", "-emit-llvm", "-o", str(text), str(place)]
-        done = run_tool(command, folder)  # -O3: the text is inlined into kernels that are optimised already
+        done = run_tool(command, folder)
         if done.returncode:
             raise RejectedSource(
                 "clang refuses the C that was imported",

@@ -44,7 +44,7 @@ def _reinterpret(em: CExprEmitter, call: Call, lane: int) -> str:
 def _bits(em: CExprEmitter, source: Expr, lane: int) -> str:
     text, dtype = em.value(source, lane), source.dtype
     if dtype.is_float and dtype.bits > 16:
-        # through memcpy of the prelude: a cast of pointers breaks aliasing rules
+        # by a union in the prelude: a cast of pointers breaks aliasing rules
         return f"tw_bits_of_double({bare(text)})" if dtype.bits == 64 else f"(uint64_t)tw_bits_of({bare(text)})"
     if dtype.is_float:
         return f"(uint64_t){em.memory_text(text, dtype)}"

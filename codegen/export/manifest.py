@@ -80,5 +80,4 @@ def describe(
 def manifest_text(description: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
     """The JSON file beside a library: its description, and the SHA-256 of its files by name."""
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    # sorted as described, so that the same library has the same bytes
     return json.dumps({**description, "sha256": hashes}, indent=1) + "\n"

@@ -65,4 +65,4 @@ def _define(caller: Lanes, function: str, body: Body, count: int, attributes: st
         f.do(f"ret {caller.kind} {body(Lanes(f, caller.dtype, caller.options), *names)}")
         f.finish()
 
-    caller.f.module.define_once(function, write)  # defined once, however many places call it
+    caller.f.module.define_once(function, write)

@@ -112,7 +112,7 @@ def sigmoid(v: Lanes, x: str) -> str:
     shift = v.dtype.bits
     least, most = v.pick(-104.5, -746.0), v.pick(20.0, 40.0)
     tail, scale = _expm1_parts(v, v.negative(v.clamp(x, least, most)), -shift)
-    unit: str | float = 2.0**-shift  # 2^-shift, on both sides of the quotient
+    unit: str | float = 2.0**-shift
     if not v.options.fast:  # 2^24 + 1 (2^53 + 1) is no float: the 1 that the sum below loses is taken off here
         power = 2.0 ** (v.mantissa_bits + 1)
         unit = v.choose(v.compare("==", scale, power * unit), unit - unit / power, unit)
