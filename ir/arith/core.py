@@ -131,7 +131,7 @@ class Simplifier:
                 bound: dict[str, Any] = {}
                 if match(pattern, node, bound) and rule.applies(bound) and self._holds(rule, bound):
                     result = build(rule.result, bound, node, self.scope.nodes)
-                    if result is not None:
+                    if result is not None and (not table.exact or is_exact(self.scope, result)):
                         for watcher in WATCHERS:
                             watcher(rule)
                         return self.visit(result)

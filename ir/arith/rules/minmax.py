@@ -16,3 +16,13 @@ MINMAX_RULES = (
     Rule("min-of-mins", minimum(minimum(x, y), minimum(x, z)), minimum(minimum(x, y), z)),
     Rule("max-of-maxes", maximum(maximum(x, y), maximum(x, z)), maximum(maximum(x, y), z)),
 )
+
+EXACT_MINMAX_RULES = (
+    Rule(
+        "max-of-lowered-max",
+        maximum(maximum(x, 0) * c0 - c1, 0),
+        maximum(x * c0 - c1, 0),
+        when=lambda c0, c1: c0 > 0 and c1 >= 0,
+    ),
+)
+"""Bounds within bounds, as windows of windows have them at a border."""
