@@ -121,7 +121,7 @@ class StagePrimitives:
         Raises what split and reorder raise.
         """
 
-    def parallel(self, axis: IterVar, independent: bool = False) -> None:
+    def parallel(self, axis: IterVar, independent: Any = False) -> None:
         """Share the iterations among threads. Like vectorize, unroll and bind it replaces the kind given before.
 
             for i in 64:      →      parallel for i in 64:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...errors import user_source
 from ...ir.expr import IterVar
 from ..errors import NestedParallel, ParallelReduction, WrongArgument
@@ -42,7 +44,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     weight=5,
     foreign={"axis": AXIS, "independent": require_one(False)},  # nobody else's word is taken
 )
-def parallel(stage: Stage, axis: IterVar, independent: bool = False) -> None:
+def parallel(stage: Stage, axis: IterVar, independent: Any = False) -> None:
     """Share the iterations among threads. Like vectorize, unroll and bind it replaces the kind given before.
 
         for i in 64:      →      parallel for i in 64:
