@@ -6,8 +6,8 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
-from numpy.lib.stride_tricks import sliding_window_view
 from tilewright import te, topi
+from tilewright.topi.row import find_reference
 from topi_run import run
 
 
@@ -34,9 +34,7 @@ def test_dense(unipolar, word) -> None:
 def test_convolutions(unipolar, stride, padding) -> None:
     x, w = integers(2, 1, 32, 7, 6), integers(1, 5, 32, 3, 3, seed=1)
     pads = (padding, padding) if isinstance(padding, int) else padding
-    wide = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[0]), (pads[1], pads[1])))
-    windows = sliding_window_view(wide, (3, 3), (2, 3))[:, :, ::stride, ::stride]
-    want = np.einsum("nchwpq,ocpq->nohw", windows, signed(w, 1, unipolar))
+    want = find_reference("conv")(x, signed(w, 1, unipolar), stride=(stride, stride), padding=(*pads, *pads))
     got = run(lambda a, b: topi.nn.bitserial_conv2d_nchw(a, b, stride, padding, 2, 1, "uint8", "int32", unipolar), x, w)
     assert np.array_equal(got, want)
     last = run(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.topi.row import find_reference
 
 
 def drawn(seed: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
@@ -43,10 +44,9 @@ def test_a_convolution_of_any_form_is_exact() -> None:
     x, w = drawn(1, (2, 7, 6, 5), (18, 5, 3, 2))
     zero = np.asarray(100, "uint8")
     args = [te.placeholder(one.shape, str(one.dtype), name) for one, name in zip((x, w, zero), "xwz", strict=True)]
-    y = topi.nn.integer_conv(*args, stride=(2, 1), padding=(1, 0, 2, 1), dilation=(1, 2))
-    padded = np.pad(x.astype("int32") - 100, [(0, 0), (1, 2), (0, 1), (0, 0)])
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))[:, ::2, :, :, :, ::2]
-    expected = np.einsum("nyxcrs,ocrs->nyxo", windows, w.astype("int32"))
+    how = {"stride": (2, 1), "padding": (1, 0, 2, 1), "dilation": (1, 2)}
+    y = topi.nn.integer_conv(*args, **how)
+    expected = find_reference("integer_conv")(x, w, zero, **how)
     found = np.zeros(expected.shape, "int32")
     kernel = tw.build([*args, y])
     kernel(x, w, zero, found)
@@ -62,13 +62,7 @@ def test_channels_for_themselves_and_in_groups_are_exact() -> None:
         found = np.zeros((1, 5, 7, groups * outs), "int32")
         kernel = tw.build([*args, topi.nn.integer_conv(*args, padding=1, groups=groups)])
         kernel(x, w, zero, found)
-        padded = np.pad(x.astype("int32") - 9, [(0, 0), (1, 1), (1, 1), (0, 0)])
-        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
-        expected = np.einsum(
-            "nyxgcrs,gocrs->nyxgo",
-            windows.reshape(1, 5, 7, groups, each, 3, 3),
-            w.astype("int32").reshape(groups, outs, each, 3, 3),
-        ).reshape(found.shape)
+        expected = find_reference("integer_conv")(x, w, zero, padding=(1, 1, 1, 1), groups=groups)
         np.testing.assert_array_equal(found, expected)
 
 
