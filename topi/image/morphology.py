@@ -10,7 +10,7 @@ from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
 from ..checks import tensor
 from ..nn.convolutions import tap_count
-from ..nn.window import pad_amounts, padded, pair, window_count
+from ..nn.window import padded, slide_windows
 from ..signatures import ElementType
 from ..transform import transpose
 from .errors import BadImage
@@ -59,23 +59,17 @@ def dilation2d_nchw(
             fix="a window for each channel",
         )
     dtype = out_dtype or image.dtype
-    steps, far = pair(stride, "stride"), pair(dilations, "dilations")
     taps = [tap_count(extent) for extent in window.shape[1:]]
-    reach = ((taps[0] - 1) * far[0] + 1, (taps[1] - 1) * far[1] + 1)  # what a dilated window covers
-    pads = pad_amounts(padding, reach)
-    size = [
-        window_count(image.shape[2 + dim], pads[dim], pads[dim + 2], reach[dim], steps[dim], ("height", "width")[dim])
-        for dim in (0, 1)
-    ]
-    wide = padded(image, pads, (2, 3))  # padded by zeros, as TVM has it, not by the least number
-    p, q = te.reduce_axis((0, taps[0]), "ry"), te.reduce_axis((0, taps[1]), "rx")
+    windows = slide_windows(image.shape[2:], taps, stride, padding, dilations)
+    wide = padded(image, (*windows.low, *windows.high), (2, 3))  # by zeros, as TVM has it, not by the least number
+    axes = windows.axes()
 
-    def element(n: Any, c: Any, y: Any, x: Any) -> Any:
-        value = wide[n, c, y * steps[0] + p * far[0], x * steps[1] + q * far[1]]
+    def element(n: Any, c: Any, *at: Any) -> Any:
+        value = wide[(n, c, *windows.places(at, axes))]
         # converted before they are added: int8 sums would wrap
-        return te.max(value.astype(dtype) + window[c, p, q].astype(dtype), axis=[p, q])
+        return te.max(value.astype(dtype) + window[(c, *axes)].astype(dtype), axis=axes)
 
-    return te.compute((*image.shape[:2], *size), element, name="dilation2d")
+    return te.compute((*image.shape[:2], *windows.out), element, name="dilation2d")
 
 
 def dilation2d_nhwc(

@@ -18,7 +18,7 @@ from ..checks import normalize_axis, tensor
 from ..errors import BadOperand, BadParameter
 from ..signatures import Positive
 from ..transform import pad
-from .window import Padding, Sizes, pad_amounts, pair, window_count
+from .window import Padding, Sizes, slide_windows
 
 __all__ = [
     "binarize_pack",
@@ -300,17 +300,11 @@ def _windows(
     for filter, plane, height, width, words; order: the result's axes of image, filter, height, width."""
     outputs, taps, planes = sizes
     high, wide = (tap.value for tap in taps)
-    pads, steps = pad_amounts(padding, (high, wide)), pair(stride, "stride")
+    windows = slide_windows([image.shape[axis] for axis in of_image[3:]], (high, wide), stride, padding, 1)
     before, after = [0] * 5, [0] * 5
-    for side, axis in enumerate(of_image[3:]):
-        before[axis], after[axis] = pads[side], pads[side + 2]
+    for axis, low, more in zip(of_image[3:], windows.low, windows.high, strict=True):
+        before[axis], after[axis] = low, more
     padded = pad(image, before, after, name="pad_temp")
-    size = [
-        window_count(
-            image.shape[axis], pads[side], pads[side + 2], (high, wide)[side], steps[side], ("height", "width")[side]
-        )
-        for side, axis in enumerate(of_image[3:])
-    ]
     axes = [
         te.reduce_axis((0, extent), name)
         for extent, name in (
@@ -322,11 +316,11 @@ def _windows(
         )
     ]
     rc, ry, rx, b1, b2 = axes
-    whole: list[Any] = [image.shape[0], outputs, *size]
+    whole: list[Any] = [image.shape[0], outputs, *windows.out]
 
     def element(*index: Any) -> Any:
-        n, o, y, x = (index[order.index(axis)] for axis in range(4))
-        there = dict(zip(of_image, (n, b1, rc, y * steps[0] + ry, x * steps[1] + rx), strict=True))
+        n, o, *at = (index[order.index(axis)] for axis in range(4))
+        there = dict(zip(of_image, (n, b1, rc, *windows.places(at, (ry, rx))), strict=True))
         weight = dict(zip(of_kernel, (o, b2, ry, rx, rc), strict=True))
         return te.sum(
             _count_bits(
