@@ -91,12 +91,12 @@ class Nests:
                     met.add(id(producer))
                     waiting.append(producer)
 
-    def list_within(self, stage: DraftStage, at: int = 0) -> Iterable[DraftStage]:
+    def list_inner_stages(self, stage: DraftStage, at: int = 0) -> Iterable[DraftStage]:
         """The stages that are computed at a stage's loops from a place on, or at loops of these."""
         for leaf in stage.leaf_iter_vars[at:]:
             for each in self.placed.get((id(stage), leaf), ()):
                 yield each
-                yield from self.list_within(each)
+                yield from self.list_inner_stages(each)
 
     def _full_frame(self, stage: DraftStage) -> Frame:
         return Frame({axis: extent_in_numbers(axis) for axis in (*stage.own, *stage.reduced)})

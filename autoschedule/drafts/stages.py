@@ -81,7 +81,7 @@ class StageNest(StageLoops):
         own = self.nests.placed.get((id(self.stage), self.leaves[at]), ())
         if not own:
             return ()
-        waiting = list(self.nests.list_within(self.stage, at))
+        waiting = list(self.nests.list_inner_stages(self.stage, at))
         readers: list[tuple[Value, Frame, Mapping[Var, int]]] = [
             (self.value, self._body_frame(at), self.inner_values(at + 1))
         ]
