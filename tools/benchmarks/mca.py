@@ -16,14 +16,16 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tilewright as tw
-from tilewright import te, topi
 from tilewright.codegen.machine import Machine, find_machine
 from tilewright.codegen.target import Target
+
+from tools.benchmarks.main_loop_cases import CASES
 
 TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu", "riscv64": "riscv64-unknown-linux-gnu"}
 CPUS = (
@@ -40,72 +42,8 @@ MODELS = {
 """Processors of which llvm-mca 14 to 16 has a model, or of the design before that shares it."""
 ITERATIONS = 200
 MULTIPLIES = re.compile(
-    r"^(fml[as]l?2?|[us]+dot|[us]+mmla|[us]mlal2?|bfmlal[bt]|fmadd\.s|vfn?m(acc|add)\.v[vf]|vw?macc\w*\.v[vx])$"
+    r"^(f?ml[as]l?2?|[us]+dot|[us]+mmla|[us]mlal2?|bfmlal[bt]|fmadd\.s|vfn?m(acc|add)\.v[vf]|vw?macc\w*\.v[vx])$"
 )
-
-
-def _tensor(shape: Sequence[int], dtype: str, name: str) -> te.Tensor:
-    return te.placeholder(tuple(shape), dtype, name)
-
-
-def _gemm(dtype: str) -> list[te.Tensor]:
-    a, b = _tensor((512, 512), dtype, "A"), _tensor((512, 512), dtype, "B")
-    if "int" not in dtype:
-        return [a, b, topi.matmul(a, b)]
-    k = te.reduce_axis((0, 512), "k")
-    return [
-        a,
-        b,
-        te.compute((512, 512), lambda i, j: te.sum(a[i, k].astype("int32") * b[k, j].astype("int32"), axis=k), "C"),
-    ]
-
-
-def _convolution(size: int, channels: int) -> list[te.Tensor]:
-    x, w = _tensor((1, channels, size, size), "float32", "X"), _tensor((channels, channels, 3, 3), "float32", "W")
-    return [x, w, topi.nn.conv2d(x, w, padding=1)]
-
-
-def _depthwise() -> list[te.Tensor]:
-    x, w = _tensor((1, 144, 56, 56), "float32", "X"), _tensor((144, 1, 3, 3), "float32", "W")
-    return [x, w, topi.nn.depthwise_conv2d_nchw(x, w, 1, 1)]
-
-
-def _rows(function: Callable[..., te.Tensor], *others: int) -> list[te.Tensor]:
-    x = _tensor((1024, 1024), "float32", "X")
-    parameters = [_tensor((size,), "float32", f"P{at}") for at, size in enumerate(others)]
-    return [x, *parameters, function(x, *parameters)]
-
-
-def _blur() -> list[te.Tensor]:
-    x = _tensor((1602, 2562), "float32", "X")
-    rows = te.compute((1602, 2560), lambda i, j: x[i, j] + x[i, j + 1] + x[i, j + 2], "rows")
-    return [x, te.compute((1600, 2560), lambda i, j: rows[i, j] + rows[i + 1, j] + rows[i + 2, j], "Y")]
-
-
-def _heat() -> list[te.Tensor]:
-    x = _tensor((1026, 1026), "float32", "X")
-
-    def around(i: Any, j: Any) -> Any:
-        return x[i, j + 1] + x[i + 2, j + 1] + x[i + 1, j] + x[i + 1, j + 2] - x[i + 1, j + 1] * 4.0
-
-    return [x, te.compute((1024, 1024), lambda i, j: x[i + 1, j + 1] + around(i, j) * 0.1, "Y")]
-
-
-KERNELS: dict[str, Callable[[], list[te.Tensor]]] = {
-    "gemm fp32": lambda: _gemm("float32"),
-    "gemm fp64": lambda: _gemm("float64"),
-    "gemm fp16": lambda: _gemm("float16"),
-    "gemm int8": lambda: _gemm("int8"),
-    "gemm uint8": lambda: _gemm("uint8"),
-    "conv 3x3, 64 at 56": lambda: _convolution(56, 64),
-    "conv 3x3, 512 at 7": lambda: _convolution(7, 512),
-    "depthwise 3x3": _depthwise,
-    "softmax": lambda: _rows(topi.nn.softmax),
-    "layer norm": lambda: _rows(topi.nn.layer_norm, 1024, 1024),
-    "relu": lambda: _rows(topi.nn.relu),
-    "blur 3x3": _blur,
-    "heat": _heat,
-}
 
 
 def target_text(cpu: str) -> str:
@@ -204,7 +142,7 @@ def simulated_cycles(loop: Loop, cpu: str, architecture: str) -> float | None:
 def measured(name: str, cpu: str) -> dict[str, Any]:
     """The row of the table for a kernel on a processor."""
     target = Target.parse(target_text(cpu))
-    args = KERNELS[name]()
+    args = CASES[name]()
     s = tw.autoschedule.schedule(args[-1], str(target))
     loop = main_loop(tw.build(s, args, target=str(target)).source("asm"))
     ports, multiplies = port_cycles(loop, find_machine(target))
@@ -224,30 +162,40 @@ def measured(name: str, cpu: str) -> dict[str, Any]:
     }
 
 
-COLUMNS = ("kernel", "cpu", "instructions", "multiply-adds", "loads", "paired", "spills", "ports", "slots", "cycles")
+def cell(row: dict[str, Any]) -> str:
+    """Return slots, cycles over ports and spills of a kernel on a processor, as the table has them."""
+    slots = "" if row["slots"] is None else f"{row['slots']:.2f}"
+    cycles = f"{row['cycles'] / row['ports']:.2f} x" if row["cycles"] else ""
+    spills = f"{row['spills']} spills" if row["spills"] else ""
+    return ", ".join(filter(None, (slots, cycles, spills))) or "-"
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """The table of docs/main-loops.md: a line for each kernel, a column for each processor."""
+    cells = {(row["kernel"], row["cpu"]): cell(row) for row in rows}
+    kernels, cpus = (list(dict.fromkeys(row[key] for row in rows)) for key in ("kernel", "cpu"))
+    lines = [f"| {kernel} | {' | '.join(cells.get((kernel, cpu), '') for cpu in cpus)} |" for kernel in kernels]
+    return "\n".join([f"| kernel | {' | '.join(cpus)} |", "|---" * (len(cpus) + 1) + "|", *lines])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kernels", nargs="*", help=f"of {', '.join(KERNELS)}")
+    parser.add_argument("kernels", nargs="*", help=f"of {', '.join(CASES)}")
     parser.add_argument("--cpus", default=",".join(CPUS))
     parser.add_argument("--markdown", action="store_true", help="a table, as docs/main-loops.md has it")
     parser.add_argument("--loops", action="store_true", help="the instructions too")
     chosen = parser.parse_args()
-    if chosen.markdown:
-        print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
-    for name in chosen.kernels or KERNELS:
+    rows = []
+    for name in chosen.kernels or CASES:
         for cpu in chosen.cpus.split(","):
             row = measured(name, cpu)
             loop = row.pop("loop")
-            if chosen.markdown:
-                print(
-                    "| " + " | ".join("" if row[key] is None else str(row[key]) for key in COLUMNS) + " |", flush=True
-                )
-            else:
-                print(json.dumps(row), flush=True)
+            rows.append(row)
+            print(json.dumps(row), file=sys.stderr if chosen.markdown else sys.stdout, flush=True)
             if chosen.loops:
                 print("\n".join(f"    {each}" for each in loop))
+    if chosen.markdown:
+        print(table(rows))
 
 
 if __name__ == "__main__":

@@ -105,8 +105,8 @@ int main(void) { return kernel(a, b, y); }
     ("triple", "zig", "start"),
     [
         ("arm64-apple-macosx14.0.0 -mcpu=apple-m1", "aarch64-macos", b"\xcf\xfa\xed\xfe"),
-        ("x86_64-pc-windows-msvc -mcpu=x86-64-v3", "x86_64-windows-gnu", b"MZ"),
-        ("aarch64-pc-windows-msvc -mcpu=cortex-a76", "aarch64-windows-gnu", b"MZ"),
+        ("x86_64-pc-windows-gnu -mcpu=x86-64-v3", "x86_64-windows-gnu", b"MZ"),
+        ("aarch64-pc-windows-gnu -mcpu=cortex-a76", "aarch64-windows-gnu", b"MZ"),
     ],
 )
 def test_a_program_for_the_system_links(triple: str, zig: str, start: bytes, tmp_path: Path) -> None:
