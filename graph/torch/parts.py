@@ -120,7 +120,7 @@ def _embed_diagonal(c: Call, value: str, offset: int) -> str:
     numbers = c.emit("arange", shape=(size,))
     column = c.reshape(numbers, (size, 1))
     on_diagonal = c.emit("equal", numbers, c.emit("add", column, c.constant(offset, numbers)))
-    shape = (*rest, 1, size) if offset < 0 else (*rest, size, 1)  # its shorter side is the one that counts
+    shape = (*rest, 1, size) if offset < 0 else (*rest, size, 1)  # its columns below the main one
     return c.emit("where", on_diagonal, c.reshape(padded, shape), c.scalar(0, c.dtype))
 
 
