@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.autoschedule.cost.cpu import BEGUN, LEAVE, estimate
+from tilewright.autoschedule.cost.cpu import BEGUN, LEAVE, STEP, estimate
 from tilewright.autoschedule.cost.estimate import Estimate
 from tilewright.autoschedule.cost.instructions import count_instructions, list_work
 from tilewright.autoschedule.loop_nest import Body, Nest
@@ -51,13 +51,13 @@ def test_few_sums_wait_for_each_other_and_many_for_the_units(sums: int, bound: s
     k = Var("k")
     nest = Nest(k, 1000, (Body({"fma": sums, "load": 1}, chain=("fma", 1)),))
     found = estimate(nest, PLAIN)
-    assert found.binds == bound and nanoseconds(found) == {"loops": LEAVE, bound: 1000 * cycles}
+    assert found.binds == bound and nanoseconds(found) == {"loops": LEAVE, bound: 1000 * (cycles + STEP)}
 
 
 def test_short_sums_overlap_as_far_as_is_looked_ahead() -> None:
     k, i = Var("k"), Var("i")
     nest = Nest(i, 100, (Nest(k, 4, (Body({"fma": 1, "load": 1}, chain=("fma", 1)),)),))
-    assert estimate(nest, replace(PLAIN, window=256)).seconds < estimate(nest, PLAIN).seconds / 2
+    assert estimate(nest, replace(PLAIN, window=256)).seconds < estimate(nest, PLAIN).seconds * 0.6
 
 
 def test_tasks_are_shared_evenly_or_not_and_a_fork_costs() -> None:
