@@ -115,12 +115,15 @@ def rnn_cell(step: Step) -> Sequence[str]:
 def gru_cell(step: Step) -> Sequence[str]:
     """A step of gates update, reset and new."""
     c, (h,), layer = step.c, step.states, step.layer
-    gates = c.emit("add", step.gate(step.products, 0, 2), step.times(h, step.weights(0, 2)))
-    update, reset = step.active(0, step.gate(gates, 0)), step.active(0, step.gate(gates, 1))
-    if layer.inner_bias:
-        past = c.emit("multiply", reset, c.emit("add", step.times(h, step.weights(2, 1)), step.taken(layer.inner_bias)))
+    if layer.inner_bias:  # a product is reset, not the state: one product for all gates
+        inner = step.times(h, step.taken(layer.r))
+        sums, past = step.gate(inner, 0, 2), c.emit("add", step.gate(inner, 2), step.taken(layer.inner_bias))
     else:
-        past = step.times(c.emit("multiply", reset, h), step.weights(2, 1))
+        sums, past = step.times(h, step.weights(0, 2)), h
+    gates = c.emit("add", step.gate(step.products, 0, 2), sums)
+    update, reset = step.active(0, step.gate(gates, 0)), step.active(0, step.gate(gates, 1))
+    past = c.emit("multiply", reset, past)
+    past = past if layer.inner_bias else step.times(past, step.weights(2, 1))
     new = step.active(1, c.emit("add", step.gate(step.products, 2), past))
     return [
         c.emit(
