@@ -23,6 +23,7 @@ import warnings
 from _thread import get_ident
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from inspect import CO_VARARGS
 from itertools import pairwise
 from types import FrameType
@@ -92,6 +93,15 @@ waiting_callers: dict[int, FrameType | None] = {}
 """By the number of a thread that works for another one (runtime.critical_section): where that one waits, None where it goes on."""
 
 
+@cache
+def _find_owner(module: str) -> str:
+    """Return our own package, or one between us and users, that a module belongs to; "" of any other."""
+    package = module.partition(".")[0]
+    if package in _BETWEEN:
+        return package
+    return _OWN_PACKAGE if module == _OWN_PACKAGE or module.startswith(_OWN_PACKAGE + ".") else ""
+
+
 def user_source(through: Sequence[str] | None = None) -> SourceLine | None:
     """The innermost line on the call stack that is not tilewright's own: where the user called us. through: None where another of
     our modules than these lies between."""
@@ -99,10 +109,10 @@ def user_source(through: Sequence[str] | None = None) -> SourceLine | None:
     waiting = waiting_callers.get(get_ident())
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        between = module.partition(".")[0] in _BETWEEN
-        if not between and module != _OWN_PACKAGE and not module.startswith(_OWN_PACKAGE + "."):
+        owner = _find_owner(module)
+        if owner == "":
             return SourceLine(frame.f_code.co_filename, frame.f_lineno)
-        if through is not None and not between and module.removeprefix(_OWN_PACKAGE + ".") not in through:
+        if through is not None and owner == _OWN_PACKAGE and module.removeprefix(_OWN_PACKAGE + ".") not in through:
             return None
         frame = frame.f_back
         if frame is None:

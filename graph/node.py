@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import user_source
+from ..ir.lazy_values import cached_property
 from .errors import BadGraph, UnboundParam
 from .mapped_arrays import paged_copy
 from .operators.row import Attribute
@@ -78,7 +79,7 @@ class Parts:
     state: dict[str, str] = field(default_factory=dict[str, str])
     """Of inputs that are updated in place: the output that is in their memory after a call, by the input's name."""
 
-    @property
+    @cached_property
     def types(self) -> dict[str, TensorType]:
         """The type of every value by its name."""
         return {
