@@ -180,8 +180,7 @@ def post_order(
 def distinct(*roots: Node) -> list[Any]:
     """Every node once, parents before children, siblings in reverse: for questions to which the order does not matter, in a third of
     the time of post_order."""
-    met: set[int] = set()
-    nodes: list[Any] = []
+    met: dict[int, Node] = {}
     stack: list[Node] = [*roots]
     readers = _READERS
     while stack:
@@ -189,12 +188,11 @@ def distinct(*roots: Node) -> list[Any]:
         identity = id(node)
         if identity in met:
             continue
-        met.add(identity)
-        nodes.append(node)
+        met[identity] = node
         read = readers[type(node)]
         if read is not _nothing:
             stack += read(node)
-    return nodes
+    return [*met.values()]
 
 
 def rewrite_statements(stmt: Stmt, rule: Callable[[Any], Stmt | None]) -> Any:

@@ -25,11 +25,13 @@ from tilewright.codegen.llvm import backend, jit
 from tilewright.driver import linking
 from tilewright.driver import lower as lowering
 from tilewright.graph import Builder, Graph
+from tilewright.graph import graph as graphs
 
 __all__ = ["MODELS", "STEPS", "steps_of_build"]
 
-STEPS = ("choose", "lower", "passes", "text", "parse", "optimise", "object", "link")
-"""Of a kernel. Each is the processor time of the thread that does it, without the steps within."""
+STEPS = ("graph", "choose", "lower", "passes", "text", "parse", "optimise", "object", "link")
+"""The graph's passes, then what is done for each kernel. Each is the processor time of the thread that does it, without the steps
+within."""
 
 
 class Net(Builder):
@@ -162,6 +164,7 @@ MODELS: dict[str, Callable[[], Graph]] = {
 
 def _steps() -> Iterator[tuple[str, Any, str]]:
     """The functions that do each step."""
+    yield "graph", graphs, "transformed"
     yield "choose", lowering, "scheduled"
     yield "lower", linking, "lowered_programs"
     yield "passes", backend, "run_pipeline"
