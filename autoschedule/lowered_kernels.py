@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from math import prod
 
 from ..codegen.machine import Machine
-from ..ir.analysis.footprint import Access
 from ..ir.analysis.work import Statement, Work, measure_work
 from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Expr, Var
@@ -15,7 +14,7 @@ from ..ir.stmt import BufferStore, For, LoopKind
 from ..ir.visit import post_order, walk
 from .accesses import ASSUMED
 from .cost.instructions import distinct_elements, list_work
-from .drafts.kernels import VECTOR
+from .drafts.kernels import make_transfer
 from .loop_nest import Body, Memory, Nest, Transfer
 
 __all__ = ["nest_of_kernel"]
@@ -120,17 +119,9 @@ def _body(statement: Statement, machine: Machine, written: Mapping[Var, int], la
         if not isinstance(buffer, Buffer) or buffer.scope not in ("global", "shared"):
             kept += [buffer] if isinstance(buffer, Buffer) else []
             continue
-        transfers.append(_transfer(access, buffer.scope, written, lanes))
+        transfers.append(make_transfer(access, buffer.scope, distinct_elements(access, written), lanes))
     return Body(count, inner=tuple(inner.items()), transfers=tuple(transfers), kept=tuple(kept))
 
 
 def _variables(value: Expr) -> set[Var]:
     return {node for node in post_order(value) if isinstance(node, Var)}
-
-
-def _transfer(access: Access, scope: str, written: Mapping[Var, int], lanes: Mapping[Var, int]) -> Transfer:
-    moved = {axis: trips for axis, trips in lanes.items() if access.step(axis)}
-    count = prod(moved.values())
-    beside = len(moved) == 1 and all(access.step(axis) == 1 for axis in moved)
-    size = min(count * access.bytes, VECTOR) if beside else access.bytes
-    return Transfer(access, scope, distinct_elements(access, written) * max(count * access.bytes // size, 1), size)

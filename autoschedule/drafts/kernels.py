@@ -29,7 +29,7 @@ from .stages import StageNest
 if TYPE_CHECKING:
     from ...codegen.machine import Machine
 
-__all__ = ["kernels_of_draft"]
+__all__ = ["kernels_of_draft", "make_transfer"]
 
 VECTOR = 16
 """Bytes that a thread loads or stores at once."""
@@ -273,12 +273,21 @@ class _KernelStage(StageNest):
         return transfers
 
     def _transfer(self, access: Access, scope: str, places: float, lanes: Mapping[Var, int]) -> Transfer:
-        """The loads or stores of an access at so many places: neighbours along lanes at once, as far as they lie so."""
-        moved = {self.name(axis): trips for axis, trips in lanes.items() if trips > 1 and access.step(self.name(axis))}
-        count = prod(moved.values())
-        beside = count > 1 and all(access.step(axis) == 1 for axis in moved) and len(moved) == 1
-        size = min(count * access.bytes, VECTOR) if beside else access.bytes
-        return Transfer(access, scope, places * max(count * access.bytes // size, 1), size)
+        count = prod(lanes.values())
+        begins = (*access.pattern[1][-1:], *(access.shape[-1:] if len(access.shape) > 1 else ()))
+        # a vector begins at a multiple of its size; layouts are shifted so that it does
+        if self.stage.layout is None and any(begin % count for begin in begins if isinstance(begin, int)):
+            places, lanes = places * prod(trips for axis, trips in lanes.items() if access.step(self.name(axis))), {}
+        return make_transfer(access, scope, places, {self.name(axis): trips for axis, trips in lanes.items()})
+
+
+def make_transfer(access: Access, scope: str, places: float, lanes: Mapping[Var, int]) -> Transfer:
+    """The loads or stores of an access at so many places: neighbours along lanes at once, as far as they lie so."""
+    moved = {axis: trips for axis, trips in lanes.items() if trips > 1 and access.step(axis)}
+    count = prod(moved.values())
+    beside = len(moved) == 1 and all(access.step(axis) == 1 for axis in moved)
+    size = min(count * access.bytes, VECTOR) if beside else access.bytes
+    return Transfer(access, scope, places * max(count * access.bytes // size, 1), size)
 
 
 def _find_share(work: Work, around: Digits) -> float:

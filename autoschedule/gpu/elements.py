@@ -9,16 +9,17 @@ for blockIdx.y, blockIdx.x:                                         A[x, y] is r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import gcd
 from typing import TYPE_CHECKING
 
-from ...ir.analysis.warps import sectors
-from ...ir.expr import IterVar, Node, ProducerLoad
+from ...ir.expr import Expr, IterVar, Node, ProducerLoad
 from ...ir.visit import children, post_order
+from ...schedule.model.inlining import expand_inlined
 from ...te.axis import thread_axis
 from ...te.operation import Operation
+from ...te.rewrite import collect_loads
 from ...te.shape import same_extent
 from ...te.tensor import find_tensor
 from ..accesses import contiguous_axes, dimension, find_axes, load_axes, op_loads
@@ -33,8 +34,6 @@ __all__ = ["element_a_thread", "injective", "vectors_a_thread"]
 
 BANK = 4
 """Bytes of a bank of shared memory."""
-SAVED = 1.25
-"""Times the fewest sectors of memory: as few are as good."""
 TILE_COLUMNS = 8
 """Vectors of a row of a tile that is read across."""
 
@@ -42,10 +41,16 @@ TILE_COLUMNS = 8
 def injective(group: Group) -> None:
     """16 bytes a thread, or tiles in shared memory for what is read across."""
     group.inline_cheap_heads()
-    op = group.s[group.output].op
-    lanes, why = _lanes(op)
-    ways = [("; ".join([f"{lanes} elements a thread{why}", *_describe_scatter(op)]), apply_elements)]
-    across = _find_transposed(op)
+    stage = group.s[group.output]
+    op, across = stage.op, _find_transposed(stage.op)
+    most, why = _lanes(op)
+    scatter = list(_describe_scatter(op))
+    # neighbours that one thread reads alone, being apart, the threads beside it would read together
+    fewer = [] if across or _has_contiguous_reads(stage, most) else [1 << by for by in range(most.bit_length() - 1)]
+    ways: list[tuple[str, Callable[[Group], None]]] = []
+    for lanes in (*fewer, most):  # of those that take as long the one that asks for the fewest sectors
+        text = why if lanes == most else ", since those beside them are read apart"
+        ways.append(("; ".join([f"{lanes} elements a thread{text}", *scatter]), partial(_apply_vectors, lanes)))
     if across:
         names, lanes = ", ".join(dict.fromkeys(find_tensor(load).name for load in across[1])), _tile_lanes(op, *across)
         size = max(WARP, TILE_COLUMNS * lanes)
@@ -59,8 +64,11 @@ def injective(group: Group) -> None:
 
 def apply_elements(group: Group) -> None:
     """Schedule what a group stores: so many neighbours for each thread that they are 16 bytes."""
-    stage = group.s[group.output]
-    vectors_a_thread(stage, _lanes(stage.op)[0])
+    _apply_vectors(_lanes(group.s[group.output].op)[0], group)
+
+
+def _apply_vectors(lanes: int, group: Group) -> None:
+    vectors_a_thread(group.s[group.output], lanes)
 
 
 def element_a_thread(group: Group) -> None:
@@ -82,35 +90,29 @@ def _lanes(op: Operation) -> tuple[int, str]:
     ]
     lanes = min(count_lanes(tensor.dtype) for tensor in tensors)
     count = fixed_extent(op.axis[-1]) if op.axis else 1
-    if count and count % lanes and _is_flat(op):
+    if count and count % lanes and _is_flat(op, op.values):
         count = elements(op) or count
     own = gcd(lanes, count) if count else 1
-    few = _fewest_sectors(op, own)
-    if few < own:
-        return few, ", since those beside them are read apart"
     return own, "" if own == lanes else f", since {'a row has ' + str(count) if count else 'sizes are not known'}"
 
 
-def _fewest_sectors(op: Operation, most: int) -> int:
-    """Return the number of neighbours, up to so many, that a thread has for the fewest sectors of memory, the more
-    where few are saved: what neighbours of one thread read alone, being apart or nowhere a whole vector, the threads
-    beside it read together."""
+def _has_contiguous_reads(stage: Stage, lanes: int) -> bool:
+    """Return whether so many neighbours are read side by side, or all of them at one place, as far as sizes are known."""
+    op, values = stage.op, [expand_inlined(stage, at) for at in range(len(stage.op.values))]
     extents = [fixed_extent(axis) for axis in op.axis]
-    plain = not op.axis or all(
-        load.indices[-1:] == op.axis[-1:] or op.axis[-1] not in load_axes(load) for load in op_loads(op)
+    rows = all(
+        load.indices[-1:] == op.axis[-1:] or op.axis[-1] not in load_axes(load) for load in collect_loads(*values)
     )
-    ways = [most >> by for by in range(most.bit_length())] if all(extents) and not plain else [most]
-    read = {way: sectors(op.values, op.axis, extents, way, most) for way in ways} if len(ways) > 1 else {}
-    return min(ways, key=lambda way: (read[way] > SAVED * min(read.values()), -way)) if read else most
+    return lanes == 1 or not all(extents) or rows and extents[-1] % lanes == 0 or _is_flat(op, values)
 
 
-def _is_flat(op: Operation) -> bool:
+def _is_flat(op: Operation, values: Sequence[Expr]) -> bool:
     """Return whether all that is read lies as what is stored does, so that all rows are one."""
 
     def plain(load: ProducerLoad) -> bool:
         return load.indices == op.axis and all(map(same_extent, load.producer.shape, op.output_shape))
 
-    stack: list[Node] = list(op.values)
+    stack: list[Node] = list(values)
     while stack:
         node = stack.pop()
         if isinstance(node, IterVar) or isinstance(node, ProducerLoad) and not plain(node):

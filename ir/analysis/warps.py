@@ -22,12 +22,12 @@ import numpy as np
 
 from .. import expr
 from ..buffer import Buffer
-from ..expr import BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, IterVar, ProducerLoad, Select, Var
+from ..expr import BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, ProducerLoad, Select, Var
 from ..stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
 from ..visit import children, post_order, walk
 from .footprint import Array
 
-__all__ = ["Block", "Touch", "collect_kernels", "count_transactions", "find_block", "sectors", "touches"]
+__all__ = ["Block", "Touch", "collect_kernels", "count_transactions", "find_block", "touches"]
 
 WARP, SECTOR, BANKS, WORD, WIDEST = 32, 32, 32, 4, 16
 _PARTS = (2, 3)
@@ -224,23 +224,6 @@ def _depends_on_data(value: Expr, known: Known) -> bool:
         isinstance(node, (BufferLoad, ProducerLoad)) or isinstance(node, Var) and node in known and known[node] is None
         for node in post_order(value)
     )
-
-
-def sectors(values: Sequence[Expr], axes: Sequence[IterVar], extents: Sequence[int], together: int, most: int) -> float:
-    """Sectors of memory for each element of an operation of these axes that warps read for its values, where the threads of one
-    have `together` neighbours each, of all elements in their order. Some runs of `most` elements a thread are looked at, a multiple
-    of these. What data decide is not counted."""
-    total, whole = 0, WARP * most
-    for part in _PARTS:
-        for begin in range(
-            prod(extents) // whole // part * whole, (prod(extents) // whole // part + 1) * whole, WARP * together
-        ):
-            number: Lanes = begin + np.arange(WARP)[None, :] * together + np.arange(together)[:, None]
-            known: dict[Var, Lanes | None] = {}
-            for axis, extent in zip(reversed(axes), reversed(extents), strict=True):
-                known[axis], number = number % extent, number // extent
-            total += sum(touch.passes for value in values for touch in _loads(value, known, np.full((1, WARP), True)))
-    return total / (len(_PARTS) * whole)
 
 
 def _evaluate_lanes(loop: For, known: Known, part: int) -> Lanes | None:
