@@ -14,6 +14,7 @@ for task (image, band of tile rows; in parallel):          # or (image, chunk of
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -43,8 +44,12 @@ def conv2d_winograd(group: Group) -> None:
             (gemm if part is products else sweep_part)(replace(group, anchor=part, output=part, heads=(), parts=()))
         sweep(group, group.output)
         return
-    ways = [("its one way", lambda own: _Winograd(own, parts).run())]
-    group.choose("conv2d_winograd", group.draft_candidates(ways))
+    group.choose("conv2d_winograd", group.draft_candidates([("its one way", partial(_schedule, parts=parts))]))
+
+
+def _schedule(group: Group, parts: dict[str, Operation]) -> None:
+    """All of its stages."""
+    _Winograd(group, parts).run()
 
 
 def sweep_part(group: Group) -> None:
