@@ -12,7 +12,8 @@
 
 What a script reads is inlined into it where that costs little. Of loops directly inside each other the innermost one is one along
 which all lies side by side, where one is, and dependences allow it; loops that stand around such ones with other statements are parted
-for that. Each element takes up its terms in their order. Of each nest the outermost loop whose iterations never meet
+for that. Where an innermost loop adds up terms and no other one can be innermost, lanes of vectors add them, in another order; with
+`exact` each element takes up its terms in their order. Of each nest the outermost loop whose iterations never meet
 (`ir.analysis.dependence` proves it) is parallel; on GPUs all such loops from the outermost on are bound to threads, and a
 nest that has none runs on one thread.
 """
@@ -23,30 +24,43 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.analysis.linear import linear, occurs
-from ..ir.expr import BufferLoad, Call, Expr, IterVar, ProducerLoad, StringImm, Var
-from ..ir.stmt import BufferStore, For, If, Seq, Stmt
-from ..ir.visit import walk
+from ..ir.expr import Add, BufferLoad, Call, Expr, IfThenElse, IterVar, Max, Min, Mul, ProducerLoad, StringImm, Sub, Var
+from ..ir.passes.cpu.reassociation import REASSOCIATE
+from ..ir.stmt import BufferStore, For, If, Seq, Stmt, While
+from ..ir.structural import equal
+from ..ir.visit import free_vars, stores, walk
 from ..schedule.errors import BadReorder
 from ..schedule.model.axes import refuse_swapped
 from ..schedule.model.hybrid_errors import HybridLoopCarries
 from ..schedule.model.hybrid_loops import check_independent, check_reordered
 from ..schedule.primitives.fission import can_part
 from ..te.axis import thread_axis
+from ..te.shape import constant_extent
 
 if TYPE_CHECKING:
     from ..schedule.model.stage import Stage
     from .groups import Group
 
-__all__ = ["schedule_on_cores", "schedule_on_gpu"]
+__all__ = ["schedule_in_order", "schedule_on_cores", "schedule_on_gpu"]
 
 THREADS = 64
 """Threads of a block: iterations of a script's loop take long, so that few of them fill a machine."""
+LEAST = 32
+"""Terms of a sum that lanes share: they take a few additions to be added up themselves."""
 COLUMNS = 64
 """Elements next to each other that one thread walks over, where loops around carry something."""
 
 
 def schedule_on_cores(group: Group) -> None:
     """The rule for CPUs."""
+    stage = schedule_in_order(group)
+    for axis in list(stage.op.axis):
+        if _is_sum(stage, axis):
+            stage.pragma(axis, REASSOCIATE)
+
+
+def schedule_in_order(group: Group) -> Stage:
+    """The rule for CPUs where each element takes up its terms in their order. Returns the stage."""
     stage = _begin(group)
     part_loops(stage)
     orders = {nest: interchange(stage, nest) for nest in stage.op.declared_loops.nests}
@@ -60,6 +74,7 @@ def schedule_on_cores(group: Group) -> None:
             outer, inner = stage.split(free[0], factor=COLUMNS)
             stage.reorder(outer, *(inner if axis is free[0] else axis for axis in nest))
             stage.parallel(outer)
+    return stage
 
 
 def schedule_on_gpu(group: Group) -> None:
@@ -157,6 +172,52 @@ def _best_order(stage: Stage, nest: tuple[IterVar, ...]) -> tuple[IterVar, ...]:
             if not count_scattered(loop, axis) and _may_stand(stage, order):
                 return order
     return nest
+
+
+def _is_sum(stage: Stage, axis: IterVar) -> bool:
+    """Return whether a loop does nothing but add up floats, or take the least or the greatest, for long enough."""
+    declared = stage.op.declared_loops
+    innermost = [leaf for leaf in stage.leaf_iter_vars if leaf in declared.axis_chain(axis)][-1:]
+    if axis not in declared.loops or innermost != [axis] or stage.attr(axis).kind != "serial":
+        return False
+    loop = declared.loop(axis)
+    nodes, stored = list(walk(loop.body)), list(stores(loop.body))
+    if (
+        any(isinstance(node, For | If | While | IfThenElse) for node in nodes)
+        or (constant_extent(axis) or LEAST) < LEAST
+    ):
+        return False
+    sums = [store for store in stored if not _depends(store.indices, axis)]
+    loads = [node for node in nodes if isinstance(node, BufferLoad)]
+    carried = [load for load in loads if any(_is_place(load, store) for store in sums)]
+    return (
+        any(store.buffer.dtype.is_float for store in sums)
+        and len(carried) == len(sums)
+        and all(map(_takes_up, sums))
+        and not any(
+            occurs(axis, linear(index))
+            for node in nodes
+            if isinstance(node, BufferLoad | ProducerLoad)
+            for index in node.indices
+        )
+    )
+
+
+def _takes_up(store: BufferStore) -> bool:
+    """Return whether an element is stored that takes up one term more."""
+    value = store.value
+    if not isinstance(value, Add | Sub | Mul | Min | Max):
+        return False
+    operands = (value.a,) if isinstance(value, Sub) else (value.a, value.b)
+    return any(isinstance(operand, BufferLoad) and _is_place(operand, store) for operand in operands)
+
+
+def _is_place(load: BufferLoad, store: BufferStore) -> bool:
+    return load.buffer is store.buffer and all(map(equal, load.indices, store.indices))
+
+
+def _depends(indices: Sequence[Expr], var: Var) -> bool:
+    return any(var in free_vars(index) for index in indices)
 
 
 def count_scattered(statement: Stmt, var: Var) -> int:

@@ -49,6 +49,8 @@ INJECTIVE = ("injective", "injective")
 """For operations without a reduction."""
 SCRIPT = (".scripts", "schedule_on_cores")
 """For operations that are loops already; its module stands beside this folder, since it serves GPUs too."""
+SCRIPT_IN_ORDER = (".scripts", "schedule_in_order")
+"""For those whose sums must not be reordered."""
 BEFORE = (online_sums,)
 """What schedules operations before a program is cut; the first one reorders sums."""
 BY_FORM = (
@@ -59,6 +61,7 @@ BY_FORM = (
     (IN_ORDER, "sums in their order"),
     (INJECTIVE, "operations without a reduction"),
     (SCRIPT, "hybrid scripts"),
+    (SCRIPT_IN_ORDER, "hybrid scripts whose sums keep their order"),
 )
 """The rules that no tag asks for, and what they are for."""
 
@@ -72,7 +75,7 @@ def find_rule(tag: str, anchor: Operation) -> Callable[[Group], None]:
 
 def rule_in_order(anchor: Operation) -> Callable[[Group], None]:
     """The rule of an operation whose sums, if it has any, must not be reordered."""
-    return _rule(SCRIPT if not anchor.values else INJECTIVE if anchor.reduction is None else IN_ORDER)
+    return _rule(SCRIPT_IN_ORDER if not anchor.values else INJECTIVE if anchor.reduction is None else IN_ORDER)
 
 
 def load_row_module(row: tuple[str, str]) -> ModuleType:

@@ -17,9 +17,11 @@ from ...ir.atomics import added
 from ...ir.buffer import Buffer
 from ...ir.constant import ALIGNMENT, Constant
 from ...ir.dtype import INT64
-from ...ir.expr import BufferLoad, IntImm, Var
+from ...ir.expr import BinaryOp, BufferLoad, IntImm, Var
 from ...ir.ops import is_const
 from ...ir.passes.cpu.nontemporal import NONTEMPORAL
+from ...ir.passes.cpu.reassociation import REASSOCIATE
+from ...ir.passes.cpu.scalar_promotion import INDEPENDENT
 from ...ir.stmt import (
     Allocate,
     Assert,
@@ -35,7 +37,7 @@ from ...ir.stmt import (
     Stmt,
     While,
 )
-from ...ir.visit import seq, walk
+from ...ir.visit import free_vars, seq, walk
 from ..abi.signature import shape_symbols
 from ..sizes import exceeds_memory
 from . import memory
@@ -184,6 +186,8 @@ class StmtEmitter:
         self._own: set[Buffer] = set()
         self._depth = 0
         self._long_within = False
+        self._adds_over: Var | None = None
+        """The variable of the loop that is being written, where its sums may be added in any order."""
 
     def bind_buffer(self, buffer: Buffer, place: Place) -> None:
         """Bind a buffer to its place; its data pointer may then be passed to outside code."""
@@ -262,7 +266,10 @@ class StmtEmitter:
         if addend is not None:  # an addition to memory may become one instruction
             memory.add(self.exprs, stmt.buffer, index, self.exprs.value(addend), stmt.predicate)
             return
-        value = self.exprs.value(memory.widen_masked_update(self.exprs, stmt, index))  # one value for all lanes
+        if self._adds_over is not None and isinstance(stmt.value, BinaryOp) and self._adds_over not in free_vars(index):
+            value = self.exprs.reassociable(stmt.value)
+        else:
+            value = self.exprs.value(memory.widen_masked_update(self.exprs, stmt, index))  # one value for all lanes
         if index.dtype.lanes > 1 and stmt.value.dtype.lanes == 1:
             value = self.exprs.splat(value, stmt.buffer.dtype.with_lanes(index.dtype.lanes))
         memory.store(self.exprs, stmt.buffer, index, value, stmt.predicate)
@@ -370,17 +377,22 @@ class StmtEmitter:
         self.exprs.variables[var] = name
         vectors_before, self.exprs.vector_accesses = self.exprs.vector_accesses, 0
         long_before, self._long_within = self._long_within, False
+        known = any(key == INDEPENDENT for key, _ in stmt.pragmas)
         # a search, done only where something depends on it
-        independent = cache(lambda: are_independent(stmt, self.exprs.facts.bounds))
-        lanes = plain_lanes(stmt, self.kernel.vector_bits, self.kernel.fast_math, independent)
+        independent = cache(lambda: known or are_independent(stmt, self.exprs.facts.bounds))
+        sums = next((value.value for key, value in stmt.pragmas if key == REASSOCIATE and isinstance(value, IntImm)), 0)
+        lanes = plain_lanes(stmt, self.kernel.vector_bits, self.kernel.fast_math or sums > 1, independent)
+        chains = sums // lanes if lanes else 0
+        lanes = min(lanes, sums or lanes)
         most = self.exprs.facts.bounds(stmt.extent).hi
         if most is not None and most < lanes:  # shorter than a vector: LLVM would make one for nothing
             lanes = 0
         serial_before, self.exprs.serial = self.exprs.serial, not lanes
         told = lanes > 0 and independent.cache_info().currsize > 0  # independence was asked and found
+        sums_before, self._adds_over = self._adds_over, stmt.var if lanes and sums else None
         with f.scope(), f.group_accesses() if told else nullcontext() as group:
             self.statement(stmt.body)
-        self.exprs.serial = serial_before
+        self.exprs.serial, self._adds_over = serial_before, sums_before
         long = count is not None and (count > _MOST_UNROLLED or self._gains_nothing(stmt, count)) or self._long_within
         full = self.exprs.vector_accesses > _UNROLLED_VECTORS
         # loops of unknown count are LLVM's to unroll where they are scalar
@@ -390,8 +402,8 @@ class StmtEmitter:
         hints = [f'!{{!"llvm.loop.vectorize.width", i32 {lanes or 1}}}']
         hints += [f'!{{!"llvm.loop.parallel_accesses", {group}}}'] if group is not None else []
         hints += ['!{!"llvm.loop.unroll.disable"}'] if scheduled else []
-        # a loop that is no vector is not interleaved either
-        hints += [] if lanes else ['!{!"llvm.loop.interleave.count", i32 1}']
+        if not lanes or sums:  # a loop that is no vector is not interleaved either
+            hints.append(f'!{{!"llvm.loop.interleave.count", i32 {max(chains, 1)}}}')
         hint = f.module.loop_metadata(*hints)
         f.jump(latch)
         f.begin(latch)

@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import InternalError
 from ...ir.buffer import Buffer
 from ...ir.dtype import BOOL, DType
-from ...ir.expr import Broadcast, BufferLoad, Call, Expr, IfThenElse, Select, Var
+from ...ir.expr import BinaryOp, Broadcast, BufferLoad, Call, Expr, IfThenElse, Select, Var
 from ...ir.ops import integer_value
 from ...ir.visit import walk
 from .arithmetic import select
@@ -90,6 +90,15 @@ class ExprEmitter:
                 raise InternalError(f"a {type(expr).__name__} reached code generation: {expr}")
             known = self._memo[id(expr)] = expr, builder(self, expr)
         return known[1]
+
+    def reassociable(self, expr: BinaryOp) -> str:
+        """The text of a value that may be added to others in any order; its operands are rounded as they are written."""
+        self.value(expr.a)
+        self.value(expr.b)
+        before, self.float_flags = self.float_flags, self.float_flags or "reassoc "
+        text = self.value(expr)
+        self.float_flags = before
+        return text
 
     def constant_int(self, expr: Expr) -> int | None:
         """The value of a constant integer, the same in every lane; else None."""

@@ -29,6 +29,8 @@ from ...ir.passes.cpu.full_vectors import widen_rows
 from ...ir.passes.cpu.lane_races import serialize_racing_lanes
 from ...ir.passes.cpu.nontemporal import stream_stores
 from ...ir.passes.cpu.parallel_launch import launch_once
+from ...ir.passes.cpu.reassociation import cut_sums
+from ...ir.passes.cpu.scalar_promotion import promote_scalars
 from ...ir.passes.cpu.shared_windows import shared_windows
 from ...ir.passes.cpu.small_parallel import run_small_serially
 from ...ir.passes.cpu.transposed_loads import transposed_loads
@@ -92,6 +94,9 @@ def cpu_pipeline(
         Pass("solved_loops", solve_loops),  # after hoist: what is left in a loop is its own
         Pass("simplify_pieces", simplify),  # decides the guards and bounds of the pieces
         Pass("lane_races", serialize_racing_lanes),  # after the last change of n-d indices, before they are gone
+        Pass("scalar_promotion", promote_scalars),  # of loops that partition left, while dimensions tell accesses apart
+        # after promotion, since a sum that other parts of its buffer are read beside is none for LLVM
+        Pass("reassociation", lambda function: cut_sums(function, vector_bits)),
         Pass("carried_extrema", order_extrema),  # distances show while indices are n-d
         # after partition, whose remainders are the rows that end within a vector
         Pass("whole_vectors", lambda function: widen_rows(function, vector_bits, masks)),

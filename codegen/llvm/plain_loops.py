@@ -66,14 +66,15 @@ _OUTSIDE_CODE = (
 )
 
 
-def plain_lanes(loop: For, vector_bits: int, fast_math: bool, independent: Callable[[], bool]) -> int:
-    """The lanes in which LLVM shall run `loop`, of stage "final"; 0 where it is not plain. independent: whether its iterations touch no
-    elements that others store to, asked where that is not seen at once.
+def plain_lanes(loop: For, vector_bits: int, reassociates: bool, independent: Callable[[], bool]) -> int:
+    """The lanes in which LLVM shall run `loop`, of stage "final"; 0 where it is not plain. reassociates: whether sums of floats may be
+    added in another order. independent: whether its iterations touch no elements that others store to, asked where that is not seen at
+    once.
 
     Plain are innermost loops without branches over scalars whose accesses are to neighbours or stay where they are, and
     which read what they write in the same iteration only, or gather it in a way that LLVM knows: it tells the terminal of a
-    loop that it was given a width for and cannot turn into vectors. A sum of floats is plain with fast_math alone: a width,
-    given, allows LLVM to reassociate it.
+    loop that it was given a width for and cannot turn into vectors. A sum of floats is plain where it may be reassociated: a width,
+    given, allows LLVM to do so. What it adds up may lie apart, since one addition waits longer for another than for an element.
     """
     if any(isinstance(node, _NOT_PLAIN) or isinstance(node, Expr) and node.dtype.lanes > 1 for node in walk(loop.body)):
         return 0  # at the first loop within: a deep nest is not walked once for each of its loops
@@ -87,9 +88,10 @@ def plain_lanes(loop: For, vector_bits: int, fast_math: bool, independent: Calla
     for access in accesses:
         index = access.indices[0]
         stride = _stride(index, loop.var)
-        if access.predicate is not None or stride not in (0, 1):
+        is_store = isinstance(access, BufferStore)
+        if access.predicate is not None or stride is None or stride not in (0, 1) and (is_store or not reassociates):
             return 0
-        if isinstance(access, BufferStore) and stride == 0 and access.buffer.dtype.is_float and not fast_math:
+        if is_store and stride == 0 and access.buffer.dtype.is_float and not reassociates:
             return 0
         if (
             access.buffer in stored

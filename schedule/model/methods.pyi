@@ -158,7 +158,9 @@ class StagePrimitives:
         resident_blocks: of a loop around blocks along x alone; all iterations of both loops are parts of the work, which as many blocks
         as the GPU at hand holds take one after the other, in whole clusters. They are not to depend on each other.
         flush_powers: te.exp2 of float32 within the loop may be 0 where it is below 2**-126, which GPUs compute in fewer instructions.
-        The last eight take no value, a bool or an integer.
+        reassociate: of the innermost loop of a script; what it adds up is added in any order, by the lanes of vectors where CPUs have them
+        (OpenMP's reduction of a simd loop).
+        The last nine take no value, a bool or an integer.
 
         Raises UnknownPragma (TW0214), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222).
         """

@@ -9,9 +9,10 @@ from typing import Any
 
 from ...errors import user_source
 from ...ir.expr import Expr, IntImm, IterVar, StringImm
-from ...ir.ops import const
+from ...ir.ops import const, is_const
 from ...ir.passes.common.loop_partition import HINT
 from ...ir.passes.cpu.nontemporal import NONTEMPORAL
+from ...ir.passes.cpu.reassociation import REASSOCIATE
 from ...ir.passes.gpu.flushed_powers import FLUSH
 from ...ir.passes.gpu.hardware import RESIDENT
 from ..errors import UnknownPragma
@@ -48,6 +49,7 @@ KEYS = {
     NONTEMPORAL: _SWITCH,
     RESIDENT: _SWITCH,
     FLUSH: _SWITCH,
+    REASSOCIATE: _SWITCH,
     SKIP: _SWITCH,
     IMPORT_LLVM: _TEXT,
     IMPORT_C: _TEXT,
@@ -67,6 +69,7 @@ _FOREIGN = {
         NONTEMPORAL,
         RESIDENT,
         FLUSH,
+        REASSOCIATE,
     ),
 }
 """Without those that bring code or leave loops out."""
@@ -86,6 +89,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
         ("parallel_launch_point", None),
         (HINT, None),
         (RESIDENT, None),
+        (REASSOCIATE, None),
     ]
     key, value = drawer.pick(pragmas)
     return f"pragma({axis.name}, {key}) of {stage.name}", lambda: stage.pragma(axis, key, value)
@@ -123,7 +127,9 @@ def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = No
     resident_blocks: of a loop around blocks along x alone; all iterations of both loops are parts of the work, which as many blocks
     as the GPU at hand holds take one after the other, in whole clusters. They are not to depend on each other.
     flush_powers: te.exp2 of float32 within the loop may be 0 where it is below 2**-126, which GPUs compute in fewer instructions.
-    The last eight take no value, a bool or an integer.
+    reassociate: of the innermost loop of a script; what it adds up is added in any order, by the lanes of vectors where CPUs have them
+    (OpenMP's reduction of a simd loop).
+    The last nine take no value, a bool or an integer.
 
     Raises UnknownPragma (TW0214), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222).
     """
@@ -155,5 +161,7 @@ def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = No
     attr = stage.attr(axis)
     others = tuple(pair for pair in attr.pragmas if pair[0] != pragma_type)
     stage.iter_var_attrs[axis] = replace(attr, pragmas=(*others, (pragma_type, noted)))
-    if pragma_type == FLUSH and plain in (None, True, 1):
+    if pragma_type == FLUSH and not is_const(noted, 0):
         stage.schedule.losses.append(f"powers of 2 in {stage.name} that are below 2**-126 may be 0")
+    if pragma_type == REASSOCIATE and not is_const(noted, 0):
+        stage.schedule.losses.append(f"the loop over {axis.name} of {stage.name} adds in any order")

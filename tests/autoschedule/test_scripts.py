@@ -1,4 +1,5 @@
-"""Scripts by rule: loops parted and interchanged so that what lies side by side is innermost, every bit kept."""
+"""Scripts by rule: loops parted and interchanged so that what lies side by side is innermost, sums in lanes, every bit kept where that is
+asked for."""
 
 from __future__ import annotations
 
@@ -69,13 +70,40 @@ def transposed_sum(n: int, m: int) -> Any:
     return sums
 
 
+def decomposed(n: int) -> Any:
+    """A script: the factor of a symmetric matrix by Cholesky's method, and the solution of a system with it."""
+
+    @script
+    def solved(A, b):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+        a = output_tensor((n, n), "float32")
+        x = output_tensor((n,), "float32")
+        for i in range(n):
+            for j in range(n):
+                a[i, j] = A[i, j]
+        for i in range(n):
+            for j in range(i):
+                for k in range(j):
+                    a[i, j] = a[i, j] - a[i, k] * a[j, k]
+                a[i, j] = a[i, j] / a[j, j]
+            for k in range(i):
+                a[i, i] = a[i, i] - a[i, k] * a[i, k]
+            a[i, i] = sqrt(a[i, i])  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+            x[i] = b[i]
+            for j in range(i):
+                x[i] = x[i] - a[i, j] * x[j]
+            x[i] = x[i] / a[i, i]
+        return a, x
+
+    return solved
+
+
 def compared(make: Any, inputs: list[tuple[int, ...]], rng: np.random.Generator) -> Any:
     """The schedule of a script by the rules, after its results were compared bit by bit with those of the script as it is."""
     args = [te.placeholder(shape, name=f"A{at}") for at, shape in enumerate(inputs)]
     made = make(*args)
     outs = [made] if isinstance(made, te.Tensor) else list(made)
     arrays = [rng.standard_normal(shape).astype("float32") for shape in inputs]
-    s = tw.autoschedule.schedule(outs[0].op)
+    s = tw.autoschedule.schedule(outs[0].op, exact=True)
     results = list[bytes]()
     for each, target in ((te.create_schedule(outs[0].op), "interpret"), (s, "llvm")):
         got = [np.empty([int(str(extent)) for extent in tensor.shape], "float32") for tensor in outs]
@@ -101,3 +129,22 @@ def test_products_and_sums_have_rows_innermost() -> None:
         assert [record.primitive for record in s.records][:2] == ["fission", "reorder"]
         s = compared(transposed_sum(n, m), [(n, m)], rng)
         assert any(record.primitive == "reorder" for record in s.records)
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+def test_sums_are_added_by_lanes_unless_they_keep_their_order(target: str) -> None:
+    for n in (1, 2, 7, 33, 90):
+        rng = drawn.rng("decomposed", n)
+        args = [te.placeholder((n, n), name="A"), te.placeholder((n,), name="b")]
+        outs = list(decomposed(n)(*args))
+        half = rng.standard_normal((n, n))
+        arrays = [(half @ half.T + n * np.eye(n)).astype("float32"), rng.standard_normal(n).astype("float32")]
+        results = list[list[np.ndarray]]()
+        for exact in (None, True, False):
+            s = te.create_schedule(outs[0].op) if exact is None else tw.autoschedule.schedule(outs, target, exact=exact)
+            assert bool(s.is_exact) is (exact is not False)
+            results.append([np.empty((n, n), "float32"), np.empty(n, "float32")])
+            tw.build(s, [*args, *outs], target=target)(*arrays, *results[-1])
+        for declared, kept, fast in zip(*results, strict=True):
+            assert declared.tobytes() == kept.tobytes()
+            np.testing.assert_allclose(fast, declared, rtol=1e-4, atol=1e-5)

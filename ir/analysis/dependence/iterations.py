@@ -360,9 +360,16 @@ class Iterations:
                     self.analyzer.bind(twin, Range(self._twin(within.begin), self._twin(within.extent)))
         return substitute(index, self._twins)
 
+    def _is_boxed(self, unknown: Unknown) -> bool:
+        """Return whether numbers bound an unknown, and its range says no more, as that of k < i does."""
+        interval, key = self._bounds(unknown), unknown[1]
+        within = self.own.get(key) if isinstance(key, Var) else None
+        numbers = within is None or isinstance(within.begin, IntImm) and isinstance(within.extent, IntImm)
+        return numbers and interval.lo is not None and interval.hi is not None
+
     def _proof(self, a: Expr, b: Expr, loop: Var) -> Dependence:
         terms = self._row(a, b).equation.coeffs
-        if is_index(a) and is_index(b) and not all(_is_bounded(self._bounds(unknown)) for unknown in terms):
+        if is_index(a) and is_index(b) and not all(map(self._is_boxed, terms)):
             analyzer, other, factor = self.analyzer, self._twin(b), self._form(a).coefficient(loop)
             if factor and factor == self._form(b).coefficient(loop):
                 # what is left over is less than a step: different iterations cannot meet
@@ -381,10 +388,6 @@ class _Row:
     equation: LinearForm
     exact: bool
     others: tuple[LinearForm, ...] = ()
-
-
-def _is_bounded(interval: Interval) -> bool:
-    return interval.lo is not None and interval.hi is not None
 
 
 def _weight(atom: Expr) -> int:

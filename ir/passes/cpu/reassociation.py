@@ -1,0 +1,73 @@
+"""Reassociation: loops that may add in any order, cut for lanes.
+
+    for k in n: t += x[k]      →      for k in n // 64 * 64: t += x[k]        # reassociate=64: four vectors of 16 lanes a step
+                                      for k in the next n // 16 % 4 * 16: ... # reassociate=16
+                                      for k in the next n // 4 % 4 * 4: ...   # reassociate=4
+                                      for k in the last n % 4: ...
+
+LLVM makes the lanes, and adds them up at the end of each loop. Of a loop that it cuts itself it leaves up to 63 iterations one by one,
+which is most of a short one.
+
+It stands after scalar promotion, since a sum in memory that the loop reads elsewhere is none for LLVM, and before flatten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...expr import Add, BufferLoad, FloorDiv, IntImm, Max, Mul, Sub, Var
+from ...ops import const, is_const
+from ...stmt import BufferStore, For, Function, LoopKind, Stmt
+from ...visit import rewrite_statements, seq, walk
+from ..common.fresh_copy import fold, fresh_copy
+
+__all__ = ["REASSOCIATE", "cut_sums"]
+
+REASSOCIATE = "reassociate"
+"""The pragma: what a loop adds up is added in any order. Its value, once the loop is cut: in as many lanes at a time."""
+CHAINS = 4
+"""Vectors of sums at a time: an addition waits about as many cycles for the one before."""
+FEWEST = 4
+"""Lanes of the last loop of vectors."""
+
+
+def cut_sums(function: Function, vector_bits: int) -> Function:
+    """`function` with such loops cut."""
+
+    def rule(node: Stmt) -> Stmt | None:
+        if isinstance(node, For) and any(key == REASSOCIATE for key, _ in node.pragmas):
+            return _cut(node, vector_bits)
+        return None
+
+    return function.with_body(rewrite_statements(function.body, rule))
+
+
+def _cut(loop: For, vector_bits: int) -> Stmt:
+    """A loop in lanes, as many as there are numbers in a vector of what it touches."""
+    wanted = any(key == REASSOCIATE and not is_const(value, 0) for key, value in loop.pragmas)
+    others = tuple(pair for pair in loop.pragmas if pair[0] != REASSOCIATE)
+    plain = replace(loop, pragmas=others)
+    nodes = list(walk(loop.body))
+    if not wanted or loop.kind is not LoopKind.SERIAL or any(isinstance(node, For) for node in nodes):
+        return plain
+    bits = max((node.buffer.dtype.bits for node in nodes if isinstance(node, BufferLoad | BufferStore)), default=64)
+    lanes = max(vector_bits // max(bits, 8), 2)
+    extent = loop.extent if isinstance(loop.extent, IntImm) else Max(loop.extent, const(0, loop.extent.dtype))
+    parts, done = list[Stmt](), const(0, extent.dtype)
+    for count in dict.fromkeys((lanes * CHAINS, lanes, min(FEWEST, lanes), 1)):
+        by = const(count, extent.dtype)
+        until = fold(Mul, fold(FloorDiv, extent, by), by)
+        var = Var(loop.var.name, loop.var.dtype)
+        pragmas = ((REASSOCIATE, by), *others) if count > 1 else others
+        part = replace(
+            plain,
+            var=var,
+            begin=fold(Add, loop.begin, done),
+            extent=fold(Sub, until, done),
+            body=fresh_copy(loop.body, {loop.var: var}),
+            pragmas=pragmas,
+        )
+        if not is_const(part.extent, 0):
+            parts.append(part)
+        done = until
+    return seq(*parts)

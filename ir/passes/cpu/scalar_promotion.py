@@ -1,0 +1,130 @@
+"""Innermost loops in which one element of a buffer is stored to and others are read: LLVM compares addresses there, in which j < i shows
+no more, where it does not give up.
+
+Scalar promotion: an element that a loop stores to again and again lies in a register meanwhile.
+
+    for j in i:                                        if i > 0:
+        x[i] = x[i] - L[i, j] * x[j]       →               promoted = x[i]
+                                                           for j in i:  promoted = promoted - L[i, j] * x[j]
+                                                           x[i] = promoted
+
+Independence: a loop whose iterations store to elements that no other one touches is told so.
+
+    for j in n - i:                                            for j in n - i:    # independent
+        a[i, i + j] = a[i, i + j] - a[i, k] * a[k, i + j]  →       ...                               k < i
+
+No bit changes.
+
+It stands while indices are n-d, where one dimension is often enough for the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...analysis.dependence import Indices, Iterations, Meets, accesses_of
+from ...atomics import is_atomic
+from ...buffer import Buffer
+from ...expr import BufferLoad, Call, IntImm, Let, Node, Range, Var
+from ...ops import TRUE, const
+from ...stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
+from ...structural import Key, equal, structural_key
+from ...visit import Rewriter, free_vars, rewrite, seq, walk
+
+__all__ = ["INDEPENDENT", "promote_scalars"]
+
+INDEPENDENT = "independent"
+"""The pragma: no iteration of a loop touches what another one stores."""
+
+_STAYS = (Allocate, Assert, Evaluate, For, While)
+"""Statements of which a loop that has one in it stays as it is: it is not the innermost one, or may be left on the way."""
+
+
+def promote_scalars(function: Function) -> Function:
+    """`function` with such elements in registers."""
+    return function.with_body(_Promoter().visit(function.body))
+
+
+class _Promoter(Rewriter):
+    """around: the ranges of the loops around, outer ones first."""
+
+    def __init__(self) -> None:
+        self.around: dict[Var, Range] = {}
+
+    def For(self, node: For) -> Stmt:
+        if node.kind is LoopKind.SERIAL and not any(isinstance(each, _STAYS) for each in walk(node.body)):
+            return self._promote(node)
+        self.around[node.var] = Range(node.begin, node.extent)
+        rewritten = self.generic(node)
+        del self.around[node.var]
+        return rewritten
+
+    def _promote(self, loop: For) -> Stmt:
+        own = {loop.var, *(node.var for node in walk(loop.body) if isinstance(node, Let | LetStmt))}
+        stores = [store for store in _certain_stores(loop.body) if _stays(store.indices, own)]
+        if any(is_atomic(node) for node in walk(loop.body)):
+            return loop
+        accesses = accesses_of(loop.body)
+        if not stores and all(len(accesses.loaded.get(buffer, ())) < 2 for buffer in accesses.stored):
+            return loop
+        ranges = {loop.var: Range(loop.begin, loop.extent), **accesses.bound}
+        iterations = Iterations(loop.var, ranges, shared=self.around, constant=accesses.constant)
+        if not stores:
+            free = accesses.meeting(iterations) is None
+            return replace(loop, pragmas=(*loop.pragmas, (INDEPENDENT, TRUE))) if free else loop
+        promoted: Stmt = loop
+        for store in stores:
+            touched = (*accesses.stored[store.buffer], *accesses.loaded.get(store.buffer, ()))
+            others = [indices for indices in touched if not _is_same(indices, store.indices)]
+            if others and all(iterations.between(store.indices, other).meets is Meets.NEVER for other in others):
+                promoted = _carry(promoted, loop, store)
+        return promoted
+
+
+def _certain_stores(body: Stmt) -> Iterator[BufferStore]:
+    """The stores that every iteration makes, one to each place."""
+    stack, places = [body], set[tuple[Buffer, tuple[Key, ...]]]()
+    while stack:
+        node = stack.pop()
+        if isinstance(node, BufferStore) and node.predicate is None:
+            place = node.buffer, tuple(map(structural_key, node.indices))
+            if place not in places:
+                places.add(place)
+                yield node
+        elif isinstance(node, Seq):
+            stack += node.body
+        elif isinstance(node, LetStmt):
+            stack.append(node.body)
+
+
+def _stays(indices: Indices, bound: set[Var]) -> bool:
+    """Return whether every iteration has one element in mind, of numbers and variables alone."""
+    return all(
+        bound.isdisjoint(free_vars(index)) and not any(isinstance(node, BufferLoad | Call) for node in walk(index))
+        for index in indices
+    )
+
+
+def _is_same(first: Indices, second: Indices) -> bool:
+    return all(map(equal, first, second))
+
+
+def _carry(whole: Stmt, loop: For, store: BufferStore) -> Stmt:
+    """The statement made of a loop, with the element of a store in a register."""
+    buffer, indices = store.buffer, store.indices
+    register = Buffer(f"{buffer.name}.promoted", (), buffer.dtype, scope="local")
+
+    def rule(node: Node) -> Node | None:
+        if isinstance(node, BufferLoad | BufferStore) and node.buffer is buffer and _is_same(node.indices, indices):
+            return replace(node, buffer=register, indices=())
+        return None
+
+    body = seq(
+        BufferStore(register, BufferLoad(buffer, indices), ()),
+        rewrite(whole, rule),
+        BufferStore(buffer, BufferLoad(register, ()), indices),
+    )
+    extent = loop.extent
+    some = isinstance(extent, IntImm) and extent.value > 0
+    return Allocate(register, body if some else If(extent > const(0, extent.dtype), body))
