@@ -16,7 +16,7 @@ from ..ir.analysis.footprint import Access
 from ..ir.analysis.linear import is_index, linear, terms
 from ..ir.analysis.work import executions, measure_work
 from ..ir.arith.linear import LinearForm
-from ..ir.expr import Expr, IntImm, IterVar, Max, Min, Producer, ProducerLoad, Var
+from ..ir.expr import Expr, IfThenElse, IntImm, IterVar, Max, Min, Producer, ProducerLoad, Var
 from ..ir.lazy_values import cached_property
 from ..ir.ops import integer_value
 from ..ir.stmt import For, If, LoopKind, Stmt
@@ -114,9 +114,11 @@ def affine_dimensions(load: ProducerLoad) -> list[Dimension]:
 
 
 def strip_clamps(index: Expr) -> Expr:
-    """An index before clamps to constants bring it into its tensor."""
-    while isinstance(index, Min | Max):
-        if isinstance(index.b, IntImm):
+    """An index before clamps to constants, mirrors or wraps bring it into its tensor."""
+    while isinstance(index, Min | Max | IfThenElse):
+        if isinstance(index, IfThenElse):  # if 0 <= i < n: i, which borders are cut from too
+            index = index.true_value
+        elif isinstance(index.b, IntImm):
             index = index.a
         elif isinstance(index.a, IntImm):
             index = index.b

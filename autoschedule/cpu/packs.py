@@ -22,6 +22,7 @@ from ...te.tensor import Tensor
 from ..accesses import contiguous_axes, find_axes, load_axes, numeric_shape
 from ..loops import fuse_axes
 from .injective import sweep, worth_threads
+from .transposes import MAX_TILE
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -192,7 +193,7 @@ def pack(
     if (
         last != place
     ):  # read along another dimension than it is stored: turned in registers, a square of vectors at a time
-        lanes = group.machine.lanes(load.dtype.bits)
+        lanes = min(group.machine.lanes(load.dtype.bits), MAX_TILE)
         across = moved[order.index(last) if last in order else len(order) + 1 + summed.index(last)]
         blocks, across_in = stage.split(across, factor=lanes)
         vectors, vector = stage.split(vector, factor=lanes)

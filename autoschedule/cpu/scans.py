@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["scan"]
 
-VECTORS = 4
-"""Vectors in a step of a loop over lanes."""
 LINES = 4
 """Lines of the cache side by side that a block of columns has at least, so that memory is read in runs."""
 
@@ -91,9 +89,9 @@ def _schedule_columns(group: Group, order: Sequence[int]) -> None:
         outer.append(wide)
     if outer:
         _attach_scan(group, stage, outer, [time, lane])
-    several = VECTORS * _lanes(group)
-    if (width or constant_extent(lane) or several + 1) > several:
-        lane = stage.split(lane, factor=several)[1]
+    lanes = _lanes(group)
+    if (width or constant_extent(lane) or lanes + 1) > lanes:
+        lane = stage.split(lane, factor=lanes)[1]
     stage.vectorize(lane)
     for end in dict.fromkeys(tensor.op for tensor in group.anchor.input_tensors):
         _vectorize_step(group, s[end], order.index(len(axes) - 1))
@@ -159,10 +157,10 @@ def _vectorize_step(group: Group, stage: Stage, dimension: int) -> None:
     lane = axes[dimension]
     if not any(lane in contiguous_axes(load) for load in op_loads(stage.op)):
         return
-    extent, several = constant_extent(lane), VECTORS * _lanes(group)
+    extent, lanes = constant_extent(lane), _lanes(group)
     stage.reorder(*(axis for axis in axes if axis is not lane), lane)
-    if extent is None or extent > several:
-        lane = stage.split(lane, factor=several)[1]
+    if extent is None or extent > lanes:
+        lane = stage.split(lane, factor=lanes)[1]
     stage.vectorize(lane)
 
 

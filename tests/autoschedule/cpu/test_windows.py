@@ -63,6 +63,18 @@ def maxima(high: int, wide: int) -> te.Tensor:
     return te.compute((3, high, wide), lambda c, y, x: most[c, y, x] - a[c, y, x], name="less")
 
 
+def bordered(high: int, wide: int) -> te.Tensor:
+    """The greatest of what lies around each place, and of what is mirrored or comes from the other end beyond the borders."""
+    a = te.placeholder((high, wide), name="a")
+    p, q = te.reduce_axis((0, 3), name="p"), te.reduce_axis((0, 5), name="q")
+    mirrored, wrapped = te.mirrored(a), te.wrapped(a)
+
+    def greater(y: te.Expr, x: te.Expr) -> te.Expr:
+        return te.max(mirrored[y, x] + wrapped[y, x], axis=[p, q])
+
+    return te.compute((high, wide), lambda y, x: greater(y + p - 1, x + q - 2), name="around")
+
+
 def likeness(high: int, wide: int, weigh: bool = True) -> te.Tensor:
     """Two windows over the same places, of values that have an expensive part in common, and their quotient."""
     a = te.placeholder((high + 2, wide + 2), name="a")
@@ -88,8 +100,8 @@ def run(s: te.Schedule, args: Sequence[te.Tensor], inputs: Sequence[np.ndarray],
 @pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v2"], ids=["here", "without masks"])
 @pytest.mark.parametrize(
     "result",
-    [by_channels(5, 7, 11, 3), maxima(9, 19), maxima(2, 1), likeness(7, 19)],
-    ids=["channels", "maxima", "narrow", "several"],
+    [by_channels(5, 7, 11, 3), maxima(9, 19), maxima(2, 1), likeness(7, 19), bordered(7, 67)],
+    ids=["channels", "maxima", "narrow", "several", "borders"],
 )
 def test_windows_in_registers_keep_their_bits(result: te.Tensor, target: str) -> None:
     """Whether what they read around each place is stored or not, and for any number of places together."""
