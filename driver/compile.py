@@ -9,6 +9,8 @@ from typing import Any, cast
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions, BuildResult
 from ..codegen.target import Target
+from ..errors import PerformanceWarning, user_source, warn_at
+from ..ir.analysis.lane_strides import find_scattered_lanes
 from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Node, Var
 from ..ir.ops import const
@@ -71,6 +73,9 @@ def lowered_programs(request: Request) -> list[Function]:
         lower_program(program.what, program.args, program.name, request.target, request.exact)
         for program in request.programs
     ]
+    for function, program in zip(functions, request.programs, strict=True):
+        if isinstance(program.what, Schedule) and not program.what.decisions:
+            _warn_of_scattered_lanes(function)
     functions = [
         reuse_input_memory(function) if program.over else function
         for function, program in zip(functions, request.programs, strict=True)
@@ -126,3 +131,10 @@ def _copy_loops(source: Buffer, copy: Buffer) -> Stmt:
     for var, extent in zip(reversed(loops), reversed(source.shape), strict=True):
         body = For(var, const(0, var.dtype), extent, LoopKind.SERIAL, body)
     return body
+
+
+def _warn_of_scattered_lanes(function: Function) -> None:
+    """Warn, at a user's line, of lanes in a schedule by hand that store elements one by one."""
+    source = user_source(("driver.compile", "driver.build"))
+    for each in find_scattered_lanes(function.body) if source is not None else ():
+        warn_at(source, f"{each}: vectorize a loop along which they lie side by side", PerformanceWarning)

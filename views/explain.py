@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..ir.analysis.count import ONE, ZERO, Count
+from ..ir.analysis.lane_strides import find_scattered_lanes
 from ..ir.analysis.work import Work, elementary, measure_work
 from ..ir.expr import Expr, IterVar, ProducerLoad, Range, Var
 from ..ir.stmt import BufferStore
@@ -161,7 +162,8 @@ def _explain_computed(stage: Stage, bounds: StageBounds, lowered: Lowered, work:
             explanation.stores = explanation.stores + times
             explanation.loads = explanation.loads + times.times(sum(not each.stored for each in statement.accesses))
             explanation.operations = explanation.operations + times.times(elementary(statement.operations))
-    explanation.warnings = _warnings(explanation, stage, around)
+    scattered = [each for each in find_scattered_lanes(lowered.function.body) if each.buffer is buffer]
+    explanation.warnings = [*_warnings(explanation, stage, around), *(f"{each}, one by one" for each in scattered)]
     return explanation
 
 

@@ -45,6 +45,8 @@ SMALL = 1 << 17
 """Operators on elements below which one thread is done before others are awake."""
 LIGHT = 24
 """Operators of an expression up to which several vectors fit into the registers at once."""
+GATHERED = 4
+"""Bytes of elements that an instruction gathers."""
 VECTORS = 4
 """Vectors in a step of the inner loop of a light expression: loads are under way while others are computed on."""
 NARROW = 128
@@ -140,11 +142,15 @@ def _is_short(group: Group, op: Operation) -> bool:
 
 
 def _gathers(group: Group, op: Operation, value: Expr) -> bool:
-    """Return whether lanes along the last axis lie evenly apart in what is read, too far for vectors."""
+    """Return whether lanes along the last axis lie evenly apart in what is read, too far for vectors, or anywhere, narrower than what
+    an instruction gathers."""
     lane = op.axis[-1]
     lanes = {lane: group.machine.lanes(op.output(0).dtype.bits)}
     reads = list(map(load_access, collect_loads(value)))
-    return any(read.is_even(lane) and classify_access(read, lanes, group.machine)[0] == "gather" for read in reads)
+    return any(
+        (read.is_even(lane) or read.bytes < GATHERED) and classify_access(read, lanes, group.machine)[0] == "gather"
+        for read in reads
+    )
 
 
 def _keep_loops(stage: Stage, group: Group, threads: bool) -> None:
@@ -152,8 +158,9 @@ def _keep_loops(stage: Stage, group: Group, threads: bool) -> None:
     del group
     first, *others = stage.op.axis
     axes = [first, *unroll_short_loops(stage, others)]
-    if threads:
-        stage.parallel(stage.fuse(*axes) if len(axes) > 1 else axes[0])
+    if threads:  # a fused index is taken apart for each element
+        many = len(axes) == 1 or (constant_extent(first) or FEW_ROWS) >= FEW_ROWS
+        stage.parallel(first if many else stage.fuse(*axes))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -274,6 +275,28 @@ def test_the_text_joins_what_shares_a_reason() -> None:
     assert any(
         line.split()[0] == "set_scope" and "local: C is an output" in line for line in lines[lines.index("and not") :]
     )
+
+
+def test_lanes_that_lie_apart_are_told_of() -> None:
+    A = te.placeholder((64, 48), name="A")
+    B = te.compute((64, 48), lambda i, j: A[i, j] + 1, name="B")
+
+    def vectorized(along: int) -> te.Schedule:
+        s = te.create_schedule(B.op)
+        loop = s[B].split(s[B].op.axis[along], factor=16)[1]
+        s[B].reorder(*(leaf for leaf in s[B].leaf_iter_vars if leaf is not loop), loop)
+        s[B].vectorize(loop)
+        return s
+
+    told = "lanes of i.inner store elements of B that lie 48 apart"
+    assert vectorized(0).explain(B).warnings == [f"{told}, one by one"]
+    with pytest.warns(tw.PerformanceWarning, match=told) as caught:
+        tw.build(vectorized(0), [A, B], name="apart")
+    assert [each.filename for each in caught] == [__file__]
+    assert vectorized(1).explain(B).warnings == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tw.build(vectorized(1), [A, B], name="beside")
 
 
 # steps
