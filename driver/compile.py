@@ -74,7 +74,8 @@ def lowered_programs(request: Request) -> list[Function]:
         for program in request.programs
     ]
     for function, program in zip(functions, request.programs, strict=True):
-        if isinstance(program.what, Schedule) and not program.what.decisions:
+        by_hand = isinstance(program.what, Schedule) and not program.what.decisions
+        if by_hand and request.target.backend.rules != "gpu":
             _warn_of_scattered_lanes(function)
     functions = [
         reuse_input_memory(function) if program.over else function

@@ -11,7 +11,7 @@ from ...te import hybrid
 output_tensor: Callable[..., Any]
 """A name that hybrid scripts have."""
 
-__all__ = ["SCRIPTS"]
+__all__ = ["SCRIPTS", "summed"]
 
 
 @hybrid.script
@@ -51,4 +51,15 @@ def sorted_rows(a: Any, b: Any) -> Any:
     return c
 
 
-SCRIPTS = (outer, running, sorted_rows)
+@hybrid.script
+def summed(a: Any, b: Any) -> Any:
+    c = output_tensor((a.shape[0], b.shape[0]), a.dtype)
+    for i in range(a.shape[0]):
+        for j in range(b.shape[0]):
+            c[i, j] = a[i]
+            for k in range(j):
+                c[i, j] = c[i, j] + min(max(c[i, k], b[k]), b[j])
+    return c
+
+
+SCRIPTS = (outer, running, sorted_rows, summed)

@@ -99,9 +99,11 @@ def _certain_stores(body: Stmt) -> Iterator[BufferStore]:
 
 
 def _stays(indices: Indices, bound: set[Var]) -> bool:
-    """Return whether every iteration has one element in mind, of numbers and variables alone."""
+    """Return whether every iteration has the same one element in mind, which numbers and variables tell."""
     return all(
-        bound.isdisjoint(free_vars(index)) and not any(isinstance(node, BufferLoad | Call) for node in walk(index))
+        index.dtype.lanes == 1
+        and bound.isdisjoint(free_vars(index))
+        and not any(isinstance(node, BufferLoad | Call) for node in walk(index))
         for index in indices
     )
 
