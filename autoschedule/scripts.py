@@ -191,7 +191,7 @@ def _is_sum(stage: Stage, axis: IterVar) -> bool:
     loads = [node for node in nodes if isinstance(node, BufferLoad)]
     carried = [load for load in loads if any(_is_place(load, store) for store in sums)]
     return (
-        any(store.buffer.dtype.is_float for store in sums)
+        any(store.buffer.dtype.is_float and store.buffer.dtype.bits >= 32 for store in sums)
         and len(carried) == len(sums)
         and all(map(_takes_up, sums))
         and not any(

@@ -91,9 +91,10 @@ def plain_lanes(loop: For, vector_bits: int, reassociates: bool, independent: Ca
         is_store = isinstance(access, BufferStore)
         if access.predicate is not None or stride is None or stride not in (0, 1) and (is_store or not reassociates):
             return 0
-        if is_store and stride == 0 and access.buffer.dtype.is_float:
-            if not reassociates or access.buffer.dtype.bits < 32:  # each sum of narrow ones is rounded: none that LLVM knows
-                return 0
+        # each sum of narrow floats is rounded: none that LLVM knows
+        reassociable = reassociates and access.buffer.dtype.bits >= 32
+        if is_store and stride == 0 and access.buffer.dtype.is_float and not reassociable:
+            return 0
         if (
             access.buffer in stored
             and iteration.between(stored[access.buffer], access.indices).meets is not Meets.ALWAYS
@@ -139,7 +140,9 @@ class _Recurrences:
             and any(map(self._looks_back, (node.value, *node.indices)))
             for node in nodes
         )
-        kinds = {(store.buffer, self._kind(store.value, store.buffer)) for store in stores if store.buffer in self.carried}
+        kinds = {
+            (store.buffer, self._kind(store.value, store.buffer)) for store in stores if store.buffer in self.carried
+        }
         self.known = not shown and len(kinds) == len(self.carried) and all(kind for _, kind in kinds)
 
     def _kind(self, value: Expr, buffer: Buffer) -> str:

@@ -33,7 +33,7 @@ __all__ = ["can_part", "fission"]
 
 
 def _draw(drawer: Drawer) -> Attempt | None:
-    stage = drawer.some_stage(lambda stage: next(_parting(stage), None))
+    stage = drawer.some_stage(lambda stage: next(_parting(stage), None) is not None)
     if stage is None:
         return None
     axis = drawer.pick(list(_parting(stage)))

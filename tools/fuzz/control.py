@@ -10,7 +10,7 @@ from ...arguments import to_list
 from ...te import either as te
 from .choices import Choices
 from .program import Draw, Program, exact_sum, small
-from .scripts import SCRIPTS, summed
+from .scripts import SCRIPTS, row_sums
 from .terms import DTYPES, NUMBERS, Size, Source, numpy_type, where
 
 __all__ = ["draw_hybrid", "draw_product", "draw_scan"]
@@ -78,7 +78,7 @@ def draw_hybrid(choices: Choices) -> Program:
     n, m = draw.size(13), draw.size(9)
     script = draw.pick(SCRIPTS)
     dtype = draw.pick(NUMBERS)
-    sums = script is summed  # lanes may add them in any order
+    sums = script is row_sums  # lanes may add them in any order
     a, b = (draw.source((size,), dtype, small(draw, (size.value,), dtype) if sums else None) for size in (n, m))
     left: Any = a.tensor
     if draw.chance(0.3):

@@ -11,7 +11,7 @@ from ...te import hybrid
 output_tensor: Callable[..., Any]
 """A name that hybrid scripts have."""
 
-__all__ = ["SCRIPTS", "summed"]
+__all__ = ["SCRIPTS", "row_sums"]
 
 
 @hybrid.script
@@ -52,7 +52,7 @@ def sorted_rows(a: Any, b: Any) -> Any:
 
 
 @hybrid.script
-def summed(a: Any, b: Any) -> Any:
+def row_sums(a: Any, b: Any) -> Any:
     c = output_tensor((a.shape[0], b.shape[0]), a.dtype)
     for i in range(a.shape[0]):
         for j in range(b.shape[0]):
@@ -62,4 +62,4 @@ def summed(a: Any, b: Any) -> Any:
     return c
 
 
-SCRIPTS = (outer, running, sorted_rows, summed)
+SCRIPTS = (outer, running, sorted_rows, row_sums)
