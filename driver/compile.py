@@ -9,7 +9,7 @@ from typing import Any, cast
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions, BuildResult
 from ..codegen.target import Target
-from ..errors import PerformanceWarning, user_source, warn_at
+from ..errors import PerformanceWarning, user_source, warn_user
 from ..ir.analysis.lane_strides import find_scattered_lanes
 from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Node, Var
@@ -138,4 +138,4 @@ def _warn_of_scattered_lanes(function: Function) -> None:
     """Warn, at a user's line, of lanes in a schedule by hand that store elements one by one."""
     source = user_source(("driver.compile", "driver.build"))
     for each in find_scattered_lanes(function.body) if source is not None else ():
-        warn_at(source, f"{each}: vectorize a loop along which they lie side by side", PerformanceWarning)
+        warn_user(source, f"{each}: vectorize a loop along which they lie side by side", PerformanceWarning)
