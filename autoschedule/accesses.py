@@ -113,9 +113,9 @@ def affine_dimensions(load: ProducerLoad) -> list[Dimension]:
     return found if all(isinstance(part, Var) for each in found for part, _ in each.rest) else []
 
 
-def strip_clamps(index: Expr) -> Expr:
-    """An index before clamps to constants, mirrors or wraps bring it into its tensor."""
-    while isinstance(index, Min | Max | IfThenElse):
+def strip_clamps(index: Expr, mirrors: bool = False) -> Expr:
+    """An index before clamps to constants, and with `mirrors` mirrors and wraps, bring it into its tensor."""
+    while isinstance(index, Min | Max) or mirrors and isinstance(index, IfThenElse):
         if isinstance(index, IfThenElse):  # if 0 <= i < n: i, which borders are cut from too
             index = index.true_value
         elif isinstance(index.b, IntImm):

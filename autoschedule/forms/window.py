@@ -61,7 +61,7 @@ def is_window(op: Operation) -> bool:
 def is_sliding(op: Operation, axis: IterVar) -> bool:
     """Return whether an axis is added to one of the other kind in some index. Reduce axes that are not, as channels, make an
     operation more than a window."""
-    sums = [dimension(strip_clamps(index)).steps for load in op_loads(op) for index in load.indices]
+    sums = [dimension(strip_clamps(index, mirrors=True)).steps for load in op_loads(op) for index in load.indices]
     return any(axis in steps and any(other.kind != axis.kind for other in steps) for steps in sums)
 
 
@@ -93,7 +93,7 @@ def _reach(op: Operation, load: ProducerLoad) -> Reach | None:
         return None
     spans: list[Span] = []
     for axis, index in zip(op.axis, load.indices, strict=True):
-        at = dimension(strip_clamps(index))
+        at = dimension(strip_clamps(index, mirrors=True))
         low = high = at.offset
         taps = {part: step for part, step in at.steps.items() if part is not axis}
         if at.rest or at.steps.get(axis, 0) != 1 or not taps.keys() <= {*op.reduce_axis}:
@@ -146,7 +146,7 @@ def _window(tensor: Tensor, loads: Sequence[ProducerLoad], op: Operation) -> Win
     fixed: set[IterVar] = set()
     many = len(loads) * iteration_count(op.reduce_axis) >= MIN_CLAMPED
     for indices in zip(*(load.indices for load in loads), strict=True):
-        made = [dimension(strip_clamps(index) if many else index) for index in indices]
+        made = [dimension(strip_clamps(index, mirrors=True) if many else index) for index in indices]
         parts, others = made[0].steps, [part for part, _ in made[0].rest]
         decided = [{node for node in post_order(part) if isinstance(node, (Var, ProducerLoad))} for part in others]
         if not all(map(made[0].differs_by_constant, made)) or not axes.issuperset(parts):
