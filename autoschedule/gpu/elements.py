@@ -100,10 +100,17 @@ def _has_contiguous_reads(stage: Stage, lanes: int) -> bool:
     """Return whether so many neighbours are read side by side, or all of them at one place, as far as sizes are known."""
     op, values = stage.op, [expand_inlined(stage, at) for at in range(len(stage.op.values))]
     extents = [fixed_extent(axis) for axis in op.axis]
-    rows = all(
-        load.indices[-1:] == op.axis[-1:] or op.axis[-1] not in load_axes(load) for load in collect_loads(*values)
-    )
+    rows = all(_begins_vectors(load, op.axis[-1], lanes) for load in collect_loads(*values))
     return lanes == 1 or not all(extents) or rows and extents[-1] % lanes == 0 or _is_flat(op, values)
+
+
+def _begins_vectors(load: ProducerLoad, axis: IterVar, lanes: int) -> bool:
+    """Return whether a load reads so many neighbours along an axis from a multiple of their number on, or all at one place."""
+    *outer, last = load.indices or (axis,)
+    if axis not in load_axes(load):
+        return True
+    along = dimension(last)
+    return along.is_axis(axis) and along.offset % lanes == 0 and not any(axis in find_axes(index) for index in outer)
 
 
 def _is_flat(op: Operation, values: Sequence[Expr]) -> bool:

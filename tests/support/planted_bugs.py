@@ -167,8 +167,8 @@ BUGS = (
     Bug(
         "every product is fused",
         "codegen/llvm/build.py",
-        "fp_contract=options.fp_contract,\n            store",
-        "fp_contract=True,\n            store",
+        "fp_contract=options.fp_contract,",
+        "fp_contract=True,",
     ),
     Bug(
         "extrema forget the signs of zeros",

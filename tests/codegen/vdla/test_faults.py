@@ -126,7 +126,7 @@ def test_a_race_names_both_sides_and_the_tokens_that_are_missing() -> None:
 def test_the_time_of_a_stream_that_stands_still_is_an_error() -> None:
     stream = program(2)[0].stream
     stuck = tuple(replace(each, pushes=()) for each in stream)
-    with pytest.raises(QueueDeadlock, match=r"(?s)stand still.*waits for a token of ld"):
+    with pytest.raises(QueueDeadlock, match=r"(?s)deadlock of the queues.*waits for a token of ld"):
         program(2)[0].replace_stream(stuck).timed()
     with pytest.raises(TokenLeft, match=r"of the tokens from ld to ex, [0-9]+ were never taken"):
         program(2)[0].replace_stream([replace(each, pops=()) for each in stream if each.unit == "ld"]).timed()

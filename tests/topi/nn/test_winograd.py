@@ -178,7 +178,7 @@ def test_auto_does_not_offer_it_elsewhere(how):
         s.redeclare(y, "winograd")
 
 
-MACHINE = "llvm -mcpu=znver4 -uncalibrated"
+MACHINE = "llvm -mcpu=znver4 -uncalibrated -cores=1"
 
 
 @pytest.mark.parametrize(
