@@ -100,8 +100,11 @@ def _has_contiguous_reads(stage: Stage, lanes: int) -> bool:
     """Return whether so many neighbours are read side by side, or all of them at one place, as far as sizes are known."""
     op, values = stage.op, [expand_inlined(stage, at) for at in range(len(stage.op.values))]
     extents = [fixed_extent(axis) for axis in op.axis]
-    rows = all(_begins_vectors(load, op.axis[-1], lanes) for load in collect_loads(*values))
-    return lanes == 1 or not all(extents) or rows and extents[-1] % lanes == 0 or _is_flat(op, values)
+    if lanes == 1 or not all(extents) or _is_flat(op, values):
+        return True
+    return extents[-1] % lanes == 0 and all(
+        _begins_vectors(load, op.axis[-1], lanes) for load in collect_loads(*values)
+    )
 
 
 def _begins_vectors(load: ProducerLoad, axis: IterVar, lanes: int) -> bool:

@@ -178,7 +178,7 @@ def test_auto_does_not_offer_it_elsewhere(how):
         s.redeclare(y, "winograd")
 
 
-MACHINE = "llvm -mcpu=znver4 -uncalibrated -cores=1"
+MACHINE = "llvm -mcpu=rocketlake -uncalibrated -cores=1 -l2=2M -l3=32M"
 
 
 @pytest.mark.parametrize(
