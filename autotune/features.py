@@ -30,7 +30,7 @@ __all__ = ["FEATURES", "features"]
 LEVELS = (1 << 11, 32 << 10, 1 << 20, 16 << 20)
 """Bytes of the registers, and of the first, second and third cache, more or less: the model finds where it matters."""
 _UNKNOWN = 8
-"""What an extent counts as that is not a constant."""
+"""The value that stands for an extent that is not a constant."""
 _DETAILED = 2
 _PER_STORE = 21
 _TOTALS = 9 + len(LEVELS)

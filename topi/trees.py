@@ -20,7 +20,7 @@ from .row import floating, integers, operator, sample
 __all__: list[str] = []
 
 COMPARISONS = (np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal)
-"""How a node compares an element with its split, by the number that says so."""
+"""The comparisons of an element with a node's split, by the numbers of their kinds."""
 _DECLARED: tuple[Any, ...] = (operators.le, operators.lt, operators.ge, operators.gt, operators.eq, operators.ne)
 
 

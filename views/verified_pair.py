@@ -50,7 +50,7 @@ class Pair:
     touched: dict[Buffer, list[int]] = field(default_factory=dict[Buffer, list[int]])
     """Of arguments that are too long to be drawn whole, the places that the plain program reads."""
     vouched: bool = False
-    """Whether the user vouches for parallel loops, in a script or in the schedule."""
+    """True where the user vouches for parallel loops, in a script or in the schedule."""
 
 
 def symbol_texts(pair: Pair) -> list[str]:

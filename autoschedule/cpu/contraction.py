@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["apply", "contraction", "least_time"]
+__all__ = ["contraction", "least_time"]
 
 MOST_CHANGED = 1
 """Of how many tiles other tasks and depths are looked at."""
@@ -71,7 +71,7 @@ def contraction(group: Group, otherwise: Callable[[], None], time: Callable[[], 
         return _contraction_of_factors(group, time) or _contraction_in_digits(group, time)
     ways = _ways(group, whole)
     packed = is_known(source(whole.b)) and panel_width(whole.b, whole.columns[0])  # while building, as somebody wished
-    if not packed and all(map(fixed_extent, (*group.anchor.axis, *group.anchor.reduce_axis))):
+    if not packed and _has_known_sizes(group.anchor):
         bound = _least(whole, group.machine)
         sums = time() if _discount_time(bound).seconds < _best_time(ways).seconds else bound
         if sums is not None:
@@ -84,8 +84,12 @@ def contraction(group: Group, otherwise: Callable[[], None], time: Callable[[], 
 
 def _match(anchor: Operation) -> Contraction | None:
     """The form of an anchor: of products of matrices, of whatever sizes."""
-    sized = all(map(fixed_extent, (*anchor.axis, *anchor.reduce_axis)))
-    return match_contraction(anchor, strip_guard) if sized else match_product(anchor)
+    return match_contraction(anchor, strip_guard) if _has_known_sizes(anchor) else match_product(anchor)
+
+
+def _has_known_sizes(anchor: Operation) -> bool:
+    """Return whether no call decides an extent."""
+    return all(map(fixed_extent, (*anchor.axis, *anchor.reduce_axis)))
 
 
 def least_time(group: Group) -> Estimate | None:
@@ -149,7 +153,7 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
 
     def timed(each: Contraction, way: Plan) -> _Timed:
         def times() -> list[Estimate]:
-            return [group.draft(lambda own: apply(own, each, way, digits), drafts, lines)]
+            return [group.draft(lambda own: _apply(own, each, way, digits), drafts, lines)]
 
         (time,) = group.times(("contraction", form, next(numbers)), times)
         return time, each, way
@@ -178,7 +182,7 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
     )
     first = _soonest_first([*tiles, *changed])
     candidates = [
-        Candidate(_description(each, way), partial(apply, group, each, way, digits), time, further=at >= len(first))
+        Candidate(_description(each, way), partial(_apply, group, each, way, digits), time, further=at >= len(first))
         for at, (time, each, way) in enumerate((*first, *further))
     ]
     if not digits and (few := find_schedule(group)) is not None:
@@ -215,7 +219,7 @@ def _description(found: Contraction, way: Plan) -> str:
     return f"rows {rows}, columns {columns}{', mirrored' if found.mirrored else ''}: {way}"
 
 
-def apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, int] = MappingProxyType({})) -> None:
+def _apply(group: Group, found: Contraction, chosen: Plan, digits: Mapping[int, int]) -> None:
     """Schedule the group as a product of matrices."""
     s, anchor, sizes = group.s, group.anchor, product_sizes(group, found)
     sums = result_stage(group, chosen)

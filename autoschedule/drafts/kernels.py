@@ -11,7 +11,7 @@ Registers hold what one thread reads, shared memory what all threads of a block 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
@@ -42,16 +42,11 @@ def kernels_of_draft(draft: Draft, machine: Machine) -> tuple[Nest, ...]:
 
 
 class _KernelNests(Nests):
-    """The nests of all stages of a draft on a GPU. values: of stages; stages: of values. within: the stages in the loops of each."""
+    """The nests of all stages of a draft on a GPU."""
 
     def __init__(self, draft: Draft, machine: Machine) -> None:
         super().__init__(draft, machine)
-        self.values: dict[int, Value] = {}
-        self.stages: dict[int, DraftStage] = {}
         self.has_shared = any(stage.scope == "shared" for stage in draft.stages)
-        self.within: dict[int, list[DraftStage]] = {}
-        for (owner, _), placed in self.placed.items():
-            self.within.setdefault(owner, []).extend(placed)
 
     def stage(self, stage: DraftStage, frame: Frame) -> Parts:
         parts = _KernelStage(self, stage, frame).parts()
@@ -82,17 +77,6 @@ class _KernelNests(Nests):
         value = self.value(stage)
         copied = self.producer(value.loads[0]) if value.loads and value.values[0] is value.loads[0] else None
         return copied is not None and is_register(copied) and is_register(stage)
-
-    def value(self, stage: DraftStage) -> Value:
-        known = self.values.get(id(stage))
-        if known is None:
-            known = self.values[id(stage)] = super().value(stage)
-            self.stages[id(known)] = stage
-        return known
-
-    def list_placed(self, stage: DraftStage) -> Sequence[DraftStage]:
-        """The stages that are computed in the loops of another."""
-        return self.within.get(id(stage), ())
 
 
 class _KernelStage(StageNest):
@@ -143,7 +127,7 @@ class _KernelStage(StageNest):
     ) -> Frame | None:
         """The frame of a stage: what all threads of a block read of what lies in shared memory, else what one does."""
         found: Frame | None = None
-        for value, frame, inner in self._add_inner(readers):
+        for value, frame, inner in readers:
             loads = [load for load in value.loads if self.nests.producer(load) is producer]
             if not loads:
                 continue
@@ -154,25 +138,6 @@ class _KernelStage(StageNest):
                 needed = make_frame(producer, loads, frame, inner)
             found = needed if found is None else join_frames(found, needed, producer)
         return found
-
-    def _add_inner(
-        self, readers: Sequence[tuple[Value, Frame, Mapping[Var, int]]]
-    ) -> Iterator[tuple[Value, Frame, Mapping[Var, int]]]:
-        """Readers, and what is computed in their loops, which reads too."""
-        for value, frame, inner in readers:
-            yield value, frame, inner
-            if value is self.value:
-                continue
-            stage = self.nests.stages[id(value)]
-            for each in self.nests.list_placed(stage):
-                loads = [load for load in value.loads if self.nests.producer(load) is each]
-                if loads:
-                    needed = _make_frames(each, loads, frame, frame.widths, frame.block)
-                    yield from self._add_inner([(self.nests.value(each), needed, needed.widths)])
-
-    def _reads(self, reader: DraftStage, stage: DraftStage) -> bool:
-        """Return whether a stage, or what is computed in its loops, reads another."""
-        return super()._reads(reader, stage) or any(self._reads(each, stage) for each in self.nests.list_placed(reader))
 
     def _block_values(self, at: int) -> dict[Var, int]:
         """The values of own axes that loops inside of a place take with the threads of a block around."""

@@ -70,7 +70,7 @@ class ScriptReader(LoopReader):
         self.returned: list[LocalBuffer] = []
         self.depth = 0
         self.repeated = 0 if inlined is None else inlined.repeated
-        """How many `while` stand around: loops within run anew each time, and are not axes of the operation."""
+        """The number of `while` around: loops within run anew each time, and are not axes of the operation."""
 
     def run(self, arguments: Mapping[str, Any]) -> None:
         """Read the whole function, its parameters standing for `arguments`."""

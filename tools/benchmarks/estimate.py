@@ -41,7 +41,7 @@ PICTURE = "estimate.svg"
 PROGRAMS, CANDIDATES, SEED = 40, 30, 29
 TARGET = "llvm -cores=1"
 ROUNDS, LEAST = 12, 2e-3
-"""How often each point is timed, and the seconds of a timing."""
+"""The timings of each point, and the seconds that one takes at least."""
 FEWEST = 5
 """Points of a program below which their order says nothing."""
 SHORTEST, LONGEST = 4e-6, 0.1
