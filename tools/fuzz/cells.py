@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from .terms import INTEGERS, numpy_type
 
 __all__ = ["draw_cells"]
 
+MAX_STEPS = 100_000
 FORMS = ("where", "choice", "select", "truth")
 
 
@@ -20,7 +22,10 @@ def draw_cells(choices: Choices) -> Program:
     """S[cell, ..] = sum over i of X[i, ..], where place[i] is the cell: as a condition of the sum, of its terms, or counted."""
     draw = Draw(choices, "gather")
     cells, count = draw.pick((1, 3, 17, 20, 33, 65)), draw.pick((0, 1, 5, 33, 130, 257))
-    inside = [draw.pick((1, 2, 7, 16, 33)) for _ in range(draw.number(0, 2))]
+    inside: list[int] = []
+    for _ in range(draw.number(0, 2)):
+        # The interpreter visits each cell for each element.
+        inside.append(draw.pick([n for n in (1, 2, 7, 16, 33) if cells * count * prod(inside) * n <= MAX_STEPS]))
     dtype, form = draw.pick([*INTEGERS, "float32", "float32", "float64"]), draw.pick(FORMS)
     kind = draw.pick(["int32", "int64", "uint8", "int8"])
     beyond: Any = np.array(choices.contents().integers(0 if kind == "uint8" else -2, cells + 2, count), kind)
