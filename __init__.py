@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import importing  # first: it loads all the others
-from .errors import (
+from .base.errors import (
     CallError,
     CodegenError,
     CudaError,

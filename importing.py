@@ -191,7 +191,7 @@ def import_on_thread(name: str, package: str) -> ModuleType:
         return work.module
     assert work.error is not None
     if isinstance(work.error, OSError):
-        from .errors import resource_error  # which this module has loaded
+        from .base.errors import resource_error  # which this module has loaded
 
         spent = resource_error(work.error, f"cannot import {whole}")
         if spent is not None:
@@ -229,7 +229,7 @@ def _reset_child() -> None:
 
 # one that an interrupted import left is replaced
 sys.meta_path[:] = [_Finder, *(one for one in sys.meta_path if getattr(one, "package", None) != PACKAGE)]
-from .forks import register_fork_hooks, register_fork_wait  # noqa: E402  (by the finder above, like every other module)
+from .base.forks import register_fork_hooks, register_fork_wait  # noqa: E402  (by the finder above, like every other module)
 
 register_fork_wait(_await_others)
 register_fork_hooks(in_child=_reset_child)

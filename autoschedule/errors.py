@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import ScheduleError, TuningError
+from ..base.errors import ScheduleError, TuningError
 
 __all__ = ["BadDefinition", "BadRule", "UnknownPart"]
 

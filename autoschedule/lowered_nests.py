@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from ..base.errors import LoweringError
 from ..codegen.gpus import Gpu
 from ..codegen.machine import Machine
-from ..errors import LoweringError
 from ..ir.analysis.footprint import Access, Array
 from ..ir.analysis.warps import collect_kernels
 from ..ir.analysis.work import Statement, Work, measure_work

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
-from ..errors import user_source
+from ..base.errors import user_source
 from .errors import BadRule
 
 if TYPE_CHECKING:

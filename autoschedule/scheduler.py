@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
+from ..base.errors import user_source
 from ..codegen.machine import Machine, find_machine
 from ..codegen.target import Target
-from ..errors import user_source
 from ..ir.analysis.combiners import Law
 from ..ir.expr import Reduce
 from ..schedule import Schedule, create_schedule

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ..arguments import is_a
+from ..base.arguments import is_a
+from ..base.errors import user_source
+from ..base.untrusted_input import printable
 from ..codegen.export.timing_library import runner
 from ..codegen.target import Target
-from ..errors import user_source
 from ..runtime.folders import new_folder
-from ..untrusted_input import printable
 from .errors import BadTuningOption, RunnerLost
 from .outcome import Failure
 from .process import Process, WorkerEnded

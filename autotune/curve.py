@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from ..untrusted_input import printable
+from ..base.untrusted_input import printable
 from .progress import readable
 from .trial import Trial
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import RecordError, TuningError
+from ..base.errors import RecordError, TuningError
 
 
 class NothingToTune(TuningError):

@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, Self
 
-from ..arguments import is_a
-from ..errors import TilewrightError, user_source
+from ..base.arguments import is_a
+from ..base.errors import TilewrightError, user_source
+from ..base.untrusted_input import printable
 from ..ir.stmt import Function
 from ..schedule import Schedule
-from ..untrusted_input import printable
 from .comparison import Load
 from .errors import MissingPackage, RunnerLost, WorkerFailed
 from .measure import Done, Measurer

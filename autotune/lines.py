@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeGuard, cast
 
 from ..autoschedule.search.space import Config
-from ..errors import ScheduleError, user_source
+from ..base.errors import ScheduleError, user_source
+from ..base.untrusted_input import plain_json, printable
 from ..schedule import from_json
-from ..untrusted_input import plain_json, printable
 from .errors import BadRecordLine
 from .layout import trial_space
 from .task import Key

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..runtime import num_threads
 from ..runtime.folders import new_folder, sweep
 from .errors import WorkerFailed

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import PerformanceWarning, user_source, warn_user
+from ..base.errors import PerformanceWarning, user_source, warn_user
 
 __all__ = ["Measurements", "Model", "PlainModel", "RankingModel", "make_model"]
 

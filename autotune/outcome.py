@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..errors import InternalError, TilewrightError
+from ..base.errors import InternalError, TilewrightError
 
 __all__ = ["HOPELESS", "SCHEDULE_FAULTS", "Failure", "Limits", "Outcome", "lower_quartile"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
+from ..base.errors import user_source
 from ..codegen.target import Target
-from ..errors import user_source
 from ..ir.expr import IntImm
 from ..schedule import Schedule
 from ..te import Tensor

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ..base.errors import user_source
 from ..codegen.build import build_kernels
 from ..codegen.cuda.emulate.call import SEED_VARIABLE
 from ..codegen.cuda.inspection import InspectedKernel
 from ..codegen.gpus import target_architecture
 from ..codegen.target import Target
-from ..errors import user_source
 from ..ir.buffer import Buffer
 from ..ir.stmt import Function
 from ..ir.text.parser import parse

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, cast
 
+from ..base.untrusted_input import plain_json
 from ..runtime.hosts import host
-from ..untrusted_input import plain_json
 from .outcome import Failure, Limits
 
 __all__ = ["Process", "WorkerEnded", "WorkerProcess"]

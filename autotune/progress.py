@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ..untrusted_input import printable
+from ..base.untrusted_input import printable
 from .comparison import NOISY, Comparison
 from .trial import Trial
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
+from ..base.errors import TilewrightError, user_source
 from ..codegen.target import Target
-from ..errors import TilewrightError, user_source
 from ..ir.stmt import Function
 from ..schedule import Schedule, create_schedule
 from ..schedule.lowering.lower import lower

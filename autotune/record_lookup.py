@@ -12,15 +12,15 @@ from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 
-from ..arguments import to_path
+from ..base.arguments import to_path
+from ..base.errors import PerformanceWarning, ScheduleError, TilewrightError, user_source, warn_user
+from ..base.untrusted_input import printable
 from ..codegen.target import Target
-from ..errors import PerformanceWarning, ScheduleError, TilewrightError, user_source, warn_user
 from ..ir.expr import IntImm
 from ..ir.visit import deep_recursion
 from ..schedule import Schedule, from_json
 from ..schedule.lowering.lower import lower
 from ..te import Tensor
-from ..untrusted_input import printable
 from .errors import DatabaseBusy, NoRecord, RecordDoesNotFit, WorkerFailed, WrongRecord
 from .measure import Measurer
 from .outcome import SCHEDULE_FAULTS, Failure, Limits

@@ -16,11 +16,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..arguments import to_path
 from ..autoschedule.search.space import Config
-from ..errors import ScheduleError, TilewrightError, user_source
+from ..base.arguments import to_path
+from ..base.errors import ScheduleError, TilewrightError, user_source
+from ..base.untrusted_input import plain_json
 from ..schedule import from_json
-from ..untrusted_input import plain_json
 from .errors import CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord
 from .layout import APPLICATION, LAYOUT, TIME, create_tables, has_layout
 from .lines import Line, is_time, parse_line, write_line

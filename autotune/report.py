@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..base.untrusted_input import printable
 from ..codegen.export.files import write_text_file
-from ..untrusted_input import printable
 from .curve import Curve
 from .progress import readable
 from .records import Database, TunedTask

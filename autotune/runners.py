@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
-from ..arguments import is_a
+from ..base.arguments import is_a
+from ..base.errors import user_source
 from ..codegen.target import Target
-from ..errors import user_source
 from ..ir.stmt import Function
 from ..schedule import Schedule
 from .comparison import Load

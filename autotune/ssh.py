@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from ..arguments import to_list
+from ..base.arguments import to_list
 from ..ir.stmt import Function
 from ..runtime.array import numpy_dtype
 from ..schedule import Schedule

@@ -11,11 +11,11 @@ import llvmlite
 
 from ..autoschedule.search.decisions import DecisionSpace
 from ..autoschedule.search.space import Space
+from ..base.errors import CudaError, user_source
 from ..codegen.calibration import read_calibration
 from ..codegen.export.manifest import own_version
 from ..codegen.gpus import target_gpu
 from ..codegen.target import Target
-from ..errors import CudaError, user_source
 from ..ir.buffer import Buffer
 from ..ir.expr import IntImm, Node, Var
 from ..ir.stmt import Function

@@ -19,8 +19,8 @@ from typing import Any, cast
 
 from ..autoschedule.search.fingerprint import code_text, plain_text
 from ..autoschedule.search.space import Configurator, TemplateSpace
+from ..base.errors import user_source
 from ..codegen.target import Target
-from ..errors import user_source
 from ..schedule import Schedule
 from ..te import Tensor
 from .errors import BadTemplate

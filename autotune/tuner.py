@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from ..base.errors import user_source
 from ..codegen.target import Target
-from ..errors import user_source
 from ..runtime.tables import html_table
 from ..schedule import Record, Schedule, from_json
 from ..te import Tensor

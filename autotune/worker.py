@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from ..base.errors import TilewrightError
 from ..codegen.build import build_kernels
 from ..codegen.export.timing_library import measured_library
 from ..codegen.target import Target
-from ..errors import TilewrightError
 from ..ir.constant import Constant, aligned_copy
 from ..ir.stmt import Function
 from ..ir.text.parser import parse

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir.expr import IntImm, IterVar, ProducerLoad
 from ..ir.visit import post_order
 from ..runtime.array import numpy_dtype

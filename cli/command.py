@@ -12,9 +12,9 @@ from typing import Any
 from rich.console import Console
 
 from .. import __version__
-from ..arguments import is_sequence, to_list
-from ..errors import TilewrightError, user_source
-from ..untrusted_input import printable
+from ..base.arguments import is_sequence, to_list
+from ..base.errors import TilewrightError, user_source
+from ..base.untrusted_input import printable
 from .database import DATABASE, report_database
 from .database import add_commands as add_database_commands
 from .development import add_commands as add_development_commands

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from ..autotune.errors import NoRecord
-from ..errors import user_source
-from ..untrusted_input import printable
+from ..base.errors import user_source
+from ..base.untrusted_input import printable
 from .scripts import run_script
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import __version__
-from ..errors import CodegenError, TilewrightError
+from ..base.errors import CodegenError, TilewrightError
 from ..runtime.cache_paths import default_database
 from ..runtime.cuda_driver import ask_driver
 

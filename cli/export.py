@@ -14,9 +14,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ..arguments import is_sequence
-from ..errors import TilewrightError, user_source
-from ..untrusted_input import printable, read_regular
+from ..base.arguments import is_sequence
+from ..base.errors import TilewrightError, user_source
+from ..base.untrusted_input import printable, read_regular
 from .scripts import ArgumentsDoNotFit, call_function, run_script
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import user_source
-from ..untrusted_input import read_regular
+from ..base.errors import user_source
+from ..base.untrusted_input import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

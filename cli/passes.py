@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..untrusted_input import read_regular
+from ..base.untrusted_input import read_regular
 
 if TYPE_CHECKING:
     from ..ir.passes.common.runner import Pass, Watcher

@@ -11,7 +11,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from ..errors import TilewrightError
+from ..base.errors import TilewrightError
 
 __all__ = ["ArgumentsDoNotFit", "ScriptFailed", "call_function", "run_script", "running"]
 

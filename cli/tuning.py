@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from ..arguments import is_sequence
 from ..autotune.errors import BadTuningFile
-from ..errors import user_source
-from ..untrusted_input import printable
+from ..base.arguments import is_sequence
+from ..base.errors import user_source
+from ..base.untrusted_input import printable
 from .database import DATABASE
 from .models import SUFFIXES, add_shape, read_model
 from .scripts import call_function, run_script

@@ -18,13 +18,13 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from ..environment import bad_variable
-from ..errors import user_source
+from ..base.environment import bad_variable
+from ..base.errors import user_source
+from ..base.untrusted_input import plain_json, printable, read_regular
 from ..ir.lazy_values import cached_property
 from ..runtime.cache_paths import cache_folder, write_atomically
 from ..runtime.hosts import host
 from ..runtime.threads import available_cpus
-from ..untrusted_input import plain_json, printable, read_regular
 from .errors import BadCalibration
 from .target import Target, this_processor
 

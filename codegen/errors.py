@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import CodegenError
+from ..base.errors import CodegenError
 
 
 class UnknownTargetKind(CodegenError):

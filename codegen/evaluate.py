@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..errors import InternalError
+from ..base.errors import InternalError
 from ..ir.constant import Constant
 
 __all__ = ["Evaluation", "MachineCode", "run", "run_compiled"]

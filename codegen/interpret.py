@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir.expr import Call, StringImm
 from ..ir.interpret.interpreter import Interpreter
 from ..ir.passes.common.fused_sums import round_sums

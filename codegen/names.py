@@ -10,7 +10,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..runtime.critical_section import run_in_turn
 from .errors import UnknownFeature, UnknownProcessor, UnknownTriple
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir.constant import Constant
 from ..ir.passes.common.options import AS_USUAL, PassOptions
 from ..ir.passes.common.runner import Watcher

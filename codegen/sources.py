@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ..arguments import is_a
-from ..errors import user_source
+from ..base.arguments import is_a
+from ..base.errors import user_source
 from ..runtime.errors import NoSuchSource
 
 __all__ = ["Sources"]

@@ -27,7 +27,7 @@ from typing import cast
 
 import llvmlite.binding as llvm
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..importing import import_on_thread
 from ..ir.lazy_values import cached_property
 from ..ir.stmt import Function

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..errors import is_interruption, user_source
+from ..base.errors import is_interruption, user_source
 from ..runtime.folders import temporary_folder
 from ..runtime.hosts import host
 from .errors import NoCompiler, ToolFailed

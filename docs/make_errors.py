@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import CATALOGUE, TilewrightError
+from tilewright.base.errors import CATALOGUE, TilewrightError
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "docs" / "error_examples"

@@ -7,11 +7,11 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, overload
 
+from ..base.environment import is_enabled
+from ..base.errors import user_source
 from ..codegen.errors import ArgumentNotBuildable
 from ..codegen.result import BuildOptions, require_switch
 from ..codegen.target import Target
-from ..environment import is_enabled
-from ..errors import user_source
 from ..ir import Function, Var
 from ..ir.visit import deep_recursion
 from ..runtime import Kernel

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import (
+from ..base.errors import (
     FAULTS,
     InternalError,
     TilewrightError,

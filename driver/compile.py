@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from ..base.errors import PerformanceWarning, user_source, warn_user
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions, BuildResult
 from ..codegen.target import Target
-from ..errors import PerformanceWarning, user_source, warn_user
 from ..ir.analysis.lane_strides import find_scattered_lanes
 from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Node, Var

@@ -25,10 +25,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, cast
 
-from ..environment import read_integer
-from ..forks import register_fork_hooks
+from ..base.environment import read_integer
+from ..base.forks import register_fork_hooks
+from ..base.untrusted_input import plain_json
 from ..runtime.threads import available_cpus
-from ..untrusted_input import plain_json
 from .cache.store import Entry
 
 __all__ = ["Helper", "HelperGone", "compile_jobs", "helper_at_work", "helper_idle"]

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias,
 
 import numpy as np
 
-from ..arguments import is_a, is_array, is_number, is_sequence, to_list, to_tuple
+from ..base.arguments import is_a, is_array, is_number, is_sequence, to_list, to_tuple
+from ..base.errors import user_source
 from ..codegen.target import Target
-from ..errors import user_source
 from ..ir import Function, Var
 from ..ir.expr import IntImm
 from ..runtime import cuda, empty

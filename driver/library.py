@@ -9,7 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..arguments import to_list
+from ..base.arguments import to_list
+from ..base.errors import user_source
 from ..codegen.cuda.unit import DeviceUnit, build_unit
 from ..codegen.export.cases import same_kinds
 from ..codegen.export.companion import Companion
@@ -25,7 +26,6 @@ from ..codegen.gpus import library_architectures
 from ..codegen.names import machine_and_system
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
-from ..errors import user_source
 from ..ir import Var
 from ..ir.visit import deep_recursion
 from ..runtime.errors import NothingToExport

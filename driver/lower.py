@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ..arguments import is_a
+from ..base.arguments import is_a
+from ..base.errors import user_source
 from ..codegen.errors import ArgumentNotBuildable, NameNotAllowed
 from ..codegen.target import Target
-from ..errors import user_source
 from ..ir import Function, Var
 from ..ir.verify import verify
 from ..ir.visit import deep_recursion

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
-from ..arguments import is_a
+from ..base.arguments import is_a
+from ..base.errors import user_source
 from ..codegen.errors import UnknownTargetOption
 from ..codegen.result import require_switch
 from ..codegen.target import Target
-from ..errors import user_source
 from ..schedule import Schedule, create_schedule
 from ..te import Tensor
 from ..te.operation import Operation

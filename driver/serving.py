@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..errors import TilewrightError
+from ..base.errors import TilewrightError
 from ..ir.expr import Var
 from ..ir.visit import deep_recursion
 from ..te import Tensor

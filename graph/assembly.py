@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import user_source
+from ..base.errors import user_source
 from .control import CONTROL, control_types, plain_parts
 from .errors import BadGraph, BadNode
 from .node import Node, Param, Parts

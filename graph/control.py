@@ -40,7 +40,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir.expr import Expr
 from .errors import BadNode
 from .node import Node, Parts

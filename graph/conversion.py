@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import te
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir import ops
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import IntImm, Var

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import ExportError, GraphError
+from ..base.errors import ExportError, GraphError
 
 
 class BadGraph(GraphError):

@@ -12,7 +12,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal
 
-from ..arguments import is_a
+from ..base.arguments import is_a
+from ..base.errors import user_source
 from ..codegen.abi.straight_line import StraightLine
 from ..codegen.abi.stub import check_span, extent_value
 from ..codegen.export.companion import Companion
@@ -22,7 +23,6 @@ from ..codegen.export.weights import HEADER_BYTES, checksum_words, weights_compa
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..driver.linking import Part, export_linked
-from ..errors import user_source
 from ..ir.constant import Constant
 from ..ir.stmt import Function
 from ..runtime.signature import Signature

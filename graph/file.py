@@ -18,9 +18,9 @@ from typing import Any, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import to_path
-from ..errors import user_source
-from ..untrusted_input import open_regular, plain_json
+from ..base.arguments import to_path
+from ..base.errors import user_source
+from ..base.untrusted_input import open_regular, plain_json
 from .errors import BadGraphFile
 from .types import array_dtype
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from ..arguments import to_items
+from ..base.arguments import to_items
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..runtime.tables import html_table

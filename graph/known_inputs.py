@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import user_source
+from ..base.errors import user_source
 from .errors import BadGraphInput
 from .node import Param, Parts
 from .rewrite import replace_shapes

@@ -12,9 +12,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.errors import user_source
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
-from ..errors import user_source
 from ..ir.constant import Constant, aligned_empty
 from ..runtime.known_calls import KnownCall, KnownCalls
 from ..runtime.tables import html_table

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir.lazy_values import cached_property
 from .errors import BadGraph, UnboundParam
 from .mapped_arrays import paged_copy

@@ -9,8 +9,8 @@ from typing import Any, NoReturn, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.errors import user_source
 from ..codegen.result import BuildOptions
-from ..errors import user_source
 from ..runtime.timing import TimingResult
 from .comparison import Comparison
 from .errors import BadGraphInput, ModelNotExportable

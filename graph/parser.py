@@ -13,7 +13,7 @@ from typing import Any, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import GraphError, TilewrightError, user_source
+from ..base.errors import GraphError, TilewrightError, user_source
 from .builder import Builder
 from .control import MOST_DEPTH
 from .errors import BadGraphFile, BadGraphText

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CallError, user_source
+from ..base.errors import CallError, user_source
 from ..runtime.array import readable_array
 from .errors import BadGraphInput
 from .node import Node, Parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from ..errors import user_source
+from ..base.errors import user_source
 from .assembly import Assembly
 from .errors import BadGraph, BadGraphInput
 from .node import Node, Parts, inner_name

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir import ops
 from ..ir.arith.analyzer import Analyzer
 from ..ir.expr import Expr, IntImm

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import te
-from ..errors import TilewrightError, user_source
+from ..base.errors import TilewrightError, user_source
 from ..ir import ops
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import Add, Div, Expr, FloorDiv, FloorMod, IntImm, Mul, Sub, Var

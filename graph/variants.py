@@ -15,9 +15,9 @@ from functools import partial, reduce
 from itertools import product
 from typing import Any, TypeAlias, cast
 
+from ..base.errors import user_source
 from ..driver.linking import Inner, Part
 from ..driver.recipes import Recipes
-from ..errors import user_source
 from ..ir import ops
 from ..ir.buffer import Buffer
 from ..ir.constant import Constant

@@ -13,8 +13,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from ..arguments import to_list, to_tuple
-from ..errors import user_source
+from ..base.arguments import to_list, to_tuple
+from ..base.errors import user_source
 from .buffer import SCOPES, Buffer, is_scope
 from .dtype import DType
 from .errors import BadBuilderUse

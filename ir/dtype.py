@@ -10,7 +10,7 @@ import re
 from difflib import get_close_matches
 from typing import Literal, cast
 
-from ..errors import user_source
+from ..base.errors import user_source
 from .errors import UnknownDType
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import CallError, LoweringError, TensorExpressionError
+from ..base.errors import CallError, LoweringError, TensorExpressionError
 
 
 class FunctionNameTaken(TensorExpressionError):

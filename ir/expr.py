@@ -33,8 +33,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ..arguments import to_tuple
-from ..errors import user_source, warn_user
+from ..base.arguments import to_tuple
+from ..base.errors import user_source, warn_user
 from .dtype import BOOL, FLOAT32, INT32, DType
 from .errors import AmbiguousTruth, NotAKnownNumber
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ..errors import InternalError
+from ..base.errors import InternalError
 from .buffer import Buffer
 from .dtype import DType
 from .expr import Call, Expr, Node, StringImm

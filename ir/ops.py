@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar, overload
 
-from ..arguments import is_sequence
-from ..errors import SourceLine, user_source, warn_user
+from ..base.arguments import is_sequence
+from ..base.errors import SourceLine, user_source, warn_user
 from .dtype import BOOL, FLOAT32, HANDLE, INT32, INT64, DType
 from .errors import AmbiguousDivision, LiteralOutOfRange, MixedTypes, NotAnExpression
 from .expr import (

@@ -17,8 +17,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
-from ..arguments import is_array
-from ..errors import TilewrightError, is_interruption, user_source
+from ..base.arguments import is_array
+from ..base.errors import TilewrightError, is_interruption, user_source
 from .errors import CallbackFailed, FunctionNameTaken
 
 __all__ = ["call_func", "callback_failed", "find_func", "register_func", "registered_names", "trace_line"]

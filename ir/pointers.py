@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..arguments import to_list
-from ..errors import user_source
+from ..base.arguments import to_list
+from ..base.errors import user_source
 from .buffer import Buffer
 from .dtype import HANDLE, DType
 from .errors import BadBufferAccess

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from ..errors import user_source
+from ..base.errors import user_source
 from . import ops
 from .errors import NumpyFunctionUnknown
 from .expr import EQ, GE, GT, LE, LT, NE, Expr

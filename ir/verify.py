@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ..errors import user_source
-from ..limits import BEYOND_MEMORY
+from ..base.errors import user_source
+from ..base.limits import BEYOND_MEMORY
 from . import expr as E
 from .buffer import SCOPES, Buffer, is_scope
 from .errors import NotWellFormed

@@ -12,7 +12,7 @@ from functools import cache
 from operator import attrgetter, is_
 from typing import Any, ClassVar, TypeVar, cast, overload
 
-from ..forks import register_fork_hooks
+from ..base.forks import register_fork_hooks
 from .buffer import Buffer
 from .expr import BufferLoad, Call, Expr, Let, Node, Reduce, Var
 from .stmt import Allocate, BufferStore, For, Function, LetStmt, Seq, Stmt

@@ -11,8 +11,8 @@ from typing import Any, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import is_array
-from ..errors import is_interruption, user_source
+from ..base.arguments import is_array
+from ..base.errors import is_interruption, user_source
 from .abi import DLPACK_TYPES, ITEM_BYTES
 from .cuda_array import device_array, device_empty
 from .device import Device, cpu

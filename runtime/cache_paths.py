@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from ..environment import bad_variable, is_enabled
+from ..base.environment import bad_variable, is_enabled
 from .hosts import host
 from .private_files import create_private
 

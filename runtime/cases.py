@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import user_source
+from ..base.errors import user_source
 from .errors import ExtentTooLarge, NoCase, SymbolDisagrees, WrongDType, WrongRank, WrongShape
 from .kernel import Kernel
 from .signature import Signature

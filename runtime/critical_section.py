@@ -16,8 +16,8 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from ..errors import waiting_callers
-from ..forks import register_fork_hooks
+from ..base.errors import waiting_callers
+from ..base.forks import register_fork_hooks
 
 __all__ = ["ProcessLock", "run_on_thread", "run_in_turn", "run_shielded", "shielded_call"]
 

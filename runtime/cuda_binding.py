@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
-from ..errors import CudaError, user_source
+from ..base.errors import CudaError, user_source
 from .cuda_driver import EMULATE, Driver, find_driver, reason_text
 from .cuda_errors import LaunchFailed, PycudaMissing, WrongArchitecture
 from .cuda_streams import order_streams

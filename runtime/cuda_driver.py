@@ -15,7 +15,7 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
-from ..errors import CudaError, user_source
+from ..base.errors import CudaError, user_source
 from .cuda_errors import RESULTS, DriverMissing, GpuMissing, LaunchFailed
 
 __all__ = ["EMULATE", "Driver", "ask_driver", "context", "find_driver", "reason_text", "refused"]

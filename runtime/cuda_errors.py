@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import CudaError
+from ..base.errors import CudaError
 from .abi import Trouble
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import user_source
+from ..base.errors import user_source
 from . import diagnose
 from .array import numpy_dtype
 from .cuda_array import DeviceArray, device_array

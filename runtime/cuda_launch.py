@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..errors import user_source
+from ..base.errors import user_source
 from .abi import ITEM_BYTES
 from .cuda_errors import LaunchFailed
 from .errors import KernelOutOfMemory

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import user_source
+from ..base.errors import user_source
 from . import diagnose
 from .abi import Check, Trouble, unpack_status
 from .cuda_driver import context, find_driver

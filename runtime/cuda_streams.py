@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from ..errors import user_source
+from ..base.errors import user_source
 from .cuda_driver import Driver, reason_text
 from .cuda_errors import LaunchFailed, UnknownStream
 

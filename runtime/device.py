@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..arguments import is_a
-from ..errors import CudaError, user_source
+from ..base.arguments import is_a
+from ..base.errors import CudaError, user_source
 from .errors import UnknownDevice
 
 __all__ = ["Device", "cpu", "cuda"]

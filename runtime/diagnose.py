@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import CallError, SourceLine, user_source
+from ..base.errors import CallError, SourceLine, user_source
 from .abi import ITEM_BYTES, OUT_OF_MEMORY, Check, unpack_status
 from .errors import (
     ExtentTooLarge,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import CallError, ExportError
+from ..base.errors import CallError, ExportError
 
 
 class WrongArgumentCount(CallError):

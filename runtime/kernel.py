@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import is_a, is_array
-from ..errors import user_source
-from ..limits import BEYOND_MEMORY
+from ..base.arguments import is_a, is_array
+from ..base.errors import user_source
+from ..base.limits import BEYOND_MEMORY
 from . import diagnose
 from .abi import ArgumentRecord, CallTable, numpy_layout_holds
 from .array import Array, numpy_dtype

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from ..errors import user_source
-from ..untrusted_input import read_regular
+from ..base.errors import user_source
+from ..base.untrusted_input import read_regular
 from .cases import Cases
 from .cuda_loaded import loaded_device_kernel
 from .errors import MissingInstructions, NotALibrary, NotLinkable, OtherVersion, WrongMachine

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..untrusted_input import plain_json
+from ..base.untrusted_input import plain_json
 from .loaded_model import ModelRoles
 from .signature import Signature
 

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 
-from ..arguments import is_a
-from ..errors import user_source
+from ..base.arguments import is_a
+from ..base.errors import user_source
 from .errors import NoSuchKernel, NothingToExport
 from .kernel import Exporting, Kernel
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ..arguments import is_sequence
-from ..errors import user_source
-from ..limits import INT32_EXTENT_LIMIT
+from ..base.arguments import is_sequence
+from ..base.errors import user_source
+from ..base.limits import INT32_EXTENT_LIMIT
 from .abi import ITEM_BYTES
 from .errors import SymbolNotBound
 

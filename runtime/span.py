@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..limits import BEYOND_MEMORY
+from ..base.limits import BEYOND_MEMORY
 from .hosts import host
 
 __all__ = ["RefusedMemory", "byte_span", "require_span", "usable_strides"]

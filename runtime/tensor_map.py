@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..errors import user_source
+from ..base.errors import user_source
 from .abi import ITEM_BYTES
 from .cuda_driver import Driver
 from .cuda_errors import LaunchFailed

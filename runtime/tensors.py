@@ -17,9 +17,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import is_array
-from ..errors import is_interruption
-from ..limits import BEYOND_MEMORY
+from ..base.arguments import is_array
+from ..base.errors import is_interruption
+from ..base.limits import BEYOND_MEMORY
 from .abi import DLPACK_TYPES, ITEM_BYTES, DLTensor, ExchangeApi
 from .device import HOST_KINDS, dlpack_name
 from .span import RefusedMemory, require_span, usable_strides

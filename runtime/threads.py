@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..environment import read_choice
-from ..errors import user_source
-from ..forks import register_fork_hooks
+from ..base.environment import read_choice
+from ..base.errors import user_source
+from ..base.forks import register_fork_hooks
 from .errors import WrongThreadCount
 from .hosts import host
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, cast
 
-from ..errors import user_source
+from ..base.errors import user_source
 from .errors import WrongTiming
 from .tables import html_table
 

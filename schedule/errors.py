@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import ScheduleError
+from ..base.errors import ScheduleError
 
 
 class UnknownStage(ScheduleError):

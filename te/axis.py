@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ..arguments import is_a
-from ..errors import user_source
+from ..base.arguments import is_a
+from ..base.errors import user_source
 from ..ir import ops
 from ..ir.dtype import INT32, INT64
 from ..ir.expr import Expr, IntImm, IterVar, Range, SizeVar, Var

@@ -10,8 +10,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from ..arguments import is_a
-from ..errors import user_source
+from ..base.arguments import is_a
+from ..base.errors import user_source
 from ..ir.packed_functions import register_func
 from .errors import BadExtern
 from .extern import extern

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir.analysis.combiners import Law, laws_of
 from ..ir.combine import is_fused, is_sum
 from ..ir.dtype import BOOL

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IterVar

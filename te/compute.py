@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
-from ..arguments import is_a, to_list
-from ..errors import SourceLine, user_source
+from ..base.arguments import is_a, to_list
+from ..base.errors import SourceLine, user_source
 from ..ir.dtype import SCALAR_TYPES
 from ..ir.errors import NotAKnownNumber, NotAnExpression
 from ..ir.expr import Expr, IterVar

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from ..errors import InternalError, TensorExpressionError, user_source
+from ..base.errors import InternalError, TensorExpressionError, user_source
 from ..ir import ops
 from ..ir.expr import EQ, GE, GT, LE, LT, NE, CompareOp, Expr, FloatImm, IntImm, IterVar, Producer, ProducerLoad, Var
 from ..ir.ops import is_const

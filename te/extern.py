@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast, overload
 
-from ..arguments import is_sequence, to_list
-from ..errors import user_source
+from ..base.arguments import is_sequence, to_list
+from ..base.errors import user_source
 from ..ir.accesses import reading_only, written_buffers
 from ..ir.buffer import Buffer
 from ..ir.dtype import DType

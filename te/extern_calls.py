@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arguments import is_a
-from ..errors import user_source
+from ..base.arguments import is_a
+from ..base.errors import user_source
 from ..ir.buffer import Buffer
 from ..ir.builder import BufferHandle
 from ..ir.dtype import BOOL, DType

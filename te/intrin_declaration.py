@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from ..arguments import is_a, to_list
-from ..errors import user_source
+from ..base.arguments import is_a, to_list
+from ..base.errors import user_source
 from ..ir.accesses import reading_only, written_buffers
 from ..ir.buffer import SCOPES, Buffer, is_scope
 from ..ir.dtype import HANDLE, INT32

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir.errors import NumpyFunctionUnknown
 
 __all__ = ["WRITTEN", "refuse"]

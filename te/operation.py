@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..errors import InternalError, SourceLine, user_source
+from ..base.errors import InternalError, SourceLine, user_source
 from ..ir.constant import Constant
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var

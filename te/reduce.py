@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..arguments import to_list
-from ..errors import user_source
+from ..base.arguments import to_list
+from ..base.errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import CommReducer, Expr, IterVar, Mul, Reduce, Var

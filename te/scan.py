@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast, overload
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range
 from ..ir.lazy_values import cached_property

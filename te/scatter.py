@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir import ops
 from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Expr, IterVar, ProducerLoad, Range

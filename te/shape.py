@@ -6,7 +6,8 @@ import operator
 from collections.abc import Iterable
 from typing import Any, cast
 
-from ..errors import user_source
+from ..base.errors import user_source
+from ..base.limits import INT32_EXTENT_LIMIT
 from ..ir.analysis.bounds import IntervalEvaluator
 from ..ir.arith.analyzer import simplify
 from ..ir.arith.interval import EVERYTHING, Interval
@@ -18,7 +19,6 @@ from ..ir.ops import const, integer_value
 from ..ir.structural import equal
 from ..ir.visit import post_order, rewrite
 from ..ir.widen import widen
-from ..limits import INT32_EXTENT_LIMIT
 from .errors import BadExtent
 
 __all__ = [

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
-from ..arguments import is_a, to_tuple
-from ..errors import InternalError, SourceLine, user_source
+from ..base.arguments import is_a, to_tuple
+from ..base.errors import InternalError, SourceLine, user_source
 from ..ir import ops
 from ..ir.analysis.linear import is_index
 from ..ir.dtype import INT32, INT64, DType

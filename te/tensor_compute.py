@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var
 from ..ir.lazy_values import cached_property
 from ..ir.ops import cast, const

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..arguments import to_list
-from ..errors import SourceLine, user_source
+from ..base.arguments import to_list
+from ..base.errors import SourceLine, user_source
 from ..ir import ops
 from ..ir.arith.analyzer import Analyzer
 from ..ir.buffer import Buffer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..arguments import is_a, to_list
-from ..errors import user_source
+from ..base.arguments import is_a, to_list
+from ..base.errors import user_source
 from ..ir.expr import Call, Expr, StringImm
 from ..ir.ops import convert
 from .errors import BadOutsideCall

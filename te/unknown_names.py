@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..errors import TilewrightError, user_source
+from ..base.errors import TilewrightError, user_source
 
 __all__ = ["unknown_name"]
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from ..base.limits import INT32_EXTENT_LIMIT
 from ..ir import ops
 from ..ir.analysis.bounds import IntervalEvaluator
 from ..ir.arith.bounds import dtype_interval
@@ -36,7 +37,6 @@ from ..ir.expr import (
     Var,
 )
 from ..ir.visit import Rewriter, deep_recursion, free_vars, post_order
-from ..limits import INT32_EXTENT_LIMIT
 
 __all__ = ["wrapping"]
 

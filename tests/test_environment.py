@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import tilewright as tw
 from sources import source_files
-from tilewright import environment, te
+from tilewright import te
+from tilewright.base import environment
+from tilewright.base.errors import BadVariable
+from tilewright.base.tracebacks import shows_all
 from tilewright.compat.tvm.nd import is_emulated
 from tilewright.driver.helpers import compile_jobs
-from tilewright.errors import BadVariable
 from tilewright.runtime.cache_paths import cache_folder, default_database
 from tilewright.runtime.threads import _may_have_pool
-from tilewright.tracebacks import shows_all
 
 
 def build(target: str = "llvm") -> Any:

@@ -55,7 +55,13 @@ loaded = set(sys.modules) - before
 print(*sorted(name for name in loaded if name.partition(".")[0] in ("tilewright", "json", "threading", "numpy")))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["tilewright", "tilewright.errors", "tilewright.forks", "tilewright.importing"]
+    assert done.stdout.split() == [
+        "tilewright",
+        "tilewright.base",
+        "tilewright.base.errors",
+        "tilewright.base.forks",
+        "tilewright.importing",
+    ]
 
 
 def test_every_operator_has_its_home() -> None:

@@ -137,9 +137,9 @@ print(key.code_version())
 
 def test_a_source_in_which_only_the_content_changed_is_compiled_anew(checkout: Path, tmp_path: Path) -> None:
     """Its time and size are those that bytecode of either kind was written for."""
-    path = checkout / "limits.py"
+    path = checkout / "base" / "limits.py"
     before, times = path.read_bytes(), path.stat()
-    text = "from tilewright import importing, limits; print(limits.SEEN, limits.__file__)"
+    text = "from tilewright.base import limits; print(limits.SEEN, limits.__file__)"
     try:
         path.write_bytes(before + b"\nSEEN = 1\n")
         os.utime(path, ns=(times.st_mtime_ns, times.st_mtime_ns))
@@ -155,14 +155,16 @@ def test_a_source_in_which_only_the_content_changed_is_compiled_anew(checkout: P
 
 
 def test_bytecode_that_is_damaged_is_written_anew(checkout: Path, tmp_path: Path) -> None:
-    program = "import tilewright.limits as m; print(m.__name__)"
-    Path(cache_from_source(checkout / "limits.py")).unlink(missing_ok=True)  # what was copied names another folder
+    program = "import tilewright.base.limits as m; print(m.__name__)"
+    Path(cache_from_source(checkout / "base" / "limits.py")).unlink(
+        missing_ok=True
+    )  # what was copied names another folder
     python(program, checkout, tmp_path)
-    kept = Path(cache_from_source(checkout / "limits.py"))
+    kept = Path(cache_from_source(checkout / "base" / "limits.py"))
     whole = kept.read_bytes()
     for damaged in (whole[:40], b"", whole[:16] + b"\0" * 50, whole[:16] + b"i\1\0\0\0"):
         kept.write_bytes(damaged)
-        assert python(program, checkout, tmp_path) == "tilewright.limits\n"
+        assert python(program, checkout, tmp_path) == "tilewright.base.limits\n"
         assert kept.read_bytes() == whole
 
 
@@ -172,7 +174,7 @@ def test_every_module_of_this_process_came_by_the_loader() -> None:
         below = name.removeprefix("tilewright.")
         if name.startswith("tilewright.") and below.partition(".")[0] in key_module._FLOORS:
             assert below in known, name
-    assert known["errors"] == source_digest((ROOT / "errors.py").read_bytes())
+    assert known["base.errors"] == source_digest((ROOT / "base" / "errors.py").read_bytes())
 
 
 INTERRUPTED = """
@@ -274,7 +276,7 @@ def test_hooks_of_what_is_loaded_while_a_fork_waits_are_called_in_pairs(checkout
     text = """
 import os
 import tilewright
-from tilewright.forks import register_fork_hooks
+from tilewright.base.forks import register_fork_hooks
 calls = []
 
 def load():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.tracebacks import users_frames
+from tilewright.base.tracebacks import users_frames
 
 _PROGRAM = """
 import sys, threading

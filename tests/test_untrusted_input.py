@@ -11,10 +11,10 @@ from typing import Any
 import drawn
 import pytest
 import tilewright as tw
+from tilewright.base.errors import RecordError
+from tilewright.base.untrusted_input import is_deeper, open_regular, plain_json, printable, read_regular
 from tilewright.cli.export import _read_description
 from tilewright.cli.models import read_model
-from tilewright.errors import RecordError
-from tilewright.untrusted_input import is_deeper, open_regular, plain_json, printable, read_regular
 
 
 def test_control_characters_are_written_as_escapes() -> None:

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 import tilewright as tw
-from tilewright.errors import SourceLine, user_source, warn_user
+from tilewright.base.errors import SourceLine, user_source, warn_user
 
 
 @pytest.mark.parametrize("category", [tw.PerformanceWarning, tw.TilewrightDeprecationWarning])

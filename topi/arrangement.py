@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir import ops
 from ..ir.expr import IntImm
 from ..ir.ops import is_const

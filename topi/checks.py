@@ -6,8 +6,8 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from ..arguments import is_a, is_array, is_sequence, to_list
-from ..errors import user_source
+from ..base.arguments import is_a, is_array, is_sequence, to_list
+from ..base.errors import user_source
 from ..ir.expr import Expr, IntImm
 from ..te.shape import convert_shape
 from ..te.tensor import Tensor, tensor_text

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import te
-from ..arguments import is_a, is_sequence, to_list
-from ..errors import user_source
+from ..base.arguments import is_a, is_sequence, to_list
+from ..base.errors import user_source
 from ..ir.expr import Expr
 from ..ir.ops import common_dtype, is_const
 from ..te.shape import same_extent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir.expr import IntImm
 from ..te import either as te
 from ..te import hybrid

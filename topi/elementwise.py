@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir import ops
 from ..ir.dtype import FLOAT32, DType
 from ..ir.expr import EQ, GE, GT, LE, LT, NE, CompareOp, Expr, IntImm

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir import ops
 from ..ir.expr import Expr, IntImm
 from ..ir.ops import integer_value

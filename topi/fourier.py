@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir.expr import IntImm
 from ..ir.ops import integer_value
 from ..te import either as te

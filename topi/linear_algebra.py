@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import te
-from ..errors import user_source
+from ..base.errors import user_source
 from ..te import const
 from ..te.hybrid.runtime import allocate, output_tensor
 from ..te.shape import same_extent

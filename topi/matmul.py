@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import te
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir.arith.analyzer import Analyzer
 from ..ir.expr import Expr
 from ..ir.ops import common_dtype, is_const

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar

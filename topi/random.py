@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir.ops import convert
 from ..te import either as te
 from ..te.shape import scalar_dtype

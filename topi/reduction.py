@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
 from ..te import either as te

@@ -16,8 +16,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from ..arguments import is_a, is_array, is_number, is_sequence
-from ..errors import user_source
+from ..base.arguments import is_a, is_array, is_number, is_sequence
+from ..base.errors import user_source
 from ..ir.dtype import DType
 from ..ir.expr import Expr, FloatImm, IntImm
 from ..te.tensor import Tensor

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import is_array, is_sequence, to_list
-from ..errors import user_source
+from ..base.arguments import is_array, is_sequence, to_list
+from ..base.errors import user_source
 from ..ir import ops
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import Expr, IntImm

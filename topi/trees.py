@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import user_source
+from ..base.errors import user_source
 from ..ir import ops
 from ..ir.expr import Expr
 from ..te import either as te

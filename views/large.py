@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ..base.limits import INT32_EXTENT_LIMIT
 from ..ir.dtype import INT32
 from ..ir.expr import Var
-from ..limits import INT32_EXTENT_LIMIT
 from ..runtime.hosts import host
 from .sparse import sparse
 

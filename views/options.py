@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..base.errors import TilewrightError
 from ..codegen.target import Target
-from ..errors import TilewrightError
 from ..schedule.lowering.lower import lower
 from ..schedule.lowering.text import all_arguments
 from ..schedule.model.primitive import primitives

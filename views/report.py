@@ -15,9 +15,9 @@ from importlib import import_module
 from os import PathLike
 from pathlib import Path
 
+from ..base.errors import CodegenError, CudaError, LoweringError
 from ..codegen.export.files import write_text_file
 from ..codegen.target import Target
-from ..errors import CodegenError, CudaError, LoweringError
 from ..ir.passes.common.target_facts import resolve_facts
 from ..ir.stmt import BufferStore, Evaluate, For, Function, Stmt
 from ..ir.text.printer import write_lines

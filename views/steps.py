@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
-from ..errors import SourceLine
+from ..base.errors import SourceLine
 from ..ir.expr import IterVar
 from ..schedule.lowering.text import schedule_text
 from ..schedule.model.python_code import python_steps

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import is_array
-from ..errors import user_source
+from ..base.arguments import is_array
+from ..base.errors import user_source
 from ..ir.arith.analyzer import simplify
 from ..ir.buffer import Buffer
 from ..ir.dtype import INT64

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import is_a, to_items
+from ..base.arguments import is_a, to_items
+from ..base.errors import CallError, CodegenError, LoweringError, SourceLine, TilewrightError, user_source
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
-from ..errors import CallError, CodegenError, LoweringError, SourceLine, TilewrightError, user_source
 from ..ir.buffer import Buffer
 from ..ir.errors import AssertionFailed, OutOfBounds, UnknownOutsideCode
 from ..ir.expr import Var

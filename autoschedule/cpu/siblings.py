@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil, prod
 
+from ...base.errors import LoweringError
 from ...codegen.machine import Machine
-from ...errors import LoweringError
 from ...ir.analysis.footprint import Access
 from ...ir.analysis.work import measure_work
 from ...ir.expr import IntImm, IterVar, Var

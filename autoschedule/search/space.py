@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import IntImm, IterVar
 from ...schedule import Schedule, to_json
 from ...te import Tensor

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import is_interruption, user_source
+from ...base.errors import is_interruption, user_source
 from ...ir.errors import CallbackFailed
 from ...ir.expr import Call, Expr, IntImm, Node, StringImm
 from ...ir.packed_functions import call_func, callback_failed, find_func, registered_names, trace_line

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ...errors import user_source
+from ...base.errors import user_source
+from ...base.limits import INT32_EXTENT_LIMIT
 from ...ir.analysis.work import executions, measure_work
 from ...ir.buffer import Buffer
 from ...ir.expr import (
@@ -27,7 +28,6 @@ from ...ir.expr import (
 )
 from ...ir.stmt import Function, LoopKind
 from ...ir.visit import free_vars, walk
-from ...limits import INT32_EXTENT_LIMIT
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature, Symbol
 from ..errors import ExtentNotCheckable
 

@@ -7,7 +7,7 @@ For a kernel NAME (the function `tw_kernel_NAME`) four things are written:
   exported libraries and the Python path below all use it.
 * `i32 tw_run_NAME(records, symbols)` unpacks checked records and calls the kernel.
 * `PyObject *tw_call_NAME(self, args, nargs, kwnames)`, for METH_FASTCALL | METH_KEYWORDS: reads numpy arrays and
-  tw.Arrays in place, has torch's tensors describe themselves, takes Python's ints, floats and bools (see arguments.py), checks,
+  tw.Arrays in place, has torch's tensors describe themselves, takes Python's ints, floats and bools (see base/arguments.py), checks,
   runs. Whatever else it meets, errors included, it hands to `self`, a Python callable that looks at the arguments again with all
   the time in the world.
 * `tw_python_NAME`, the table of what tw_call_NAME needs of the process (runtime.abi.CallTable).
@@ -22,7 +22,7 @@ import ctypes
 import math
 import re
 
-from ...limits import BEYOND_MEMORY
+from ...base.limits import BEYOND_MEMORY
 from ...runtime.abi import DLPACK_TYPES, GIL_THRESHOLD, ITEM_BYTES, CallTable, Check, DLTensor, Flag, pack_status
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature
 from .arguments import RECORD_BYTES, process_word, read_scalar, read_tensor, record_offset

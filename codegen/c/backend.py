@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.lazy_values import cached_property
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import Function

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..errors import UnsupportedIntrinsic
 from ..export.errors import UnknownLibraryKind, UnknownThreads
 from ..export.files import check_place, write_together

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...runtime.critical_section import shielded_call
 from ..errors import RejectedSource
 from ..tools import run_tool, tool_result, working_folder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
 from ...ir.pointers import pointed_buffer

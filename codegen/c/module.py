@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.constant import ALIGNMENT, Constant
 from ...runtime.abi import OUT_OF_MEMORY, Check, pack_status
 from ...runtime.signature import BufferParam, ScalarParam, Signature

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...runtime.critical_section import shielded_call
 from ...runtime.folders import temporary_folder
 from ...runtime.hosts import host

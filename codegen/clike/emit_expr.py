@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ...errors import InternalError, user_source
+from ...base.errors import InternalError, user_source
 from ...ir.analysis.linear import is_index
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from ...errors import InternalError
+from ...base.errors import InternalError
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, If, LetStmt, Seq, Stmt, While

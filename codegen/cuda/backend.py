@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.stmt import Function
 from ...runtime.cuda_kernel import DeviceProgram, device_kernel
 from ...runtime.kernel import Exporting, Kernel

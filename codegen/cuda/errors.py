@@ -3,7 +3,7 @@ ir/passes/gpu/errors.py."""
 
 from __future__ import annotations
 
-from ...errors import CudaError
+from ...base.errors import CudaError
 
 
 class CompilerMissing(CudaError):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.analysis.dependence import Iterations, Meets
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, Range, Var

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...errors import InternalError
+from ...base.errors import InternalError
 from ...ir.lazy_values import cached_property
 from ...runtime.cuda_launch import KernelLaunch
 from ..gpus import Gpu, Occupancy

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from ...errors import InternalError, user_source
+from ...base.errors import InternalError, user_source
 from ...ir.lazy_values import cached_property
 from ..errors import UnresolvedSymbol
 from .errors import CompilerMissing, DisassemblerMissing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...errors import InternalError
+from ...base.errors import InternalError
 from ...ir.arith.analyzer import simplify
 from ...ir.buffer import Buffer
 from ...ir.expr import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.buffer import Buffer
 from ...ir.errors import AssertionFailed
 from ...ir.expr import Var

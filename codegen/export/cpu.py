@@ -11,7 +11,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...runtime.critical_section import run_in_turn
 from ..instructions import attributes, least, stronger_callees
 from ..processor_facts import AARCH64, APPLE, RISCV, WINDOWS_ARM, X86, Fact

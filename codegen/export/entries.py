@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from ...limits import BEYOND_MEMORY
+from ...base.limits import BEYOND_MEMORY
 from ...runtime.abi import ITEM_BYTES, Check, DLTensor, Flag, pack_status
 from ...runtime.device import GPU_KINDS, HOST_KINDS
 from ...runtime.signature import BufferParam, ScalarParam, Signature

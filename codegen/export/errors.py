@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import ExportError
+from ...base.errors import ExportError
 
 
 class UnknownLibraryKind(ExportError):

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ...arguments import to_path
-from ...errors import user_source
+from ...base.arguments import to_path
+from ...base.errors import user_source
 from ...runtime.private_files import create_private
 from .errors import NotWritten
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Var
 from ...ir.stmt import Function
 from ...runtime.signature import Signature

@@ -13,7 +13,7 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.constant import Constant
 from ...runtime.metadata import NoMetadata, seal_file
 from ..abi.parallel import PARALLEL_FOR

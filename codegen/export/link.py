@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...runtime.folders import temporary_folder
 from ...runtime.hosts import host
 from ..target import Target

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...runtime.metadata import LONGEST_NAME
 from ...runtime.signature import Signature
 from .errors import NameTaken, NotACName

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..names import machine_and_system
 from ..target import Target
 from .errors import OtherPlatform

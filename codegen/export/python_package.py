@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...runtime.signature import BufferParam, ScalarParam, Signature
 from .errors import NotACName
 from .names import check_version, parameter_names
@@ -23,7 +23,15 @@ __all__ = ["check_package", "package_sources", "python_name"]
 # a part of PEP 440: no epochs, no local versions
 _NEEDED = {"numpy", "ml_dtypes", "tilewright"}
 # files that the runtime imports from above it
-_BELOW_RUNTIME = ("errors.py", "limits.py", "arguments.py", "untrusted_input.py", "environment.py", "forks.py")
+_BELOW_RUNTIME = (
+    "__init__.py",
+    "errors.py",
+    "limits.py",
+    "arguments.py",
+    "untrusted_input.py",
+    "environment.py",
+    "forks.py",
+)
 _PAGES = '        self.add_note(f"  page: tilewright explain {self.code}")\n'
 """Names a command that such a package does not bring."""
 
@@ -41,7 +49,7 @@ dependencies = {needed}
 classifiers = ["Operating System :: POSIX :: Linux", "Typing :: Typed"]
 
 [tool.setuptools]
-packages = ["{name}", "{name}._runtime", "{name}._runtime.runtime", "{name}._runtime.runtime.hosts"]
+packages = ["{name}", "{name}._runtime", "{name}._runtime.base", "{name}._runtime.runtime", "{name}._runtime.runtime.hosts"]
 package-data = {{ "{name}" = ["*.so", "py.typed"] }}
 
 [tool.distutils.bdist_wheel]
@@ -60,7 +68,7 @@ import typing as _typing
 
 import numpy.typing as _numpy_typing
 
-from ._runtime.errors import TilewrightError as _tw_Error
+from ._runtime.base.errors import TilewrightError as _tw_Error
 from ._runtime.runtime.load import load as _tw_load
 
 __all__ = {exported}
@@ -164,7 +172,7 @@ def _runtime_files() -> dict[str, bytes]:
     """tilewright's own files, by their place beside each other."""
     root = Path(__file__).resolve().parent.parent.parent
     # sorted, for the same bytes each time
-    places = [*(root / file for file in _BELOW_RUNTIME), *sorted((root / "runtime").rglob("*.py"))]
+    places = [*(root / "base" / file for file in _BELOW_RUNTIME), *sorted((root / "runtime").rglob("*.py"))]
     files = {place.relative_to(root).as_posix(): place.read_bytes() for place in places}
     # the command is not installed with it
-    return {**files, "errors.py": files["errors.py"].replace(_PAGES.encode(), b"")}
+    return {**files, "base/errors.py": files["base/errors.py"].replace(_PAGES.encode(), b"")}

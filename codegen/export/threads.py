@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..abi.parallel import PARALLEL_FOR, parallel_text
 from ..abi.pool import pool_text
 from .errors import UnknownThreads

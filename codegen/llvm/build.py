@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import llvmlite.binding as llvm
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.constant import Constant
 from ...ir.expr import Var
 from ...ir.stmt import Function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...errors import InternalError
+from ...base.errors import InternalError
 from ...ir.dtype import DType
 from ...ir.expr import (
     EQ,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from ...errors import InternalError
+from ...base.errors import InternalError
 from ...ir.atomics import added
 from ...ir.buffer import Buffer
 from ...ir.constant import ALIGNMENT, Constant

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import InternalError
+from ...base.errors import InternalError
 from ...ir.buffer import Buffer
 from ...ir.dtype import BOOL, DType
 from ...ir.expr import BinaryOp, Broadcast, BufferLoad, Call, Expr, IfThenElse, Select, Var

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.dtype import BOOL, FLOAT64, INT64, DType
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
 from ...ir.ops import integer_value

@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 from llvmlite.binding.value import Linkage
 
-from ...errors import InternalError, user_source
+from ...base.errors import InternalError, user_source
 from ...runtime.critical_section import run_in_turn, run_on_thread
 from ..abi.stub import kernel_symbol
 from ..errors import ForeignTarget, RejectedByCompiler, UnresolvedSymbol

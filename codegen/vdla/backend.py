@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.stmt import Function
 from ...runtime.kernel import Kernel
 from ...runtime.module import Module

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.analysis.linear import linear, terms
 from ...ir.buffer import Buffer
 from ...ir.expr import (

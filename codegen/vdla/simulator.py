@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import user_source
+from ...base.errors import user_source
 from .errors import QueueDeadlock, QueueRace, ScratchpadFault, TokenLeft
 from .history import History
 from .instructions import UNITS, Instruction, Operand, accessed_offsets, grid

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from ...errors import TilewrightError as TVMError
+from ...base.errors import TilewrightError as TVMError
 from ...ir.dtype import DType as DataType
 from . import (
     _ffi,

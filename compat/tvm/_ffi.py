@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ...errors import TilewrightError as TVMError
+from ...base.errors import TilewrightError as TVMError
 from .runtime import DataType, get_global_func, register_func
 
 __all__ = ["DataType", "TVMError", "base", "get_global_func", "register_func", "registry", "runtime_ctypes"]

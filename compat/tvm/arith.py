@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from ...arguments import to_list
+from ...base.arguments import to_list
 from ...ir import ops
 from ...ir.analysis import digits, iterators, subspaces
 from ...ir.analysis.bounds import symbolic_bounds

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...base.errors import user_source
 from ...codegen.errors import ArgumentNotBuildable
-from ...errors import user_source
 from ...ir import Function, Var
 from ...ir.arith import Analyzer
 from ...ir.buffer import Buffer

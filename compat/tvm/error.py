@@ -1,6 +1,6 @@
 """tvm.error."""
 
-from ...errors import InternalError
-from ...errors import TilewrightError as TVMError
+from ...base.errors import InternalError
+from ...base.errors import TilewrightError as TVMError
 
 __all__ = ["InternalError", "TVMError"]

@@ -11,11 +11,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ...base.untrusted_input import open_regular
 from ...runtime import Kernel
 from ...runtime.folders import temporary_folder
 from ...runtime.load import load
 from ...runtime.module import Module
-from ...untrusted_input import open_regular
 
 __all__ = ["export_library", "load_kernels", "write_archive"]
 

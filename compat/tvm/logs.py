@@ -13,15 +13,15 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from ...arguments import is_a, is_sequence
 from ...autotune.errors import BadRecordLine
 from ...autotune.lines import is_time
 from ...autotune.task import Task
 from ...autotune.templates import Template
 from ...autotune.trial import Trial
-from ...errors import TilewrightError, user_source
+from ...base.arguments import is_a, is_sequence
+from ...base.errors import TilewrightError, user_source
+from ...base.untrusted_input import plain_json, printable
 from ...schedule import to_json
-from ...untrusted_input import plain_json, printable
 from .auto_scheduler.steps import scheduled
 from .auto_scheduler.workload_registry import workload_key_to_tensors
 from .autotvm.measure import Measuring, measure_option

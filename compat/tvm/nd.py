@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...arguments import to_list
-from ...environment import is_enabled
+from ...base.arguments import to_list
+from ...base.environment import is_enabled
 from ...runtime import Array, Device, cpu
 from ...runtime import array as _array
 from ...runtime import empty as _empty

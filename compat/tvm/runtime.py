@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arguments import is_a, is_sequence
+from ...base.arguments import is_a, is_sequence
 from ...ir import ops as _ops
 from ...ir.dtype import DType as DataType
 from ...ir.expr import Expr, StringImm

@@ -24,7 +24,7 @@ _ROOMS = tuple(
         "ir.",
         "te.",
         "schedule.",
-        "errors",
+        "base.errors",
         "compat.tvm.te.",
         "compat.tvm.container",
         "compat.tvm.ir_module",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from ...arguments import is_sequence
+from ...base.arguments import is_sequence
 from .nd import is_emulated
 
 __all__ = ["Target", "create", "cuda", "current_target", "llvm"]

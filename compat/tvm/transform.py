@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ...arguments import is_a
+from ...base.arguments import is_a
 from ...ir import Function
 from ...ir.passes.common.options import PassOptions
 from .ir_module import IRModule

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arguments import to_list
-from ...errors import TensorExpressionError, user_source
+from ...base.arguments import to_list
+from ...base.errors import TensorExpressionError, user_source
 from ...ir.dtype import HANDLE
 from ...ir.expr import Call, IntImm, Node, StringImm
 from ...ir.ops import convert

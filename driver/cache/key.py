@@ -14,8 +14,8 @@ import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
-from ...arguments import is_sequence
 from ...autoschedule.registry import registered_rules
+from ...base.arguments import is_sequence
 from ...codegen.calibration import read_calibration
 from ...codegen.result import BuildOptions
 from ...codegen.target import Target
@@ -101,11 +101,7 @@ def _surroundings() -> tuple[str, ...]:
 
 
 _FLOORS = (
-    "environment",
-    "errors",
-    "limits",
-    "arguments",
-    "untrusted_input",
+    "base",
     "driver",
     "ir",
     "runtime",

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ...base.errors import InternalError, is_interruption
 from ...codegen.result import NativeCode
-from ...errors import InternalError, is_interruption
 from ...ir.constant import Constant
 from ...ir.passes.common.runner import is_watched
 from ...runtime.module import Module

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ...environment import is_enabled, read_integer
+from ...base.environment import is_enabled, read_integer
+from ...base.untrusted_input import plain_json
 from ...runtime.cache_paths import cache_folder, write_atomically
 from ...runtime.critical_section import run_in_turn
 from ...runtime.hosts import host
 from ...runtime.private_files import read_private
-from ...untrusted_input import plain_json
 
 __all__ = ["Entry", "Store", "Usage", "off_reason", "open_store"]
 

@@ -18,8 +18,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...arguments import is_array, is_number, is_sequence
-from ...errors import SourceLine
+from ...base.arguments import is_array, is_number, is_sequence
+from ...base.errors import SourceLine
 from ...ir.constant import Constant
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin

@@ -15,12 +15,12 @@ from importlib import import_module
 from itertools import count
 from typing import Any
 
-from ...arguments import to_list
+from ...base.arguments import to_list
+from ...base.errors import user_source
 from ...codegen.abi.arguments import record_offset
 from ...codegen.abi.straight_line import StraightLine
 from ...codegen.llvm.jit import compile_text
 from ...codegen.target import Target
-from ...errors import user_source
 from ...runtime.array import dtype_name, numpy_dtype
 from ...runtime.errors import NoFramework
 from ...runtime.kernel import Kernel, Prepared

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from ...base.errors import user_source
 from ...codegen.result import require_switch
-from ...errors import user_source
 from ...ir import Function
 from ...runtime.errors import NoFramework
 from ...runtime.kernel import Kernel

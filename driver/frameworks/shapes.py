@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...errors import InternalError, user_source
+from ...base.errors import InternalError, user_source
 from ...runtime.errors import WrongRank
 from ...runtime.signature import BufferParam, ScalarParam, Signature, evaluate_extent
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from ...arguments import is_a
-from ...errors import CallError, user_source
+from ...base.arguments import is_a
+from ...base.errors import CallError, user_source
 from ...runtime.errors import NoFramework
 from ...runtime.kernel import Kernel
 from ...runtime.signature import BufferParam, ScalarParam

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..assembly import Assembly
 from ..errors import NoGradient
 from ..node import Node, Parts

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..assembly import Assembly
 from ..errors import NoGradient
 from ..node import Parts

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...arguments import is_a
-from ...errors import user_source
+from ...base.arguments import is_a
+from ...base.errors import user_source
 from ..assembly import Assembly
 from ..errors import NoGradient
 from ..node import Parts

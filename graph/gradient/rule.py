@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..assembly import Assembly
 from ..errors import BadNode, NoGradient
 from ..node import Node

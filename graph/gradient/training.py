@@ -12,8 +12,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ...arguments import is_a, to_items
-from ...errors import user_source
+from ...base.arguments import is_a, to_items
+from ...base.errors import user_source
 from ..assembly import Assembly
 from ..errors import BadTraining
 from ..node import Node, Parts

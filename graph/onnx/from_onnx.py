@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..errors import NotAModel
 from ..graph import Graph
 from ..open_graph import OpenGraph, import_graph

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..errors import ModelPackageMissing, NotAModel
 
 __all__ = ["dtype_named", "dtype_number", "onnx_package"]

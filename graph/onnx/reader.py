@@ -17,9 +17,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arguments import to_path
-from ...errors import is_interruption, user_source
-from ...untrusted_input import open_regular
+from ...base.arguments import to_path
+from ...base.errors import is_interruption, user_source
+from ...base.untrusted_input import open_regular
 from ..errors import BadExternalData, NotAModel
 from ..types import Extent
 from .context import CONTROL_NAMES, ROWS, operator_name

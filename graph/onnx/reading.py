@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ...errors import FAULTS, TilewrightError, is_interruption, user_source
+from ...base.errors import FAULTS, TilewrightError, is_interruption, user_source
 from ..conversion import NeedsValue, Refused, Scope
 from ..errors import InvalidNode, NotAModel
 from ..inner import InnerScope

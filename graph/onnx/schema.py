@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import FAULTS, user_source
+from ...base.errors import FAULTS, user_source
 from ..errors import InvalidNode
 from ..types import Extent, TensorType
 from .package import dtype_number, onnx_package

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Protocol, cast
 
 from ... import te
-from ...errors import TilewrightError, is_interruption, user_source
+from ...base.errors import TilewrightError, is_interruption, user_source
 from ...importing import PACKAGE
 from ...ir.visit import deep_recursion
 from ...topi.row import MANY, REQUIRED, Fusion, Operator, Sample, load_rows, make_row

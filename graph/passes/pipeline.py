@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ...arguments import is_a
+from ...base.arguments import is_a
+from ...base.environment import dump_folder, dumps
+from ...base.errors import FAULTS, TilewrightError, internal_error, is_interruption, user_source
 from ...codegen.target import Target
-from ...environment import dump_folder, dumps
-from ...errors import FAULTS, TilewrightError, internal_error, is_interruption, user_source
 from ..errors import UnknownPass
 from ..mapped_arrays import release
 from ..node import Parts

@@ -18,8 +18,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import user_source
-from ...untrusted_input import open_regular, plain_json
+from ...base.errors import user_source
+from ...base.untrusted_input import open_regular, plain_json
 from ..errors import BadExternalData, NotAModel
 from ..node import Param
 from ..types import array_dtype

@@ -15,9 +15,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from ...base.errors import TilewrightError, is_interruption, user_source
 from ...codegen.errors import ArgumentNotBuildable
 from ...codegen.result import BuildOptions
-from ...errors import TilewrightError, is_interruption, user_source
 from ..graph import Graph
 from ..model import Model
 from .call import ROWS

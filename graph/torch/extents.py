@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
 from typing import Any
 
-from ...errors import GraphError
+from ...base.errors import GraphError
 from ..conversion import Refused
 from ..types import Extent
 from .numbers import Ratio, combine, round_ratio

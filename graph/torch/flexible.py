@@ -15,7 +15,7 @@ import sys
 from copy import deepcopy
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..errors import UnsupportedModel
 
 __all__ = ["expand_flex_attention"]

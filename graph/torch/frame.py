@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import FAULTS, GraphError, TilewrightError, is_interruption, user_source
+from ...base.errors import FAULTS, GraphError, TilewrightError, is_interruption, user_source
 from ..conversion import Conversion, NeedsValue, Refused, Scope, product, unsupported_model
 from ..errors import NotAModel
 from ..inner import InnerScope, emit_if, emit_loop

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from ...errors import FAULTS, is_interruption, user_source
+from ...base.errors import FAULTS, is_interruption, user_source
 from ..errors import NotAModel, UnsupportedModel
 from ..graph import Graph
 from ..open_graph import OpenGraph, import_graph

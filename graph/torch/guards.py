@@ -7,7 +7,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...errors import GraphError
+from ...base.errors import GraphError
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import IntImm
 from ..conversion import Refused

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import user_source, warn_user
+from ...base.errors import user_source, warn_user
 from ..conversion import Scope, unsupported_model
 from ..errors import BadExternalData, NotAModel
 from ..node import Parts

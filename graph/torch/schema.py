@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..errors import NotAModel
 from ..types import MOST_DIMENSIONS, Extent
 from .extents import read_extent

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..dtype import DType
 from ..errors import UnknownOutsideCode
 from ..expr import Call, Expr, StringImm

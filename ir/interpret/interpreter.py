@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..buffer import Buffer
 from ..errors import AssertionFailed, OutOfBounds, ParallelRace, UninitializedRead
 from ..expr import Var

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...arguments import is_array
-from ...errors import user_source
+from ...base.arguments import is_array
+from ...base.errors import user_source
 from ..buffer import Buffer
 from ..errors import ArgumentsDoNotFit
 from ..expr import Add, BinaryOp, Cast, Expr, IntImm, Mul, Sub, Var

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from .. import ops
 from ..buffer import Buffer, is_scope
 from ..dtype import HANDLE, INT32, DType

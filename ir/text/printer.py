@@ -33,7 +33,7 @@ import json
 from collections.abc import Callable
 from typing import Any, cast
 
-from ...arguments import is_sequence
+from ...base.arguments import is_sequence
 from ..buffer import Buffer
 from ..constant import Constant
 from ..dtype import INT32

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..errors import TextDoesNotParse
 
 __all__ = ["Token", "fail", "tokenize"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm, IterVar
 from ..model.axes import derived_roots, outline

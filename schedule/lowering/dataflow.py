@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IterVar, Node, ProducerLoad, Range
 from ...ir.visit import rewrite

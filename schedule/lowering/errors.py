@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import LoweringError
+from ...base.errors import LoweringError
 
 
 class MissingArgument(LoweringError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import LoweringError, user_source
+from ...base.errors import LoweringError, user_source
 from ...ir.ops import const
 from ...ir.passes.common.fresh_copy import fresh_copy
 from ...ir.stmt import Stmt

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.constant import ALIGNMENT, Constant

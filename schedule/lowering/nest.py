@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.accesses import reads_memory
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer

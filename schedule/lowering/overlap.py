@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, Node

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.analysis.dependence import Iterations
 from ...ir.analysis.iterators import detect
 from ...ir.expr import Expr, Range, Var

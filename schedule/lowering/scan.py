@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ...errors import LoweringError, user_source
+from ...base.errors import LoweringError, user_source
 from ...ir.accesses import reads_memory
 from ...ir.expr import Call, Expr, IfThenElse, IterVar, LogicalOp, Node, ProducerLoad, Reduce, Select
 from ...ir.ops import conjuncts, const, is_const

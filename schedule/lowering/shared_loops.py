@@ -19,7 +19,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TypeAlias
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.accesses import reads_memory
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm, IterVar, Var

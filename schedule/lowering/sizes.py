@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from ...base.limits import INT32_EXTENT_LIMIT
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import INT32, INT64
 from ...ir.expr import Add, Cast, Expr, FloorDiv, IntImm, IterVar, Max, Min, Mul, ProducerLoad, Sub, Var
@@ -13,7 +14,6 @@ from ...ir.ops import const, disjunction
 from ...ir.stmt import Assert, Stmt
 from ...ir.visit import children, post_order
 from ...ir.widen import widen
-from ...limits import INT32_EXTENT_LIMIT
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..model.relations import Split, may_be_negative

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.accesses import written_buffers
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...errors import LoweringError
+from ...base.errors import LoweringError
 from ...ir.expr import Var
 from ...ir.passes.common.target_facts import resolve_facts
 from ...te.tensor import Tensor

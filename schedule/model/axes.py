@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from ...errors import ScheduleError, user_source
+from ...base.errors import ScheduleError, user_source
 from ...ir.expr import Expr, IntImm, IterVar, Range
 from ...ir.visit import free_vars
 from ..errors import AnnotationWouldBeLost, AxisIsNoLoop, BadReorder, NotAnAxisOfStage, WrongArgument

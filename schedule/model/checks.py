@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.buffer import SCOPES, is_scope
 from ...ir.expr import IterVar
 from ...te.tensor import Tensor

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr, IterVar, Var
 from ...ir.visit import free_vars
 from ...te.tensor import Tensor

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...errors import SourceLine
+from ...base.errors import SourceLine
 from ...ir.atomics import is_atomic
 from ...ir.expr import IterVar
 from ...ir.ops import is_const

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from operator import is_
 from typing import TYPE_CHECKING
 
-from ...errors import PerformanceWarning, user_source, warn_user
+from ...base.errors import PerformanceWarning, user_source, warn_user
 from ...ir.analysis.dependence import Indices, Iterations, accesses_of
 from ...ir.arith.analyzer import Analyzer, simplify
 from ...ir.buffer import Buffer

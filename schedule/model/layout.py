@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.accesses import reads_memory
 from ...ir.expr import Expr, IntImm, IterVar, Range, Reduce
 from ...ir.ops import FALSE, conjunction, const, if_then_else, is_const, likely
@@ -17,7 +17,7 @@ from .checks import require_list
 from .relations import Relation, Split
 
 if TYPE_CHECKING:
-    from ...errors import ScheduleError
+    from ...base.errors import ScheduleError
     from .schedule import Schedule
     from .stage import Stage
 

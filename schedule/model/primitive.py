@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
-from ...errors import InternalError, user_source
+from ...base.errors import InternalError, user_source
 from ...ir.lazy_values import cached_property
 from ..errors import WrongArgument
 from .foreign import Arguments

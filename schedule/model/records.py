@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ...errors import SourceLine
+from ...base.errors import SourceLine
 from ...ir.expr import Expr, Var
 from ...te.tensor_intrin import TensorIntrin
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TypeVar
 
-from ...errors import SourceLine
+from ...base.errors import SourceLine
 from ...ir.arith.linear import LinearForm
 from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, Mul, Range, Var
 from ...ir.ops import cast, const, floordiv, floormod, index_ceildiv, is_const, maximum

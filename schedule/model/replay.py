@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from ...arguments import is_a, to_items
-from ...errors import user_source
+from ...base.arguments import is_a, to_items
+from ...base.errors import user_source
 from ...ir.dtype import DType
 from ...ir.expr import Expr, IterVar, Var
 from ...ir.visit import substitute

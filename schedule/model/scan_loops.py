@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.analysis.linear import linear
 from ...ir.expr import Expr, IntImm, IterVar
 from ...ir.ops import integer_value

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
-from ...errors import InternalError, user_source
+from ...base.errors import InternalError, user_source
 from ...ir.expr import IterVar, Var
 from ...ir.visit import free_vars
 from ...te.operation import Operation, producers_first

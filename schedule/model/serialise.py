@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, cast
 
-from ...errors import InternalError, user_source
+from ...base.errors import InternalError, user_source
+from ...base.untrusted_input import plain_json, printable
 from ...ir import expr as nodes
 from ...ir.dtype import DType
 from ...ir.expr import Expr, Var
 from ...ir.visit import deep_recursion
-from ...untrusted_input import plain_json, printable
 from ..errors import BadRecords
 from .foreign import LARGEST
 from .primitive import find_owner, find_primitive

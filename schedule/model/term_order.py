@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ...errors import ScheduleError, user_source
+from ...base.errors import ScheduleError, user_source
 from ...ir.analysis.combiners import Laws, laws_of
 from ...ir.expr import CommReducer, Expr, FloatImm, IfThenElse, IntImm, IterVar, ProducerLoad, Reduce
 from ...ir.ops import is_const

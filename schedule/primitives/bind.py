@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm, IterVar
 from ...ir.ops import is_const
 from ...ir.passes.gpu.hardware import is_virtual

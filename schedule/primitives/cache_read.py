@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr, IfThenElse, IterVar, Node, ProducerLoad, Reduce, Var
 from ...ir.ops import is_const
 from ...ir.structural import structural_key

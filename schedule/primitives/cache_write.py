@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, overload
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr, IterVar, ProducerLoad, Range
 from ...ir.ops import cast, const, is_const
 from ...te.operation import ComputeOp, Operation

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr, IterVar, Range, Reduce, Var
 from ...ir.visit import substitute
 from ...te.operation import ComputeOp

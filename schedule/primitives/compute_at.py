@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import IterVar
 from ..errors import CannotAttach, NestedParallel
 from ..model.axes import find_leaf, outline

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...te.tensor_compute import intrinsic_call
 from ..errors import CannotInline
 from ..model.methods import StagePrimitives

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import IterVar
 from ..errors import CannotComputeWith
 from ..model.axes import find_leaf, outline, refuse_lost_annotation

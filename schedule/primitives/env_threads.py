@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...errors import TilewrightError, user_source
+from ...base.errors import TilewrightError, user_source
 from ...ir.expr import IntImm, IterVar
 from ...te.axis import thread_axis
 from ..errors import BadEnvThreads

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from ...arguments import is_sequence
+from ...base.arguments import is_sequence
 from ...ir.combine import is_sum
 from ...ir.expr import Expr, IterVar, Mul, ProducerLoad, Range, Reduce, Var
 from ...ir.ops import const, is_const

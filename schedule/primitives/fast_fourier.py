@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, cast
 
-from ...arguments import is_sequence
-from ...errors import user_source
+from ...base.arguments import is_sequence
+from ...base.errors import user_source
 from ...te.tensor import Tensor
 from ..errors import BadFourier
 from ..model.axes import outline

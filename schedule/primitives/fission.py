@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.analysis.dependence import Iterations, Meets, accesses_of
 from ...ir.expr import Expr, IterVar, Node, Range, Var
 from ...ir.stmt import For, LoopKind, Seq, Stmt

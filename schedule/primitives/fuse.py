@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.dtype import INT32, INT64
 from ...ir.expr import IntImm, IterVar, Range
 from ...ir.ops import const

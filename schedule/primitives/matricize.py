@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from ...arguments import is_sequence
-from ...errors import user_source
+from ...base.arguments import is_sequence
+from ...base.errors import user_source
 from ...ir.expr import Cast, Expr, IterKind, IterVar, Mul, Node, ProducerLoad, Range
 from ...ir.ops import cast, conjunction, const, floordiv, floormod, if_then_else
 from ...ir.visit import post_order, rewrite, substitute

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import EQ, NE, Add, And, Call, Cast, Expr, IterVar, Max, Min, Mul, Or, Sub, Var
 from ...ir.stmt import If, Stmt
 from ...ir.structural import own_key, structural_key

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Add, Cast, Expr, IntImm, IterVar, Max, Mul, Node, ProducerLoad, Range, Reduce, Var
 from ...ir.ops import TRUE, cast, const, if_then_else, index_ceildiv, select
 from ...ir.structural import structural_key

@@ -3,7 +3,7 @@ at."""
 
 from __future__ import annotations
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..errors import BadOverlap
 from ..model.axes import outline
 from ..model.overlap import Overlap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import IterVar
 from ..errors import NestedParallel, ParallelReduction, WrongArgument
 from ..model.axes import find_leaf, outline

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..errors import BadOverlap
 from ..lowering.software_pipelining import Ahead
 from ..model.axes import outline

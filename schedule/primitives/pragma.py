@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm, IterVar, StringImm
 from ...ir.ops import const, is_const
 from ...ir.passes.common.loop_partition import HINT

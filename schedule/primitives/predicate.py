@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...arguments import is_a
-from ...errors import user_source
+from ...base.arguments import is_a
+from ...base.errors import user_source
 from ...ir.analysis.conditional_values import value_or_zero
 from ...ir.combine import is_sum
 from ...ir.expr import And, Mul, Reduce

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.analysis.regions import Span, union
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import INT32

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ...arguments import is_a
-from ...errors import user_source
+from ...base.arguments import is_a
+from ...base.errors import user_source
 from ...te.operation import Operation
 from ...te.shape import same_extent
 from ...te.tensor import Tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import IterVar
 from ..errors import BadReorder
 from ..model.axes import find_leaf, outline, refuse_swapped

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.accesses import reads_memory
 from ...ir.combine import captured_axes
 from ...ir.expr import Expr, IterVar, ProducerLoad, Range, Reduce, Var

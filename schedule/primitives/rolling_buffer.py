@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.analysis.regions import difference_bound
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.buffer import SCOPES
 from ..errors import UnknownScope
 from ..model.checks import check_scope

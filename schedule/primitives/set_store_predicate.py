@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr, IterVar
 from ...ir.ops import conjunction, const, likely
 from ...ir.visit import free_vars

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ...errors import SourceLine, user_source
+from ...base.errors import SourceLine, user_source
 from ...ir.accesses import reads_memory
 from ...ir.arith.linear import LinearForm
 from ...ir.dtype import INT64, DType

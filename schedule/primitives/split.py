@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm, IterVar
 from ...ir.ops import convert, integer_value
 from ...ir.visit import free_vars

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...errors import TilewrightError, user_source
+from ...base.errors import TilewrightError, user_source
 from ...ir.expr import IterVar
 from ...te.errors import UnknownIntrinsic
 from ...te.shape import constant_extent

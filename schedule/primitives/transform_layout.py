@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...errors import TilewrightError, user_source
+from ...base.errors import TilewrightError, user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import (
     Expr,

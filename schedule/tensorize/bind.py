@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ...errors import LoweringError
+from ...base.errors import LoweringError
 from ...ir.buffer import Buffer
 from ...ir.expr import Broadcast, BufferLoad, Expr, Node, Ramp, Var
 from ...ir.ops import cast, const, floormod, is_const

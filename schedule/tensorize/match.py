@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
-from ...errors import LoweringError
+from ...base.errors import LoweringError
 from ...ir.analysis.regions import Span, SpanEvaluator
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm, IterVar, Var

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...errors import LoweringError, user_source
+from ...base.errors import LoweringError, user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import GE, LT, Expr, IterVar, Node, ProducerLoad, Var
 from ...ir.ops import conjunction, const, disjunction, is_const, likely

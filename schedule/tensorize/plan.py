@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ...errors import LoweringError, user_source
+from ...base.errors import LoweringError, user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IterVar, Var
 from ...te.tensor import Tensor

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import SourceLine, user_source
+from ...base.errors import SourceLine, user_source
 from ...ir import ops
 from ...ir.expr import BufferLoad, Call, Expr, IfThenElse, IntImm, ProducerLoad, Select
 from ...ir.structural import equal

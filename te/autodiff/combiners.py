@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir import ops
 from ...ir.expr import (
     NE,

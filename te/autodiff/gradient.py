@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from operator import is_
 from typing import Any, cast
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir import ops
 from ...ir.expr import EQ, Expr, IterVar, ProducerLoad, Var
 from ...ir.visit import post_order, substitute

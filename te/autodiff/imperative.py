@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import cast
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir import ops
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IterVar, ProducerLoad

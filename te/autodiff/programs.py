@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from ...errors import SourceLine, user_source
+from ...base.errors import SourceLine, user_source
 from ...ir import ops
 from ...ir.accesses import reads_memory
 from ...ir.atomics import added

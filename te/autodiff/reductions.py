@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir import ops
 from ...ir.analysis.bounds import symbolic_bounds
 from ...ir.arith.analyzer import Analyzer

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
-from ...errors import SourceLine, user_source
+from ...base.errors import SourceLine, user_source
 from ...ir import ops
 from ...ir.buffer import Buffer
 from ...ir.dtype import INT64, DType

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any, cast
 
-from ...arguments import is_a, to_tuple
+from ...base.arguments import is_a, to_tuple
 from ...ir import ops
 from ...ir.accesses import reads_memory
 from ...ir.dtype import DType

@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ...arguments import is_a, is_number
+from ...base.arguments import is_a, is_number
 from ...ir import ops
 from ...ir.dtype import SCALAR_TYPES, DType
 from ...ir.interpret.scalars import FLOAT_FUNCTIONS

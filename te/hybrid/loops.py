@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from ...arguments import is_sequence, to_list
-from ...errors import InternalError
+from ...base.arguments import is_sequence, to_list
+from ...base.errors import InternalError
 from ...ir.buffer import SCOPES
 from ...ir.expr import Expr, IterVar
 from ...ir.stmt import LoopKind

@@ -10,7 +10,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, Var
 from ...ir.lazy_values import cached_property

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import SourceLine, TensorExpressionError, TilewrightError, user_source
+from ...base.errors import SourceLine, TensorExpressionError, TilewrightError, user_source
 from .errors import NotAHybridFunction
 
 __all__ = ["Source", "read_source"]

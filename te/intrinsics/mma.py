@@ -16,7 +16,7 @@ these tiles at once, in the sizes that it is asked for: te.intrinsics.get("cuda.
 
 from __future__ import annotations
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.buffer import Buffer
 from ...ir.builder import ProgramBuilder
 from ...ir.dtype import DType

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ..errors import UnknownIntrinsic
 from ..tensor_intrin import TensorIntrin
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.buffer import Buffer
 from ...ir.builder import ir_builder
 from ...ir.dtype import DType

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import TypeAlias, TypeVar
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.buffer import Buffer
 from ...ir.builder import ProgramBuilder, ir_builder
 from ...ir.expr import Expr, Var

@@ -11,7 +11,7 @@ instructions the same stages run as loops.
 
 from __future__ import annotations
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.buffer import Buffer
 from ...ir.builder import ProgramBuilder
 from ...ir.dtype import DType

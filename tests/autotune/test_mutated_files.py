@@ -16,7 +16,7 @@ from tilewright.autoschedule.search.space import Config
 from tilewright.autotune.lines import Line, read_lines, write_line
 from tilewright.autotune.records import Database
 from tilewright.autotune.trial import Trial
-from tilewright.errors import RecordError
+from tilewright.base.errors import RecordError
 
 RECORDS = json.dumps(
     [

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
+from tilewright.base.errors import LoweringError
 from tilewright.codegen.llvm.build import CodegenOptions, module_text
 from tilewright.codegen.target import Target
-from tilewright.errors import LoweringError
 from tilewright.ir import Function
 from tilewright.ir.passes.common.unroll import unroll
 from tilewright.ir.text.parser import parse

@@ -8,11 +8,11 @@ import sys
 
 import llvmlite.binding as llvm
 import pytest
+from tilewright.base.errors import CodegenError
 from tilewright.codegen.host import VARIABLE, full_processor
 from tilewright.codegen.llvm.features import target_has
 from tilewright.codegen.processor_facts import told_features
 from tilewright.codegen.target import BACKENDS, Target, remaining_processor, this_processor
-from tilewright.errors import CodegenError
 
 needs_x86 = pytest.mark.skipif(Target().architecture != "x86_64", reason="processors of x86-64 are named")
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
+from tilewright.base.errors import CATALOGUE, InternalError
 from tilewright.codegen.llvm import pipeline
 from tilewright.driver import bundle
-from tilewright.errors import CATALOGUE, InternalError
 from tilewright.ir import Function, equal, parse
 from tilewright.schedule.model.serialise import from_json
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.errors import CallError
+from tilewright.base.errors import CallError
 
 
 def dots() -> tuple[te.Tensor, te.Tensor, Any]:

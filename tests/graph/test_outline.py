@@ -11,7 +11,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 import tilewright as tw  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-from tilewright.errors import TilewrightError  # noqa: E402
+from tilewright.base.errors import TilewrightError  # noqa: E402
 from tilewright.graph.onnx.outline import build_outline  # noqa: E402
 
 

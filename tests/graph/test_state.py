@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.errors import GraphError
+from tilewright.base.errors import GraphError
 from tilewright.graph import Builder
 
 RANDOM = np.random.default_rng(7)

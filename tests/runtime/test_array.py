@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from handmade import Signature, Symbol, buffers
-from tilewright.errors import CudaError
+from tilewright.base.errors import CudaError
 from tilewright.runtime import cuda_driver, errors
 from tilewright.runtime.array import ALIGNMENT, Array, array, empty, from_dlpack
 from tilewright.runtime.device import Device, cpu, cuda

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tilewright  # noqa: F401
 from handmade import BufferParam, ScalarParam, Signature, Symbol, buffers
-from tilewright.errors import CallError
+from tilewright.base.errors import CallError
 from tilewright.runtime import abi, errors
 from tilewright.runtime.array import Array, array, empty
 from tilewright.runtime.diagnose import decode_status

@@ -16,7 +16,7 @@ import array, collections, faulthandler, sys
 faulthandler.enable()
 import handmade, numpy as np
 from handmade import Signature, Symbol, ScalarParam, BufferParam, buffers
-from tilewright.errors import CallError
+from tilewright.base.errors import CallError
 from tilewright.runtime.array import Array, empty
 
 seed, calls = int(sys.argv[1]), int(sys.argv[2])

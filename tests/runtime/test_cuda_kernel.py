@@ -25,8 +25,8 @@ import pytest
 import tilewright as tw
 from fake_gpu import FakeGpu, OnGpu, fake_library, use_fake_gpu
 from tilewright import te
+from tilewright.base.errors import CallError, CudaError
 from tilewright.cli.doctor import examine
-from tilewright.errors import CallError, CudaError
 from tilewright.runtime import cuda_binding, cuda_driver
 from tilewright.runtime.capsule import make_capsule
 from tilewright.runtime.tensors import capsule_tensor, find_device_tensor

@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
-from tilewright.errors import GraphError
+from tilewright.base.errors import GraphError
 from tilewright.graph import OPERATORS, Builder
 
 __all__ = ["DTYPES", "AnyValues"]

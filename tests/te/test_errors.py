@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.errors import CATALOGUE, TensorExpressionError
+from tilewright.base.errors import CATALOGUE, TensorExpressionError
 from tilewright.te import errors as te_errors
 
 LINES = Path(__file__).read_text().splitlines()

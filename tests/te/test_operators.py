@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tilewright import te
-from tilewright.errors import TensorExpressionError
+from tilewright.base.errors import TensorExpressionError
 from tilewright.ir import expr as e
 from tilewright.ir import ops
 from tilewright.ir.dtype import DType

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from te_evaluate import evaluate
 from tilewright import te
-from tilewright.errors import TilewrightError
+from tilewright.base.errors import TilewrightError
 from tilewright.ir.expr import Expr, IntImm, IterVar, ProducerLoad
 
 

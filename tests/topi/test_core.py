@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.errors import TensorExpressionError
+from tilewright.base.errors import TensorExpressionError
 from tilewright.topi.row import find_reference, load_rows
 from topi_run import SIZES, evaluate, floats, placeholders, run, whole
 

@@ -26,8 +26,8 @@ import tilewright as tw
 from rich.console import Console
 from rich.table import Table
 from tilewright import autotune
+from tilewright.base.errors import CudaError
 from tilewright.codegen.gpus import GPUS
-from tilewright.errors import CudaError
 from tilewright.runtime.cuda_binding import find_binding
 from tilewright.runtime.cuda_driver import find_driver
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arguments import to_list
+from ...base.arguments import to_list
 from ...te import either as te
 from .choices import Choices
 from .program import Draw, Program, exact_sum, small

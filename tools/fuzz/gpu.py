@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ... import te
-from ...errors import TilewrightError
+from ...base.errors import TilewrightError
 from .choices import Choices
 
 __all__ = ["begin", "finish"]

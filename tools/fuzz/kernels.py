@@ -18,10 +18,10 @@ import numpy as np
 
 from ... import te
 from ...autoschedule.scheduler import schedule
+from ...base.errors import CudaError, TilewrightError
 from ...codegen.cuda.emulate.call import SEED_VARIABLE
 from ...codegen.cuda.nvrtc import compile_cuda
 from ...driver.build import lower
-from ...errors import CudaError, TilewrightError
 from ...views.sparse import SparseArray
 from .attentions import draw_attention, draw_weighted_rows
 from .case import empty_report

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ... import topi
+from ...base.errors import TensorExpressionError, TilewrightError
 from ...driver.build import build
-from ...errors import TensorExpressionError, TilewrightError
 from . import operator_image_rows, operator_network_rows, operator_quantised_rows, operator_rows
 from .case import empty_report
 from .choices import Choices, case_choices, replay_choices

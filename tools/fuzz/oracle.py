@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ... import te
-from ...arguments import is_array
+from ...base.arguments import is_array
+from ...base.errors import CudaError, LoweringError, TilewrightError
 from ...codegen.result import BuildOptions
 from ...codegen.target import Target
 from ...driver.build import build_with_options, lower
-from ...errors import CudaError, LoweringError, TilewrightError
 from ...ir import BufferStore, Call, Evaluate, Expr, Function, Var, equal, parse, verify
 from ...ir.analysis.work import executions, measure_work
 from ...ir.interpret.interpreter import Interpreter

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from ... import te
-from ...arguments import is_sequence, to_items
-from ...errors import TilewrightError
+from ...base.arguments import is_sequence, to_items
+from ...base.errors import TilewrightError
 from ...schedule import Record, Schedule
 from ...schedule.model.records import AxisRef, ExprRef, IndexMapRef, StageRef, SymbolRef, TensorRef
 from ...schedule.model.replay import Replay

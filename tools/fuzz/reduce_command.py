@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ...arguments import is_sequence, to_list
+from ...base.arguments import is_sequence, to_list
 from ...cli.models import SUFFIXES, read_model
 from ...cli.scripts import ScriptFailed, call_function, running
 from ...graph import Graph

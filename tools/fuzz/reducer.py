@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ... import te
+from ...base.errors import TilewrightError
 from ...driver.build import build
-from ...errors import TilewrightError
 from ...graph import Builder, Graph
 from ...graph.types import array_dtype
 from ...schedule import Schedule

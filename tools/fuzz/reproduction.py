@@ -11,8 +11,8 @@ import ml_dtypes
 import numpy as np
 
 from ... import te
+from ...base.errors import TilewrightError
 from ...driver.build import lower
-from ...errors import TilewrightError
 from ...ir import equal
 from .choices import Choices
 from .oracle import Failure, Options, signature

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from inspect import Parameter
 from typing import Any, TypeVar
 
-from ...arguments import is_a, is_sequence
-from ...errors import TilewrightError
+from ...base.arguments import is_a, is_sequence
+from ...base.errors import TilewrightError
 from ...ir.expr import IterVar
 from ...ir.ops import integer_value, is_const
 from ...schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective, Schedule, Stage

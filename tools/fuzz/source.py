@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ...arguments import is_array
+from ...base.arguments import is_array
 from ...ir import expr as E
 from ...ir.visit import post_order
 from ...te import ComputeOp

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te import either as te
 from ...te.shape import shape_text

@@ -16,7 +16,7 @@ from math import ceil, exp, floor
 from typing import Any
 
 from ... import te
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr
 from ...te.tensor import Tensor
 from ..signatures import ElementType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import te
-from ...errors import user_source
+from ...base.errors import user_source
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
 from ..checks import tensor

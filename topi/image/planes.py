@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...ir.ops import integer_value
 from ...te import either as te

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr
 from ...ir.ops import integer_value
 from ...te import either as te

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir import ops
 from ...ir.expr import Expr
 from ...te import either as te

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import te
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr
 from ...te.tensor import Tensor
 from ..weighted_sums import scaled_and_moved

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...te import either as te
 from ...te.indices import clipped_index
 from ...te.shape import shape_text

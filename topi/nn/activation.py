@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir import ops
 from ...te import either as te
 from ...te.elementwise import operate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...te.tensor import Tensor
 from ..signatures import ElementType
 from .convolutions import check_rank, convolve, convolve_transposed

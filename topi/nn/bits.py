@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import IntImm
 from ...te import either as te
 from ...te.tensor import Tensor, tensor_text

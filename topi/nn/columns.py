@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir import ops
 from ...te import either as te
 from ...te.shape import shape_text

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 
 from ... import te
+from ...base.errors import user_source
 from ...codegen.machine import find_machine, register_tiles
 from ...codegen.target import Target
-from ...errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import DType
 from ...ir.expr import Expr, IntImm

@@ -10,8 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ...arguments import is_a
-from ...errors import user_source
+from ...base.arguments import is_a
+from ...base.errors import user_source
 from ...ir import ops
 from ...ir.expr import IntImm
 from ...te import either as te

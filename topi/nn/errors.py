@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import TensorExpressionError
+from ...base.errors import TensorExpressionError
 
 
 class BadWindow(TensorExpressionError):

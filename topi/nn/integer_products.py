@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr, IterVar
 from ...ir.ops import index_ceildiv, is_const
 from ...te import either as te

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir import ops
 from ...te import either as te
 from ...te.indices import clipped_index, signed_index

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import te
-from ...errors import user_source
+from ...base.errors import user_source
 from ...te.tensor import Tensor
 from ..checks import tensor
 from ..errors import BadParameter

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arguments import is_a
-from ...errors import user_source
+from ...base.arguments import is_a
+from ...base.errors import user_source
 from ...ir.expr import Expr
 from ...te import either as te
 from ...te.tensor import Tensor

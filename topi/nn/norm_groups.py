@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import te
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text

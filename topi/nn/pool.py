@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te import either as te
 from ...te.shape import shape_text

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 
 from ... import te
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...ir.ops import index_ceildiv
 from ...te.shape import integer_expr

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ... import te
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.dtype import FLOAT32, DType
 from ...ir.expr import Expr
 from ...te.shape import same_extent

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.ops import common_dtype
 from ...te import either as te
 from ...te import hybrid

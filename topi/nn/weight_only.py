@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy
 
-from ...arguments import is_array
-from ...errors import user_source
+from ...base.arguments import is_array
+from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...ir.ops import index_ceildiv
 from ...te import either as te

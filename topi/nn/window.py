@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...arguments import to_list
-from ...errors import user_source
+from ...base.arguments import to_list
+from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te import either as te
 from ...te.shape import integer_expr

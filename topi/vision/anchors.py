@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import IntImm
 from ...te import either as te
 from ...te import hybrid

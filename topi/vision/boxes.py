@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import te
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir.expr import IntImm
 from ...te.hybrid.runtime import allocate, output_tensor
 from ...te.indices import clipped_index

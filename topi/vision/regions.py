@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import user_source
+from ...base.errors import user_source
 from ...ir import ops
 from ...te import either as te
 from ...te.indices import clipped_index

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....environment import is_enabled, read_integer
-from ....errors import user_source
+from ....base.environment import is_enabled, read_integer
+from ....base.errors import user_source
 from ....runtime.array import numpy_dtype
 from ....runtime.critical_section import ProcessLock
 from ....runtime.cuda_launch import KernelLaunch, Workspace

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from ....errors import user_source
+from ....base.errors import user_source
 from ....runtime.critical_section import shielded_call
 from ....runtime.folders import new_folder, sweep
 from ...tools import reported_room, run_tool, tool_result

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....errors import CudaError, user_source
+from ....base.errors import CudaError, user_source
 from ....runtime.tensor_map import MAP_ALIGNMENT
 from ..errors import (
     EmulatedAssertion,

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 
-from ....arguments import is_a
 from ....autotune.errors import BadRecordLine, NoRecord
 from ....autotune.lines import Line, write_line
 from ....autotune.records import Database
 from ....autotune.task import Key
 from ....autotune.trial import Trial
-from ....errors import user_source, warn_user
-from ....untrusted_input import plain_json
+from ....base.arguments import is_a
+from ....base.errors import user_source, warn_user
+from ....base.untrusted_input import plain_json
 
 __all__ = ["RecordToFile", "Recording", "logged", "read_log"]
 

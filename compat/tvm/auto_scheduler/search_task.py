@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
-from ....arguments import is_a
 from ....autotune.errors import BadTuningOption, NothingToTune
 from ....autotune.record_lookup import best_schedule
 from ....autotune.records import Database
 from ....autotune.task import Task
 from ....autotune.tuner import tune
+from ....base.arguments import is_a
+from ....base.errors import user_source
 from ....driver import build as driver
-from ....errors import user_source
 from ....schedule import Schedule
 from ....te import Tensor
 from ..autotvm.measure import LocalRunner as _LocalRunner

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from ....arguments import is_a
+from ....base.arguments import is_a
 from ....schedule import Schedule, create_schedule
 from ....te import Tensor, thread_axis
 

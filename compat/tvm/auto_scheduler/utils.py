@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....arguments import is_sequence
+from ....base.arguments import is_sequence
 from ....ir.expr import IntImm
 from ....ir.ops import convert
 from ..autotvm.task.task import deserialize_args, serialize_args

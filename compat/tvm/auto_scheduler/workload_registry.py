@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....arguments import is_sequence
 from ....autotune.errors import BadTemplate, NothingToTune
-from ....errors import user_source
+from ....base.arguments import is_sequence
+from ....base.errors import user_source
 from ....te import Tensor
 from ..autotvm.task.task import deserialize_args, serialize_args
 

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....arguments import is_a
+from ....base.arguments import is_a
 from . import record
 from .measure import MeasureInput, MeasureResult
 

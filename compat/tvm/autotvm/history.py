@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
-from ....arguments import is_a
+from ....base.arguments import is_a
 from ..target import Target
 from .measure import MeasureInput, MeasureResult
 from .record import load_from_file

@@ -8,9 +8,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
-from ....arguments import is_a
 from ....autotune.errors import BadRecordLine, BadTuningOption, NoRecord
-from ....errors import user_source, warn_user
+from ....base.arguments import is_a
+from ....base.errors import user_source, warn_user
 from ..target import Target
 from .measure import MeasureInput, MeasureResult
 from .task.space import ConfigEntity

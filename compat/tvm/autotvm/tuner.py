@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....autotune.search import CandidateFactory, EvolutionarySearch, Measured, RandomSearch, Search
-from ....errors import user_source, warn_user
+from ....base.errors import user_source, warn_user
 from .measure import MeasureInput, MeasureResult, Measuring, limits_of
 from .measure import measure_option as usual_option
 from .task.space import ConfigEntity

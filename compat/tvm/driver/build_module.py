@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ....arguments import is_a, is_sequence
+from ....base.arguments import is_a, is_sequence
 from ....codegen.result import BuildOptions
 from ....driver import build as driver
 from ....ir import Function, Var

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ....arguments import is_a
+from ....base.arguments import is_a
 from ....graph import from_onnx as _from_onnx
 from ....graph import from_torch as _from_torch
 from ....graph.graph import Graph

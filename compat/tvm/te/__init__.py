@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from .... import te as _te
-from ....arguments import is_a, is_sequence
+from ....base.arguments import is_a, is_sequence
 from ....driver.lower import lower
 from ....ir import Function
 from ....ir.ops import convert as convert

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, cast, overload
 
-from ....arguments import is_a
-from ....errors import PerformanceWarning, user_source, warn_user
+from ....base.arguments import is_a
+from ....base.errors import PerformanceWarning, user_source, warn_user
 from ....ir.expr import Expr, IterVar, StringImm
 from ....ir.ops import const
 from ....schedule.model.attributes import AttachType, IterAttr

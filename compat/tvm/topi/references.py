@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....arguments import to_list
+from ....base.arguments import to_list
 from ....topi.nn.window import each_side, expand_numbers
 from ....topi.row import find_reference
 

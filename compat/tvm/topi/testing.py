@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ....arguments import is_sequence, to_list
 from ....autoschedule.scheduler import schedule
+from ....base.arguments import is_sequence, to_list
 from ....schedule import Schedule
 from ....topi.nn.window import each_side, expand_numbers
 from ..target import Target

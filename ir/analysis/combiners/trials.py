@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....errors import TilewrightError
+from ....base.errors import TilewrightError
 from ...dtype import DType
 from ...expr import CommReducer, Expr, FloatImm, IntImm
 from ...interpret.scalars import numpy_dtype

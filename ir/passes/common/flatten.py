@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....limits import INT32_EXTENT_LIMIT
+from ....base.limits import INT32_EXTENT_LIMIT
 from ...analysis.linear import expression, is_index, linear, merge_divisions, occurs, terms
 from ...arith.linear import LinearForm
 from ...buffer import Buffer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....limits import INT32_EXTENT_LIMIT
+from ....base.limits import INT32_EXTENT_LIMIT
 from ...analysis.linear import expression, is_index, linear, terms
 from ...arith.linear import LinearForm
 from ...dtype import INT64

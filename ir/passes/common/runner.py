@@ -9,8 +9,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
-from ....environment import dump_folder, dumps, is_enabled
-from ....errors import FAULTS, TilewrightError, internal_error, is_interruption
+from ....base.environment import dump_folder, dumps, is_enabled
+from ....base.errors import FAULTS, TilewrightError, internal_error, is_interruption
 from ...stmt import Function
 from ...text.printer import file_text
 from ...visit import deep_recursion

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ....limits import INT32_EXTENT_LIMIT
+from ....base.limits import INT32_EXTENT_LIMIT
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...expr import Call, Expr, IntImm, Range, SizeVar, StringImm, Var

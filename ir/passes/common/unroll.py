@@ -10,7 +10,7 @@ It stands after vectorize, which leaves unrolled loops of vector chunks, and bef
 
 from __future__ import annotations
 
-from ....errors import user_source
+from ....base.errors import user_source
 from ...expr import Expr, IntImm, Range, StringImm
 from ...ops import const
 from ...stmt import Assert, BufferStore, Evaluate, For, Function, If, LoopKind, Stmt

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from ....errors import user_source
+from ....base.errors import user_source
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...copies import BULK_COPY, BULK_PIPELINE, CLUSTER, called, is_bulk_wait

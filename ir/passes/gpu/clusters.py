@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....errors import user_source
+from ....base.errors import user_source
 from ...arith.analyzer import Analyzer
 from ...copies import BULK_COPY, CLUSTER
 from ...dtype import INT32

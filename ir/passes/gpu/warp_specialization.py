@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ....errors import user_source
+from ....base.errors import user_source
 from ...buffer import Buffer
 from ...copies import BULK_BOX, BULK_CALLS, BULK_PIPELINE, ROLES, called
 from ...dtype import BOOL, INT32

@@ -13,7 +13,7 @@ import tilewright as tw
 from gpu_programs import Program, block, thread
 from planted_faults import exact_in_every_order
 from tilewright import te
-from tilewright.errors import CudaError, ScheduleError
+from tilewright.base.errors import CudaError, ScheduleError
 from warpgroups import TARGET, wgmma_matmul
 
 CASES: dict[str, dict[str, Any]] = {

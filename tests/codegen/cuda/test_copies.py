@@ -12,7 +12,7 @@ import tilewright as tw
 from gpu_faults import FAULTS
 from gpu_programs import pipelined_matmul
 from planted_faults import BARRIER, built
-from tilewright.errors import CudaError
+from tilewright.base.errors import CudaError
 
 SHAPES = [(17, 33, 21, 3, 4), (32, 16, 24, 2, 1), (16, 16, 8, 4, 4), (1, 1, 1, 3, 4), (31, 20, 40, 5, 4)]
 

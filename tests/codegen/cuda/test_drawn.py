@@ -12,7 +12,7 @@ import pytest
 import tilewright as tw
 from gpu_programs import Program, block, thread
 from tilewright import te
-from tilewright.errors import TilewrightError
+from tilewright.base.errors import TilewrightError
 
 
 def matmul(rng: Any) -> tuple[list[Any], Callable[..., np.ndarray]]:

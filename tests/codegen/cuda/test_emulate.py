@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
+from tilewright.base.errors import CodegenError, CudaError
 from tilewright.codegen.cuda import nvrtc
 from tilewright.codegen.cuda.emulate import compiler
 from tilewright.codegen.cuda.emulate.compiler import KernelEntry, compile_for_emulation
 from tilewright.codegen.cuda.emulate.run import Launch, Memory, emulate
-from tilewright.errors import CodegenError, CudaError
 from tilewright.ir.text.parser import parse
 
 

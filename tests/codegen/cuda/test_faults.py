@@ -5,7 +5,7 @@ from __future__ import annotations
 import gpu_programs
 import pytest
 from planted_faults import built, replaced
-from tilewright.errors import CudaError
+from tilewright.base.errors import CudaError
 
 
 def test_a_race_names_both_lines_both_threads_and_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 import tilewright as tw
 from gpu_programs import block, thread
 from tilewright import te
-from tilewright.errors import CallError, CudaError
+from tilewright.base.errors import CallError, CudaError
 from tilewright.ir.text.parser import parse
 
 

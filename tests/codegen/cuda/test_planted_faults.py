@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gpu_faults import FAULTS, Fault
 from planted_faults import built, orders
-from tilewright.errors import CudaError
+from tilewright.base.errors import CudaError
 from warpgroups import whole_numbers
 
 WHOLE = ("barriers",)

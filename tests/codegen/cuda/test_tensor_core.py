@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from gpu_programs import Program, block, mma_matmul, thread
 from tilewright import te
-from tilewright.errors import CudaError, LoweringError, TensorExpressionError
+from tilewright.base.errors import CudaError, LoweringError, TensorExpressionError
 
 SEEDS = range(3)
 SHAPES = [(37, 45, 29, "kn"), (16, 8, 16, "kn"), (1, 1, 1, "nk"), (65, 33, 100, "nk")]

@@ -11,9 +11,9 @@ import pytest
 import tilewright as tw
 from planted_faults import BARRIER, exact_in_every_order
 from tilewright import te
+from tilewright.base.errors import CudaError, TensorExpressionError
 from tilewright.codegen.cuda.device_functions import DEVICE_FUNCTIONS
 from tilewright.codegen.cuda.nvrtc import compile_cuda
-from tilewright.errors import CudaError, TensorExpressionError
 from warpgroups import TARGET, wgmma_matmul, whole_numbers
 
 CASES: dict[str, dict[str, Any]] = {

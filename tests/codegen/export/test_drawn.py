@@ -13,7 +13,7 @@ import pytest
 import tilewright as tw
 from exported import as_dlpack
 from tilewright import te
-from tilewright.errors import LoweringError
+from tilewright.base.errors import LoweringError
 from tilewright.runtime.signature import BufferParam, Signature, evaluate_extent
 from tilewright.tools.fuzz.choices import case_choices
 from tilewright.tools.fuzz.oracle import compare, run_kernel

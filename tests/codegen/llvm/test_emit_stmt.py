@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from llvm_run import OPTIONS, buffer, build, call, int32, run, serial
+from tilewright.base.errors import CodegenError, InternalError
 from tilewright.codegen.llvm.build import CodegenOptions, compile_function
 from tilewright.codegen.llvm.intrinsics import FLOAT_ROWS, OTHER_ROWS
 from tilewright.codegen.target import Target
-from tilewright.errors import CodegenError, InternalError
 from tilewright.ir import ops
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import DType

@@ -10,8 +10,8 @@ from dataclasses import replace
 import drawn
 import numpy as np
 from drawn_schedules import PROGRAMS, draw_primitive
+from tilewright.base.errors import TilewrightError
 from tilewright.codegen.llvm.pipeline import cpu_pipeline
-from tilewright.errors import TilewrightError
 from tilewright.ir.errors import UninitializedRead
 from tilewright.ir.expr import Max
 from tilewright.ir.interpret import interpreter

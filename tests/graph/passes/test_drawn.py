@@ -12,8 +12,8 @@ import pytest
 import tilewright as tw
 from drawn_graphs import drawn_graph
 from numpy.typing import NDArray
+from tilewright.base.errors import GraphError
 from tilewright.codegen.result import BuildOptions
-from tilewright.errors import GraphError
 from tilewright.graph import PASSES, Graph
 from tilewright.graph.comparison import difference
 from tilewright.graph.model import Model

@@ -34,7 +34,7 @@ _NAMES = (
 _NAMES += ("setrlimit", "sysconf", "MAP_", "madvise", "MADV_")
 _TEXTS = ("/proc/", "/sys/", "futex", "sched_", "getauxval", "dlopen(")
 OWN = {
-    "forks.py": "hooks, where a system forks",
+    "base/forks.py": "hooks, where a system forks",
     "runtime/hosts": "a module for each system",
     "codegen/abi/linux.py": "machine code of the pool of threads",
     "codegen/export/cpu.py": "machine code that asks a processor, for each system that is exported for",

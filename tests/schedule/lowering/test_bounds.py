@@ -14,7 +14,7 @@ from typing import Any
 import drawn
 import islpy as isl
 from tilewright import te
-from tilewright.errors import TilewrightError
+from tilewright.base.errors import TilewrightError
 from tilewright.ir import expr as E
 from tilewright.ir.arith.analyzer import Analyzer
 from tilewright.ir.ops import const, convert

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tilewright import te
-from tilewright.errors import LoweringError
+from tilewright.base.errors import LoweringError
 from tilewright.schedule import create_schedule
 from tilewright.schedule.lowering.lower import lower
 

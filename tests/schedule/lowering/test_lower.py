@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.errors import LoweringError, ScheduleError
+from tilewright.base.errors import LoweringError, ScheduleError
 from tilewright.ir.stmt import Allocate, For, If, LoopKind
 from tilewright.ir.visit import post_order
 from tilewright.schedule import create_schedule

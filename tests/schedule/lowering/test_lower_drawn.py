@@ -5,7 +5,7 @@ from __future__ import annotations
 import drawn
 import lowered
 from drawn_schedules import PROGRAMS, draw_primitive
-from tilewright.errors import TilewrightError
+from tilewright.base.errors import TilewrightError
 from tilewright.schedule import create_schedule
 
 REFUSALS = ("TW0333", "TW0337", "TW0338", "TW0339")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import drawn
 import pytest
 from tilewright import te
-from tilewright.errors import ScheduleError
+from tilewright.base.errors import ScheduleError
 from tilewright.ir.structural import equal
 from tilewright.ir.text.parser import parse
 from tilewright.schedule.lowering.lower import lower

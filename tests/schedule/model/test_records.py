@@ -11,7 +11,7 @@ import pytest
 from schedule_state import exact, shape_of
 from te_evaluate import evaluate
 from tilewright import te
-from tilewright.errors import ScheduleError
+from tilewright.base.errors import ScheduleError
 from tilewright.schedule import Schedule, errors, from_json, to_json
 from tilewright.schedule.model.encode import encode
 from tilewright.schedule.model.methods import StagePrimitives

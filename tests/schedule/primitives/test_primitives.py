@@ -12,7 +12,7 @@ import drawn
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.errors import TilewrightError
+from tilewright.base.errors import TilewrightError
 from tilewright.schedule import Schedule, Stage, from_json, to_json
 from tilewright.schedule.model import lazy_api
 from tilewright.schedule.model.group import Group

@@ -11,7 +11,7 @@ import pytest
 import tilewright as tw
 from schedule_state import exact
 from tilewright import te
-from tilewright.errors import CATALOGUE
+from tilewright.base.errors import CATALOGUE
 from tilewright.schedule import errors
 from tilewright.topi.fourier import fourier
 

@@ -12,7 +12,7 @@ from everywhere import EMULATED, as_declared, holds, replays
 from lowered import allocated, guards, loops
 from schedule_state import exact
 from tilewright import te
-from tilewright.errors import LoweringError, ScheduleError
+from tilewright.base.errors import LoweringError, ScheduleError
 from tilewright.schedule import errors
 from tilewright.schedule.lowering import errors as lower_errors
 

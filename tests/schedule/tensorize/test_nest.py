@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.errors import LoweringError
+from tilewright.base.errors import LoweringError
 from tilewright.ir.arith.analyzer import Analyzer
 from tilewright.ir.expr import Range, SizeVar, Var
 from tilewright.ir.interpret.interpreter import run

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import topi
-from tilewright.errors import GraphError
+from tilewright.base.errors import GraphError
 from tilewright.graph import Builder, Graph
 from topi_run import run
 

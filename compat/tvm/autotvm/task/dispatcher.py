@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from .....errors import PerformanceWarning, user_source, warn_user
+from .....base.errors import PerformanceWarning, user_source, warn_user
 from ...target import Target
 from .space import ConfigSpace, FallbackConfigEntity
 

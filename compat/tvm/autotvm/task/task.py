@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper, wraps
 from typing import Any, TypeVar, overload
 
-from .....arguments import is_sequence, to_tuple
 from .....autoschedule.search.fingerprint import code_text, plain_text
 from .....autoschedule.search.space import Configurator, Rejected, TemplateSpace
 from .....autotune.errors import BadTemplate, NothingToTune
 from .....autotune.task import Task as HouseTask
 from .....autotune.templates import Template
-from .....errors import user_source
+from .....base.arguments import is_sequence, to_tuple
+from .....base.errors import user_source
 from .....ir.expr import IntImm, Var
 from .....schedule import Schedule, create_schedule
 from .....te import Tensor, placeholder

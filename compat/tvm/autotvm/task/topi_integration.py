@@ -7,9 +7,9 @@ from functools import wraps
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .....arguments import to_list
 from .....autotune.errors import BadTemplate
-from .....errors import user_source
+from .....base.arguments import to_list
+from .....base.errors import user_source
 from .....te import Tensor
 from .....te.operation import Operation
 from ...target import Target

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .....base.untrusted_input import read_regular
 from .....driver.build import build
 from .....ir import Function
 from .....ir.arith.analyzer import Analyzer
@@ -22,7 +23,6 @@ from .....ir.visit import rewrite
 from .....runtime.array import numpy_dtype
 from .....te import Tensor
 from .....te.hybrid import HybridOp
-from .....untrusted_input import read_regular
 from ...nodes import ours
 
 __all__ = ["HybridModule"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .....arguments import is_sequence
+from .....base.arguments import is_sequence
 from .....te import Tensor
 from ..utils import get_const_int, simplify
 

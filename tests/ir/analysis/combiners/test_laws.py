@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tilewright import te
-from tilewright.errors import TilewrightError
+from tilewright.base.errors import TilewrightError
 from tilewright.ir.analysis.combiners import Law, Laws, laws_of
 from tilewright.ir.analysis.combiners.application import Application
 from tilewright.ir.dtype import DType

@@ -11,7 +11,7 @@ import tilewright as tw
 from planted_faults import built, dropped
 from tilewright import te
 from tilewright.autoschedule.scheduler import schedule
-from tilewright.errors import CudaError
+from tilewright.base.errors import CudaError
 
 EXTENT = 96
 

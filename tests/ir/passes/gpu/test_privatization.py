@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tilewright.errors import CudaError
+from tilewright.base.errors import CudaError
 from tilewright.ir.arith.analyzer import Analyzer
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.expr import Range

@@ -24,7 +24,7 @@ from .errors import BadVariable, TilewrightError
 
 __all__ = ["filter_tracebacks", "shows_all", "users_frames"]
 
-_OWN = __name__.rpartition(".")[0]
+_OWN = __name__.rsplit(".", 2)[0]
 _HELPERS = ("contextlib", "functools")
 """Modules whose frames lie between ours."""
 

@@ -86,7 +86,7 @@ def _cell(file: str) -> str:
     return " ".join(name(file) or ()) if name is not None else ""
 
 
-_OWN_PACKAGE = __name__.rpartition(".")[0]
+_OWN_PACKAGE = __name__.rsplit(".", 2)[0]
 _BETWEEN = ("contextlib", "functools", "jax", "numpy", "torch")
 """Packages that call back into ours on a user's behalf."""
 waiting_callers: dict[int, FrameType | None] = {}

@@ -1,0 +1,1 @@
+"""Foundation of all layers: errors, limits, arguments, input from outside, the environment, and forks."""
