@@ -13,13 +13,15 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
+from types import FunctionType
 from typing import Any, cast
 
 import numpy as np
 
 from ...base.arguments import is_array, is_number, is_sequence
 from ...base.errors import SourceLine
+from ...importing import PACKAGE
 from ...ir.constant import Constant
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
@@ -100,6 +102,10 @@ def _parts(value: Any) -> Iterable[Any]:
         return (str(value.data.dtype), value.data.shape, value.digest)
     if isinstance(value, TensorIntrin) and value.shipped is not None:
         return ("shipped", *value.shipped)  # made by our own code, which the key knows by its hash
+    if isinstance(value, partial):
+        return (value.func, value.args, value.keywords)
+    if isinstance(value, FunctionType) and value.__module__.startswith(f"{PACKAGE}.") and "<" not in value.__qualname__:
+        return (value.__module__, value.__qualname__)  # a function of our own code, which the key knows by its hash
     if is_dataclass(value) and not isinstance(value, type):
         return [getattr(value, name) for name in _names(type(value))]
     raise NoStructure(f"{type(value).__module__}.{type(value).__qualname__}")

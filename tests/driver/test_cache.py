@@ -27,6 +27,7 @@ from tilewright.driver.cache.store import SUFFIX, Entry, Store, open_store
 from tilewright.driver.cache.structure import NoStructure, structure_text
 from tilewright.ir.passes.common.options import PassOptions
 from tilewright.ir.passes.common.runner import pass_times
+from tilewright.topi.row import load_rows
 
 PROGRAM = """
 import numpy as np, tilewright as tw
@@ -392,6 +393,16 @@ def test_constants_count_by_their_values() -> None:
     assert len(texts) == 5
     assert structure_text([values]) == structure_text([values.copy()])
     assert structure_text([values[::2]]) == structure_text([values[::2].copy()])
+
+
+@pytest.mark.parametrize("name", sorted(load_rows()))
+def test_all_that_topi_declares_has_a_text(name: str) -> None:
+    row = load_rows()[name]
+    for sample in row.samples:
+        arrays = sample.arrays(np.random.default_rng(0))
+        tensors = [te.placeholder(array.shape, str(array.dtype), f"x{at}") for at, array in enumerate(arrays)]
+        texts = {structure_text([row.declare(*tensors, **{**row.attributes, **sample.attributes})]) for _ in range(2)}
+        assert len(texts) == 1, "declared twice, it has two texts"
 
 
 def test_functions_have_no_text() -> None:

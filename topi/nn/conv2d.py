@@ -18,7 +18,7 @@ channels, and conv2d_prepacked takes them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -170,7 +170,7 @@ def _winograd(
     groups: int,
     layout: str,
     out_dtype: Any,
-) -> Callable[[], Tensor] | None:
+) -> partial[Tensor] | None:
     """The same by Winograd's algorithm; None where that does not compute it."""
     # the transforms are of windows that lie side by side
     plain = pair(stride, "stride") == pair(dilation, "dilation") == (1, 1) and groups == 1
@@ -182,10 +182,10 @@ def _winograd(
     from .winograd import conv2d_winograd, conv2d_winograd_blocks  # whose packed weights are blocks as they are here
 
     if layout == "NCHW" and data.ndim == kernel.ndim == 4:
-        return lambda: conv2d_winograd(data, kernel, padding)
+        return partial(conv2d_winograd, data, kernel, padding)
     # blocks as conv2d_winograd packs them
     if layout.startswith("NCHW") and data.ndim == 5 and kernel.ndim == 6 and numbers[4] > 1 and numbers[5] == PACK:
-        return lambda: conv2d_winograd_blocks(data, kernel, padding)
+        return partial(conv2d_winograd_blocks, data, kernel, padding)
     return None
 
 
