@@ -19,7 +19,8 @@ from ...te.shape import zero_based
 from .computation import Computation
 from .kind import OperationKind
 from .nest import Nest
-from .scan import check_steps, place_body
+from .scan import place_body
+from .scan_steps import check_steps
 from .scan_window import allocated_states
 
 __all__ = ["KIND"]

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from ...base.errors import LoweringError, user_source
-from ...ir.accesses import reads_memory
-from ...ir.expr import Call, Expr, IfThenElse, IterVar, LogicalOp, Node, ProducerLoad, Reduce, Select
-from ...ir.ops import conjuncts, const, is_const
-from ...ir.visit import children, free_vars, post_order, substitute
+from ...ir.expr import Expr, IterVar
+from ...ir.visit import free_vars
 from ...te.scan import ScanOp
 from ...te.shape import same_extent
-from ...te.tensor import Tensor, find_tensor
+from ...te.tensor import Tensor
 from ..model.axes import outline
 from ..model.scan_loops import time_loops_in_order
 from .computation import Computation, Dataflow
-from .errors import OutsideOfScan, PartOfScan, ReadsOtherSteps
-from .spans import find_span
-from .stage_bounds import Bounds, StageBounds
+from .errors import OutsideOfScan, PartOfScan
 
-__all__ = ["check_states", "check_steps", "place_body"]
+__all__ = ["check_states", "find_attached", "place_body"]
 
 
 # Placing
@@ -80,11 +76,11 @@ def place_body(dataflow: Dataflow, scan: Computation) -> None:
 
 def _find_scan_loop(computation: Computation, scan: Computation) -> int:
     """At which loop of the scan it is computed, itself or what it is computed at; -1 for none."""
-    at = _find_attached(computation, scan)
+    at = find_attached(computation, scan)
     return -1 if at is None else at.place
 
 
-def _find_attached(computation: Computation, scan: Computation) -> Computation | None:
+def find_attached(computation: Computation, scan: Computation) -> Computation | None:
     """Return the stages computed at a loop of the scan: itself, or one that is computed at it."""
     at: Computation | None = computation
     while at is not None and at.parent is not scan:
@@ -264,66 +260,6 @@ class _Groups:
         )
 
 
-def check_steps(bounds: Bounds, scan: Computation) -> None:
-    """Raise ReadsOtherSteps (TW0348) where a stage reads steps of a state that no step before has computed, unless a condition
-    decides whether it does: of one step it may; of what a layout mixes with time it says nothing."""
-    states = scan.op.own_placeholders
-    for computation in bounds.dataflow.computations:
-        # stages outside of the scan read its result, and no states
-        if not any(state in computation.reads for state in states):
-            continue
-        stage_bounds = bounds.of[computation]
-        values = computation.values
-        if values:
-            # what a layout guards cannot be judged by its element
-            certain = {load for value in values for load in unguarded_loads(value, layouts=True)}
-            loads = [
-                (find_tensor(node), node.indices, node in certain)
-                for value in values
-                for node in post_order(value)
-                if isinstance(node, ProducerLoad)
-            ]
-        else:
-            loads = [(tensor, indices, True) for tensor, reads in computation.reads.items() for indices in reads]
-        for state, indices, sure in loads:
-            if any(state is own for own in states):
-                _check_step(bounds, stage_bounds, bounds.of[scan], state, indices[0], sure)
-
-
-def _check_step(
-    bounds: Bounds, stage_bounds: StageBounds, scan: StageBounds, state: Tensor, index: Expr, sure: bool
-) -> None:
-    op, analyzer = scan.computation.op, bounds.analyzer
-    # The steps for which the stage is computed at once begin at `now`.
-    attached = _find_attached(stage_bounds.computation, scan.computation)
-    tile = scan.loops[attached.place + 1 :] if attached is not None else ()
-    begin = {loop.var: const(0, loop.var.dtype) for loop in tile if loop.var is not None}
-    now = analyzer.simplify(substitute(scan.values[op.axis[0]], begin)) if begin else scan.values[op.axis[0]]
-    span = find_span(stage_bounds, index, analyzer)
-    # data, or a scan without steps: the assertion at run time decides
-    if (span is None and reads_memory(index)) or is_const(scan.ranges[op.axis[0]].extent, 0):
-        return
-    if not sure and (span is None or span.is_point):  # a guarded read of one step is left to its guard
-        return
-    if span is None or not (analyzer.can_prove(span.low >= 0) and analyzer.can_prove(span.high < now)):
-        name = stage_bounds.computation.name
-        steps = (
-            "steps that are not known"
-            if span is None
-            else (f"step {span.low}" if span.is_point else f"steps {span.low} to {span.high}")
-        )
-        raise ReadsOtherSteps(
-            f"cannot compute {name} in a step of the scan {scan.computation.name}",
-            reason=f"it reads {steps} of {state.name} by `{index}`: at step {now} only those from 0 to {now - 1} are there",
-            declared=stage_bounds.computation.op.source,
-            called=user_source(),
-            loops=outline(stage_bounds.computation.stage),
-            fix=f"s[{attached.name}].compute_root() computes it in each step"
-            if begin and attached is not None
-            else f"give more initial steps, or guard the read; what reads {name} at other steps, or whole, has all of it computed",
-        )
-
-
 def _is_in_step(computation: Computation, scan: Computation) -> bool:
     """Return whether it is computed in a step of the scan, or in a tile of steps that follow each other."""
     place, leaves = _find_scan_loop(computation, scan), scan.stage.leaf_iter_vars
@@ -352,30 +288,3 @@ def _misplaced_error(computation: Computation, scan: Computation, what: str) -> 
         loops=outline(scan.stage),
         fix=f"s[{computation.name}].compute_root() puts it into the step; outside the scan read {scan.name}",
     )
-
-
-# The reads that an element does whatever its conditions say.
-
-
-def unguarded_loads(value: Expr, layouts: bool = False) -> Iterator[ProducerLoad]:
-    """The reads that happen for every element. layouts: guards of `likely` conditions, as the layouts of caches have them,
-    do not count."""
-    stack: list[Node] = [value]
-    seen: set[int] = set()
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:  # shared parts are visited once
-            continue
-        seen.add(id(node))
-        if isinstance(node, (IfThenElse, Select)):
-            stack.append(node.condition)
-            if layouts and all(
-                isinstance(part, Call) and part.name == "likely" for part in conjuncts(node.condition, hints=True)
-            ):
-                stack.append(node.true_value)
-        elif isinstance(node, Reduce) and not is_const(node.condition, 1):  # a conditional reduction may read nothing
-            stack.extend((node.condition, *node.init))
-        elif not isinstance(node, LogicalOp):  # the second operand of and/or may not be evaluated
-            if isinstance(node, ProducerLoad):
-                yield node
-            stack.extend(children(node))

@@ -60,7 +60,8 @@ def refuse_ordered(stage: Stage, axes: Sequence[IterVar], doing: str) -> None:
             declared=stage.op.source,
             called=user_source(),
             loops=outline(stage, [fixed]),
-            fix="schedule the loops of the updates: s[update].op.axis[1:]",
+            fix="schedule the loops of the updates, s[update].op.axis; for a tile of steps (s[update].compute_at(s[scan], outer), outer "
+            "being a loop that time was split into) the first of them, its time, too",
         )
 
 

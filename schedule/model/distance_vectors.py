@@ -21,7 +21,7 @@ from ...ir.analysis.dependence import Indices, Iterations, Unknown, accesses_of,
 from ...ir.arith.interval import EVERYTHING, Interval
 from ...ir.arith.linear import LinearForm
 from ...ir.buffer import Buffer
-from ...ir.expr import IterVar, Node
+from ...ir.expr import IterVar, Node, Range
 from ...ir.ops import integer_value
 from ...ir.stmt import LoopKind
 from .axes import declared_ranges
@@ -62,7 +62,9 @@ class Pair:
 
 
 class NestDistances:
-    """The distances of `nest`, loops of a stage's operation directly inside each other, under the stage's relations, or `relations`."""
+    """The distances of `nest`, loops of a stage's operation directly inside each other, under the stage's relations, or `relations`.
+
+    ranges: of its axes, the declared ones without."""
 
     def __init__(
         self,
@@ -70,11 +72,13 @@ class NestDistances:
         nest: tuple[IterVar, ...],
         pairs: Sequence[Pair],
         relations: Sequence[Relation] | None = None,
+        ranges: Mapping[IterVar, Range] | None = None,
     ) -> None:
         self.nest, self.pairs = nest, pairs
         self.relations = stage.relations if relations is None else relations
         # symbolic extents are None
-        extents = {axis: integer_value(within.extent) for axis, within in declared_ranges(stage).items()}
+        ranges = declared_ranges(stage) if ranges is None else ranges
+        extents = {axis: integer_value(within.extent) for axis, within in ranges.items()}
         self.links = [
             LinearForm({("apart", axis): factor for axis, factor in form.coeffs.items()})
             for relation in self.relations  # a split's distances are tied: parent = outer * factor + inner
@@ -88,7 +92,8 @@ class NestDistances:
         }
         declared = stage.op.declared_loops
         for axis in nest:
-            if declared.loop(axis).kind is LoopKind.PARALLEL:  # its iterations are in no order: none follows another
+            # iterations of a parallel loop are in no order: none follows another
+            if axis in declared.loops and declared.loop(axis).kind is LoopKind.PARALLEL:
                 self.limits["apart", axis] = _STANDS  # distances of 0 only
 
     def reversal(self, leaves: Sequence[IterVar]) -> Reversal | None:

@@ -140,7 +140,9 @@ def skew(stage: Stage, axis: IterVar, by: IterVar, slope: Any = 1) -> IterVar:
     axis, by: two loops over data of the stage, of a script loops directly inside each other; their extents do not change with
     other loops. slope: an integer other than 0. By itself it keeps the order of iterations; then a distance between them that
     goes on in both loops goes on in `j.skewed` alone, so that with `j.skewed` outside (reorder) iterations of `i` are
-    independent, a wavefront, and a distance that goes back in `j` allows tiles. Returns the loop that stands in place of `axis`,
+    independent, a wavefront, and a distance that goes back in `j` allows tiles. The update of a scan is skewed by its first axis,
+    time, where it is computed for a tile of steps: `outer, _ = s[S].split(time, 8)`, `s[update].compute_at(s[S], outer)`,
+    `s[update].skew(x, t)`. Returns the loop that stands in place of `axis`,
     named "j.skewed". `rotate` goes around instead.
 
     Raises BadSkew (TW0225), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost

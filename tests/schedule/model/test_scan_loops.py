@@ -117,6 +117,77 @@ def test_what_reads_steps_of_its_own_tile_is_refused() -> None:
         r.s[r.all].reorder(inner, outer)
 
 
+def test_drawn_loops_over_tiles_of_steps_compute_what_the_steps_do() -> None:
+    taken = refused = 0
+    for case in range(drawn.count(24, 400)):
+        rng = drawn.rng("loops over tiles of steps", case)
+        steps, n, lag = int(rng.integers(6, 14)), int(rng.integers(1, 12)), int(rng.integers(1, 3))
+        reads = [(int(rng.integers(1, lag + 1)), int(rng.integers(-2, 3))) for _ in range(int(rng.integers(1, 4)))]
+        x, state = te.placeholder((lag, n), "int32", "X"), te.placeholder((steps, n), "int32", "state")
+
+        def step(t: Any, i: Any) -> te.Expr:
+            inside = [
+                te.if_then_else(te.all(i + by >= 0, i + by < n), state[t - back, i + by], 3) for back, by in reads
+            ]
+            return sum(inside[1:], inside[0] * 2)
+
+        update = te.compute((steps, n), step, name="update")
+        S = te.scan(te.compute((lag, n), lambda t, i: x[t, i], name="first"), update, state, inputs=[x], name="S")
+        given = rng.integers(-9, 9, (lag, n), "int32")
+        wanted, got = np.empty((2, steps, n), "int32")
+        tw.build(te.create_schedule(S.op), [x, S], target="interpret")(given, wanted)
+        s = te.create_schedule(S.op)
+        outer, _ = s[S].split(S.op.axis[0], int(rng.integers(1, 9)))
+        s[update].compute_at(s[S], outer)
+        t, i = update.op.axis
+        loops = [t, s[update].skew(i, t, int(rng.integers(1, 4))) if rng.random() < 0.7 else i]
+        if rng.random() < 0.5:
+            at = int(rng.integers(2))
+            loops[at : at + 1] = s[update].split(loops[at], int(rng.integers(2, 5)))
+        loops = [loops[at] for at in rng.permutation(len(loops))]
+        s[update].reorder(*loops)
+        if rng.random() < 0.5:
+            s[update].parallel(loops[int(rng.integers(len(loops)))])
+        try:
+            f = tw.build(s, [x, S], target=str(rng.choice(["interpret", "llvm"])))
+        except ReadsOtherSteps:
+            refused += 1
+            continue
+        taken += 1
+        f(given, got)
+        np.testing.assert_array_equal(got, wanted, err_msg=f"TILEWRIGHT_SEED={drawn.SEED}, case {case}: {s}")
+    assert taken and refused, f"TILEWRIGHT_SEED={drawn.SEED}"
+
+
+def test_steps_are_skewed_by_their_time() -> None:
+    steps, n = 12, 30
+    x, state = te.placeholder((n,), "int32", "X"), te.placeholder((steps, n), "int32", "state")
+    update = te.compute(
+        (steps, n),
+        lambda t, i: te.if_then_else(te.all(i > 0, i < n - 1), state[t - 1, i - 1] - state[t - 1, i + 1], 1),
+        name="update",
+    )
+    S = te.scan(te.compute((1, n), lambda t, i: x[i], name="first"), update, state, inputs=[x], name="S")
+    for skewed, parallel in ((0, None), (1, None), (2, None), (2, "t")):  # the wavefronts of slope 2 are free of order
+        s = te.create_schedule(S.op)
+        outer, _ = s[S].split(S.op.axis[0], 4)
+        s[update].compute_at(s[S], outer)
+        t, i = update.op.axis
+        loop = s[update].skew(i, t, skewed) if skewed else i
+        s[update].reorder(loop, t)
+        if parallel:
+            s[update].parallel(t)
+        if not skewed:
+            with pytest.raises(ReadsOtherSteps, match=r"(?s)the loop over i would go back.*fix: .*skew\(axis, time\)"):
+                tw.lower(s, [x, S])
+            continue
+        got, wanted = np.empty((2, steps, n), "int32")
+        given = np.arange(n, dtype="int32") ** 2
+        tw.build(s, [x, S])(given, got)
+        tw.build(te.create_schedule(S.op), [x, S], target="interpret")(given, wanted)
+        np.testing.assert_array_equal(got, wanted)
+
+
 def test_tiles_of_steps_follow_each_other_only_where_time_keeps_its_order() -> None:
     r = Recurrence(23, 4)
     outer, inner = r.s[r.all].split(r.time, 4)
