@@ -182,8 +182,22 @@ class Database:
             self._connection.execute("update tasks set id = id where false")
 
     def add(self, key: Key, name: str, trial: Trial) -> None:
-        """Appends a trial: when this returns it is on the disk. One that is there already (by its uid) is left alone. Raises
-        DatabaseBusy (TW0635)."""
+        """Append a trial: when this returns it is on the disk. One that is there already (by its uid) is left alone.
+
+        Parameters
+        ----------
+        key : Key
+            The task's key: program, target, space and machine.
+        name : str
+            The task's name, for tables.
+        trial : Trial
+            The trial.
+
+        Raises
+        ------
+        DatabaseBusy (TW0635)
+            Another process holds the file for too long, or it cannot be written.
+        """
         with self._faults(), self._writing():
             self._insert(self._task(key, name), key, trial)
 
@@ -198,12 +212,42 @@ class Database:
                 self._connection.execute("update trials set confirmed = ? where uid = ?", (measured, uid))
 
     def set_baseline(self, key: Key, name: str, seconds: float) -> None:
-        """Notes how many seconds a call of the unscheduled program takes. Raises DatabaseBusy (TW0635)."""
+        """Note the time of the unscheduled program.
+
+        Parameters
+        ----------
+        key : Key
+            The task's key: program, target, space and machine.
+        name : str
+            The task's name, for tables.
+        seconds : float
+            Time of a call, in seconds.
+
+        Raises
+        ------
+        DatabaseBusy (TW0635)
+            Another process holds the file for too long, or it cannot be written.
+        """
         with self._faults(), self._writing():
             self._connection.execute("update tasks set baseline = ? where id = ?", (seconds, self._task(key, name)))
 
     def accept(self, key: Key, trial: Trial, seconds: float) -> None:
-        """Mark a trial as checked by this machine, where a call takes so many seconds. Raises DatabaseBusy (TW0635)."""
+        """Mark a trial as checked by this machine.
+
+        Parameters
+        ----------
+        key : Key
+            The task's key: program, target, space and machine.
+        trial : Trial
+            The trial.
+        seconds : float
+            Time of a call on this machine, in seconds.
+
+        Raises
+        ------
+        DatabaseBusy (TW0635)
+            Another process holds the file for too long, or it cannot be written.
+        """
         with self._faults(), self._writing():
             self._connection.execute(
                 "update trials set confirmed = ?, mark = ?, secret = ? where uid = ?",
@@ -211,7 +255,22 @@ class Database:
             )
 
     def refuse(self, trial: Trial, failure: str, message: str) -> None:
-        """Notes that a trial failed when this machine checked it. Raises DatabaseBusy (TW0635)."""
+        """Note that a trial failed when this machine checked it.
+
+        Parameters
+        ----------
+        trial : Trial
+            The trial.
+        failure : str
+            The kind of failure, as of `Trial.failure`.
+        message : str
+            What to print about it.
+
+        Raises
+        ------
+        DatabaseBusy (TW0635)
+            Another process holds the file for too long, or it cannot be written.
+        """
         with self._faults(), self._writing():
             self._connection.execute(
                 "update trials set seconds = null, confirmed = null, mark = '', secret = '', failure = ?, message = ? "

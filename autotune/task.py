@@ -81,11 +81,33 @@ class Task:
         exact: bool = False,
         machine: str = "",
     ) -> Task:
-        """The task of tensors (inputs, then outputs): its space is that of the rules, unless a template brings one. machine: that
-        its key names, if not this one.
+        """Make the task of tensors.
 
-        Raises NothingToTune (TW0601), SymbolicShape (TW0602), TargetCannotBeTuned (TW0603); BadTuningOption (TW0604) for a task
-        of another target.
+        Parameters
+        ----------
+        args : sequence of Tensor
+            Inputs, then outputs, of static shapes.
+        target : str or Target, default "llvm"
+            As for tune.
+        space : Space or None, default None
+            A template's space; that of the rules where it is None.
+        name : str, default ""
+            Of the task in tables; made from the outputs where it is empty.
+        exact : bool, default False
+            Whether candidates keep the declared order of sums, and so every bit.
+        machine : str, default ""
+            The machine that its key names; this one where it is empty.
+
+        Raises
+        ------
+        NothingToTune (TW0601)
+            `args` are neither the tensors of a function nor a template's task.
+        SymbolicShape (TW0602)
+            A shape is not known.
+        TargetCannotBeTuned (TW0603)
+            Nothing here measures for the target.
+        BadTuningOption (TW0604)
+            `args` is a task of another target.
         """
         if isinstance(args, Task):
             if target != "llvm" and _checked_target(target) != args.target:

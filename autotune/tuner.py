@@ -194,30 +194,64 @@ def tune(
 ) -> Any:
     """Look for the fastest schedule of a function, or of each kernel of a graph.
 
-    args: its tensors, inputs then outputs, of any dtypes and of static shapes; or a template's task; or a graph, or some of its
-    tasks(): then `trials` are shared among the kernels by their estimated part of a call's time, two at least for each, and what
-    comes back has a result for each by its name (seconds, results, counts); tw.build(g, tuned=database) takes them. target: "llvm",
-    or "llvm -mcpu=..." of a CPU whose instructions this one has; or "cuda -arch=...", whose candidates are checked on the emulator
-    and ranked by estimates and by what is counted: their seconds are ranks, no times. trials: how many measured candidates the
-    database shall hold, those of earlier runs included, so that running again goes on, or returns at once. database: an open one,
-    or its file, which is made where there is none. search: "evolution" (guided by a model) or "random"; seed: of what is drawn.
-    inputs: arrays to measure on, of the shapes and dtypes of the tensors that are no outputs, in their order; drawn where there
-    are none.
-    limits: seconds and bytes that a candidate may take. progress: show a live display; None for: where the standard error
-    output is a terminal. exact: only candidates that keep the declared order of sums, and so every bit; their trials are kept
-    apart from others, and tw.build(..., tuned=..., exact=True) finds them. Trials of one space are no trials of another: a
-    template's task is tuned beside what the rules gave for the same program, and beside the template with other knobs.
-    runner: where candidates are measured, if not on this machine: `ssh://user@board`, for which `target` names the board's
-    processor, or the scheduler of a Dask fleet of equal machines (`tcp://host:port`, `tls://host:port`, a distributed.Client).
-    Results hold for that machine.
-
     Every candidate is built and run in another process, and compared with the unscheduled program before its time counts. The
     first is the rules' choice, and the last thing that is done is to run it and the fastest in turn: what does not beat it there
-    is not the result.
-    A space that has no more candidates ends a run early, which the result says (is_exhausted).
-    Interrupting it (Ctrl-C) keeps every trial so far. Raises NothingToTune (TW0601), SymbolicShape (TW0602),
-    TargetCannotBeTuned (TW0603), BadTuningOption (TW0604), NoCandidate (TW0608), WorkerFailed (TW0609), WrongInputs (TW0610),
-    RunnerLost (TW0613), and what opening a database raises (TW0631, TW0632, TW0635).
+    is not the result. A space that has no more candidates ends a run early, which the result says (is_exhausted). Interrupting it
+    (Ctrl-C) keeps every trial so far.
+
+    Trials of one space are no trials of another: a template's task is tuned beside what the rules gave for the same program, and
+    beside the template with other knobs.
+
+    Parameters
+    ----------
+    args : sequence of Tensor, Task, Graph or sequence of GraphTask
+        Inputs, then outputs, of any dtypes and of static shapes; or a template's task; or a graph, or some of its `tasks()`: then
+        `trials` are shared among the kernels by their estimated part of a call's time, two at least for each, and the result has a
+        result for each by its name (seconds, results, counts), which `tw.build(g, tuned=database)` takes.
+    target : str or Target, default "llvm"
+        "llvm", or "llvm -mcpu=..." of a CPU whose instructions this one has; or "cuda -arch=...", whose candidates are checked on
+        the emulator and ranked by estimates and counts: their seconds are ranks, no times.
+    trials : int, default 64
+        Measured candidates that the database shall hold, those of earlier runs included: running again goes on, or returns at once.
+    database : str, Path or Database, default "tune.sqlite"
+        An open one, or its file, which is made where there is none.
+    search : str, default "evolution"
+        "evolution" (guided by a cost model) or "random".
+    seed : int, default 0
+        Of all that is drawn.
+    inputs : sequence of arrays or None, default None
+        Arrays to measure on, of the shapes and dtypes of the tensors that are no outputs, in their order; drawn where it is None.
+    limits : Limits or None, default None
+        Seconds and bytes that a candidate may take.
+    progress : bool or None, default None
+        Whether to show a live display; None shows it where the standard error output is a terminal.
+    exact : bool, default False
+        Whether candidates keep the declared order of sums, and so every bit. Their trials are kept apart from others, and
+        `tw.build(..., tuned=..., exact=True)` finds them.
+    runner : str, distributed.Client or None, default None
+        The machine that measures, if not this one: `ssh://user@board`, for which `target` names the board's processor, or the
+        scheduler of a Dask fleet of equal machines (`tcp://host:port`, `tls://host:port`, a client). Results hold for that machine.
+
+    Raises
+    ------
+    NothingToTune (TW0601)
+        `args` are neither the tensors of a function nor a template's task.
+    SymbolicShape (TW0602)
+        A shape is not known.
+    TargetCannotBeTuned (TW0603)
+        Nothing here measures for the target.
+    BadTuningOption (TW0604)
+        An option has a value that it does not take.
+    NoCandidate (TW0608)
+        No candidate ran and gave the right results.
+    WorkerFailed (TW0609)
+        The process that runs candidates does not start.
+    WrongInputs (TW0610)
+        `inputs` have other shapes, dtypes or another number.
+    RunnerLost (TW0613)
+        The board or the fleet does not answer any more.
+    CorruptDatabase (TW0631), ForeignDatabase (TW0632), DatabaseBusy (TW0635)
+        The file cannot be read.
     """
     if type(trials) is not int or trials < 1:
         raise BadTuningOption(
@@ -470,11 +504,25 @@ def _others(database: Database, task: Task) -> list[Measurements]:
 
 
 def best(args: Any, target: str | Target = "llvm", database: str | Path | Database = "tune.sqlite") -> Schedule:
-    """The fastest schedule that the database holds for a function, on its own tensors.
+    """Return the fastest schedule that the database holds for a function, on its own tensors.
 
-    args: the tensors, inputs then outputs, of static shapes: then trials of every space count, the rules' and those of templates for
-    the same program; or a task, a template's for one: then those of its own space. target: as for tune. database: a path, or an
-    open Database. Raises NoRecord (TW0633) where there is none, CorruptDatabase (TW0631), ForeignDatabase (TW0632) and DatabaseBusy
-    (TW0635) for a file that cannot be read, and what tune raises for its arguments.
+    Parameters
+    ----------
+    args : sequence of Tensor or Task
+        Inputs, then outputs, of static shapes: trials of every space count, the rules' and those of templates for the same program.
+        Of a task, a template's for one, those of its own space.
+    target : str or Target, default "llvm"
+        As for tune.
+    database : str, Path or Database, default "tune.sqlite"
+        The file, or an open database.
+
+    Raises
+    ------
+    NoRecord (TW0633)
+        The database holds no trial of it.
+    CorruptDatabase (TW0631), ForeignDatabase (TW0632), DatabaseBusy (TW0635)
+        The file cannot be read.
+    TuningError
+        What tune raises for its arguments.
     """
     return best_schedule(Task.of(args, target), database, any_space=not isinstance(args, Task))[0]

@@ -73,15 +73,33 @@ def render_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+_TITLE = re.compile(r"(\w+)\n-+\n(.*)", re.DOTALL)
+
+
 def _sections(doc: str) -> list[str]:
-    """The paragraphs of a docstring, its loops as blocks of text."""
+    """The paragraphs of a docstring, its loops as blocks of text, its sections of parameters and errors as lists."""
     lines: list[str] = []
     for paragraph in doc.split("\n\n"):
-        block = paragraph.startswith("    ")
-        lines += (
-            ["```text", *textwrap.dedent(paragraph).split("\n"), "```", ""] if block else [*paragraph.split("\n"), ""]
-        )
+        section = _TITLE.fullmatch(paragraph)
+        if section:
+            lines += [f"{section[1]}:", "", *_items(section[2]), ""]
+        elif paragraph.startswith("    "):
+            lines += ["```text", *textwrap.dedent(paragraph).split("\n"), "```", ""]
+        else:
+            lines += [*paragraph.split("\n"), ""]
     return lines[:-1]
+
+
+def _items(section: str) -> list[str]:
+    """The entries of a section, `name : type` with indented lines below, as items of a list."""
+    lines: list[str] = []
+    for line in section.split("\n"):
+        if line.startswith("    "):
+            lines.append(f"  {line.strip()}")
+        else:
+            name, colon, kind = line.partition(" : ")
+            lines.append(f"- `{name}` : {kind}  " if colon else f"- {line}  ")
+    return lines
 
 
 def _method(row: Primitive, imports: dict[str, set[str]]) -> list[str]:

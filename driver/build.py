@@ -106,28 +106,62 @@ def build(
 ) -> Any:
     """A kernel to call on arrays: `f(*args)` in the order of `args`; or a Module, for a dict of names.
 
-    what: a schedule with its `args`; a list of tensors, inputs then outputs, which topi.schedule schedules; a lowered
-    function; a dict of name to any of these; or a graph (tw.graph), which gives a Model. target: "llvm" for this machine,
-    "llvm -mcpu=... -mattr=..." for another CPU, "cuda -arch=sm_90" for an NVIDIA GPU, "cuda -emulate" for an emulated one, "c" for
-    C11 text through the system's C compiler, "interpret" for the checking interpreter.
-    tuned: a database of autotune's, from which lists of tensors take their schedules; those that it has no result for take
-    topi.schedule's. bounds_check: also check data-dependent indices while running.
-    fp_contract: any product may be contracted into a sum, one rounding less; without it every operator is rounded as it is
-    written, but for the declared product under a te.sum (docs/numerics.md). fast_math: floats may also be reassociated and divided
-    by reciprocals, which changes last bits; NaN and infinity keep their meaning.
-    exact: schedules that are chosen here keep the declared order of sums, so that results have the bits of the program without
-    a schedule; one that is given and does not is refused. calibration: None schedules as for any machine with this processor,
-    whatever `tilewright doctor --calibrate` measured of this one (the target's flag -uncalibrated, which holds for graphs too).
-    buckets: of a graph whose shapes have symbols, sizes that get code of their own, `[{"n": 1}, {"n": range(2, 9)}]`: one native
-    function then takes every size, and chooses; without it, code is made when a size is first met.
     The environment's TILEWRIGHT_INTERPRET=1 takes target="interpret" whatever is asked for.
 
-    Raises ArgumentNotBuildable (TW0420) for what is none of these, for `args`, `name`, `tuned` or `exact` beside what has them already
-    or cannot follow them, and for switches that are neither True nor False; NameNotAllowed (TW0422); UnknownTargetKind (TW0401),
-    NotExact (TW0226), UnknownTargetOption (TW0402), UnknownTriple (TW0405), UnknownProcessor (TW0403), UnknownFeature (TW0404)
-    and UnknownArchitecture (TW0406) for the target; any other LoweringError, CodegenError or CudaError where the program cannot
-    be lowered or made for it; CorruptDatabase (TW0631), ForeignDatabase (TW0632) and DatabaseBusy (TW0635) for a database that
-    cannot be read.
+    Parameters
+    ----------
+    what : Schedule, sequence of Tensor, Function, dict or Graph
+        A schedule with its `args`; a list of tensors, inputs then outputs, which topi.schedule schedules; a lowered function; a
+        dict of name to any of these; or a graph (tw.graph), which gives a Model.
+    args : sequence of Tensor or Var, optional
+        Of a schedule: tensors and scalars in the order of a call.
+    target : str or Target, default "llvm"
+        "llvm" for this machine, "llvm -mcpu=... -mattr=..." for another CPU, "cuda -arch=sm_90" for an NVIDIA GPU, "cuda -emulate"
+        for an emulated one, "c" for C11 text through the system's C compiler, "interpret" for the checking interpreter.
+    name : str, default "main"
+        Of the function.
+    tuned : str, PathLike or Database, optional
+        A database of autotune's, from which lists of tensors take their schedules; those that it has no result for take
+        topi.schedule's.
+    bounds_check : bool, default False
+        Whether data-dependent indices are also checked while running.
+    fast_math : bool, default False
+        Whether floats may be reassociated and divided by reciprocals, which changes last bits; NaN and infinity keep their meaning.
+    fp_contract : bool, default False
+        Whether any product may be contracted into a sum, one rounding less. Without it every operator is rounded as it is written,
+        but for the declared product under a te.sum (docs/numerics.md).
+    exact : bool, default False
+        Whether schedules that are chosen here keep the declared order of sums, so that results have the bits of the program without
+        a schedule; one that is given and does not is refused.
+    calibration : "kept" or None, default "kept"
+        None schedules as for any machine with this processor, whatever `tilewright doctor --calibrate` measured of this one (the
+        target's flag -uncalibrated, which holds for graphs too).
+    buckets : sequence of dict, optional
+        Of a graph whose shapes have symbols: sizes that get code of their own, `[{"n": 1}, {"n": range(2, 9)}]`. One native function
+        then takes every size, and chooses; without it, code is made when a size is first met.
+
+    Returns
+    -------
+    Kernel, Module or Model
+        By the kind of `what`: a dict gives a Module, a graph a Model, all else a Kernel.
+
+    Raises
+    ------
+    ArgumentNotBuildable (TW0420)
+        `what` is none of these, `args`, `name`, `tuned` or `exact` stand beside what has them already or cannot follow them, or a
+        switch is neither True nor False.
+    NameNotAllowed (TW0422)
+        No function can be called so.
+    NotExact (TW0226)
+        A schedule that is given reorders sums, and `exact` is set.
+    UnknownTargetKind (TW0401), UnknownTargetOption (TW0402), UnknownProcessor (TW0403), UnknownFeature (TW0404)
+        The target's text names something that is not there.
+    UnknownTriple (TW0405), UnknownArchitecture (TW0406)
+        The target's system or the GPU's architecture is not known.
+    LoweringError, CodegenError, CudaError
+        The program cannot be lowered, or made for the target.
+    CorruptDatabase (TW0631), ForeignDatabase (TW0632), DatabaseBusy (TW0635)
+        The database cannot be read.
     """
     options = BuildOptions(bounds_check=bounds_check, fast_math=fast_math, fp_contract=fp_contract)
     require_no_args(what, args, name)

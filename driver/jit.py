@@ -149,20 +149,41 @@ def jit(
 ) -> Any:
     """A function that declares tensors, as one that computes arrays: `@tw.jit` or `@tw.jit(target=..., fast_math=True)`.
 
-    It is called with numpy arrays, tw.Arrays or anything with DLPack, or tuples and lists of these, and gets te.placeholders
-    of their shapes and dtypes instead; numpy scalars (np.float32(0.5)) it gets as te.vars, which each call may change; any
-    other argument it gets as it is, and is specialised by its value, which has to be hashable. It returns a tensor, or a list
-    or tuple of tensors, which topi.schedule schedules; or (schedule, tensors). target, fast_math, bounds_check: as tw.build's.
-
-    dynamic: dimensions by the names of arguments, `dynamic={"x": (0,), "y": (0, 1)}`, whose extents may change from call to call:
-    the function gets variables for them, and one kernel serves all sizes. Those that are equal in the call that builds are one
-    variable, of which calls where they differ have another kernel. The 256 kernels that were used last are kept.
+    It is called with numpy arrays, tw.Arrays or anything with DLPack, or tuples and lists of these, and gets te.placeholders of their
+    shapes and dtypes instead. Numpy scalars (np.float32(0.5)) become te.vars, which each call may change. Any other argument is passed
+    as it is, and the function is specialised by its value, which has to be hashable. The 256 kernels that were used last are kept.
 
     A call returns new arrays of the kind that it was given: torch's where an argument is a tensor of torch, jax's where one is
     jax's, else numpy arrays (tw.Arrays on the GPU for a CUDA target); out= takes an array, or a sequence of them, to write to
-    instead, and returns it. Called with tensors it is the plain function, so that such functions compose. Safe to
-    call from several threads. Raises NotSpecialisable (TW0530), NoResult (TW0531), WrongOutputs (TW0532), and what building and
-    calling kernels raise.
+    instead, and returns it. Called with tensors it is the plain function, so that such functions compose. Safe to call from several
+    threads.
+
+    Parameters
+    ----------
+    function : callable
+        Gets te.placeholders and te.vars; returns a tensor, or a list or tuple of tensors, which topi.schedule schedules; or
+        (schedule, tensors).
+    dynamic : dict of str to sequence of int, optional
+        Dimensions by the names of arguments, `{"x": (0,), "y": (0, 1)}`, whose extents may change from call to call: the function
+        gets variables for them, and one kernel serves all sizes. Those that are equal in the call that builds are one variable, of
+        which calls where they differ have another kernel.
+    target : str or Target, default "llvm"
+        As of tw.build.
+    fast_math : bool, default False
+        As of tw.build.
+    bounds_check : bool, default False
+        As of tw.build.
+
+    Raises
+    ------
+    NotSpecialisable (TW0530)
+        An argument is neither an array nor hashable.
+    NoResult (TW0531)
+        The function returns no tensors of known shapes.
+    WrongOutputs (TW0532)
+        `out` has another number of arrays than the function has results.
+    TilewrightError
+        What building and calling kernels raise.
     """
     if function is None:
 

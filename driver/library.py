@@ -81,9 +81,27 @@ class Library:
     A function for a target "cuda" takes a stream first, and tensors in a GPU's memory; added again for another architecture, it has
     the schedule of each. It finds the driver when it runs, and C alone calls it: tw.load gives the functions for CPUs.
 
-    tuned: a database of autotune's, from which lists of tensors take their schedules. bounds_check, fast_math, fp_contract, exact:
-    of all functions, as tw.build has them. version: of the library, for CMake, pkg-config and pip. Raises NotACName (TW0703) for a
-    name that no file and no C function could have, and for a version that no package could have.
+    Parameters
+    ----------
+    name : str
+        Of the library: letters, digits and underscores.
+    tuned : str, PathLike or Database, optional
+        A database of autotune's, from which lists of tensors take their schedules.
+    bounds_check : bool, default False
+        Of all functions, as tw.build has it.
+    fast_math : bool, default False
+        Of all functions, as tw.build has it.
+    fp_contract : bool, default False
+        Of all functions, as tw.build has it.
+    exact : bool, default False
+        Of all functions, as tw.build has it.
+    version : str, default "0.1.0"
+        Of the library, for CMake, pkg-config and pip.
+
+    Raises
+    ------
+    NotACName (TW0703)
+        No file and no C function could be called `name`, or no package could have the version.
     """
 
     def __init__(
@@ -118,12 +136,29 @@ class Library:
         args: Sequence[Tensor | Var] | None = None,
         target: str | Target | Sequence[str | Target] = "llvm",
     ) -> None:
-        """Add a function, or shapes or processors to one that is there.
+        """Add a function, or shapes or processors to one that is there. Nothing is added where an error is raised.
 
-        what, args: as tw.build takes them: a schedule with its args, a list of tensors, or a lowered function. target: what it
-        is compiled for, or several. Nothing is added where an error is raised: NotACName (TW0703) for a name that C has no room
-        for, NameTaken (TW0704) for shapes and a target that are there already, DoesNotFit (TW0710) for parameters of other kinds
-        than what is there has, and for a target of another machine; and what tw.build raises.
+        Parameters
+        ----------
+        name : str
+            Of the C function.
+        what : Schedule, sequence of Tensor or Function
+            As tw.build takes it: a schedule with its args, a list of tensors, or a lowered function.
+        args : sequence of Tensor or Var, optional
+            Of a schedule: tensors and scalars in the order of a call.
+        target : str, Target or sequence of these, default "llvm"
+            The processor that it is compiled for, or several.
+
+        Raises
+        ------
+        NotACName (TW0703)
+            No C function can be called so.
+        NameTaken (TW0704)
+            There are these shapes for this target already.
+        DoesNotFit (TW0710)
+            Parameters are of other kinds than those that are there, or the target is another machine's.
+        TilewrightError
+            What tw.build raises.
         """
         check_name(name)
         check_names([name], (), ())
@@ -259,9 +294,28 @@ class Library:
     ) -> tuple[Path, Path, Path]:
         """Write the library, its header and its manifest, as Kernel.export does, and what CMake and pkg-config ask for.
 
-        path: libname.so, libname.a or name.o; or a folder, in which it is called like the library. threads, loadable: as
-        Kernel.export takes them. Returns the three paths. tw.load gives a Module of the functions. Raises NothingToExport (TW0740)
-        where nothing was added, NameTaken (TW0704) for two C functions of one name, and what Kernel.export raises.
+        Parameters
+        ----------
+        path : str or PathLike
+            libname.so, libname.a or name.o; or a folder, in which it is called like the library.
+        threads : str, default "openmp"
+            As Kernel.export takes it.
+        loadable : bool, default False
+            As Kernel.export takes it.
+
+        Returns
+        -------
+        tuple of Path
+            Library, header and manifest. tw.load gives a Module of the functions.
+
+        Raises
+        ------
+        NothingToExport (TW0740)
+            Nothing was added.
+        NameTaken (TW0704)
+            Two C functions have one name.
+        ExportError
+            What Kernel.export raises.
         """
         place = check_place(path)
         place = place / f"lib{self.name}.so" if place.is_dir() else place

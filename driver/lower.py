@@ -38,10 +38,25 @@ Buildable = Schedule | Function | Sequence[Tensor | Var] | tuple[Schedule, Seque
 
 
 def lower(s: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Function:
-    """The loops that a schedule stands for, as a function of `args` (tensors and scalar te.vars, in call order).
+    """The loops that a schedule stands for, as a function of `args`.
 
-    Raises LoweringError where the schedule is not whole, or where a tensor that is computed from is not passed;
-    ArgumentNotBuildable (TW0420) for what is not a schedule with its arguments; NameNotAllowed (TW0422).
+    Parameters
+    ----------
+    s : Schedule
+        A schedule.
+    args : sequence of Tensor or Var
+        Tensors and scalar te.vars, in the order of a call.
+    name : str, default "main"
+        Of the function.
+
+    Raises
+    ------
+    LoweringError
+        The schedule is not whole, or a tensor that is computed from is not passed.
+    ArgumentNotBuildable (TW0420)
+        `s` is no schedule, or `args` are not its arguments.
+    NameNotAllowed (TW0422)
+        No function can be called so.
     """
     require_no_args(s, args, name)
     require_use(s, name, None, False)

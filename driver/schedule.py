@@ -30,16 +30,34 @@ def schedule(
 ) -> Schedule:
     """The best schedule that we know for `outputs` and what they are computed from.
 
-    outputs: a tensor or several (or their operations); tensors that are to be stored as well as read are among them.
-    target: as tw.build takes it. tuned: a database of autotune's, whose result for these tensors is taken where it has one.
-    exact: sums keep their declared order, so that every bit is that of the program without a schedule (`s.is_exact`): a result of
-    the database that reorders them is not taken. Without it they may be reordered.
-    calibration: None gives what any machine with this processor would, whatever `tilewright doctor --calibrate` measured of this
-    one, as the target's flag -uncalibrated does.
-    What comes back is an ordinary schedule: `print(s)`, `s.as_python()`, and further primitives on what was left alone.
-    For "interpret", which is slow and exact, operations stay as they were declared.
-    Raises NothingToSchedule (TW0224), a CodegenError for an unknown target, RecordError for a database that cannot
-    be read, and BadCalibration (TW0407) for what was measured.
+    It is an ordinary schedule: `print(s)`, `s.as_python()`, and further primitives on what was left alone. For "interpret", which is
+    slow and exact, operations stay as they were declared.
+
+    Parameters
+    ----------
+    outputs : Tensor, Operation or sequence of these
+        The results; tensors that are to be stored as well as read are among them.
+    target : str or Target, default "llvm"
+        As tw.build takes it.
+    tuned : str, PathLike or Database, optional
+        A database of autotune's, whose result for these tensors is taken where it has one.
+    exact : bool, default False
+        Whether sums keep their declared order, so that every bit is that of the program without a schedule (`s.is_exact`): a result
+        of the database that reorders them is not taken. Without it they may be reordered.
+    calibration : "kept" or None, default "kept"
+        None gives what any machine with this processor would, whatever `tilewright doctor --calibrate` measured of this one, as the
+        target's flag -uncalibrated does.
+
+    Raises
+    ------
+    NothingToSchedule (TW0224)
+        There is no operation to compute.
+    CodegenError
+        The target is unknown.
+    RecordError
+        The database cannot be read.
+    BadCalibration (TW0407)
+        What was measured of this machine cannot be read.
     """
     from ..autoschedule import scheduler  # what brings its own schedule need not load the rules
 

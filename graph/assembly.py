@@ -41,14 +41,43 @@ class Assembly:
         self._state: dict[str, str] = {}
 
     def input(self, name: str, shape: Sequence[Any], dtype: object = "float32") -> str:
-        """An input; its extents are numbers, or the names of symbols. The value's name. Raises BadGraph (TW0901)."""
+        """Add an input. Returns the value's name.
+
+        Parameters
+        ----------
+        name : str
+            Of the input.
+        shape : sequence of int or str
+            Its extents: numbers, or the names of symbols.
+        dtype : str, default "float32"
+            Of its elements.
+
+        Raises
+        ------
+        BadGraph (TW0901)
+            The name is taken, or an extent is none.
+        """
         kind = self._inputs[name] = self._define(name, tensor_type(shape, dtype))
         self.symbols |= find_symbols(kind.shape)
         return name
 
     def param(self, name: str, value: Any, fixed: bool = False) -> str:
-        """A value that is known. The value's name. fixed: it is no weight: a training leaves it as it is unless it is named.
-        Raises BadGraph (TW0901)."""
+        """Add a value that is known. Returns its name.
+
+        Parameters
+        ----------
+        name : str
+            Of the parameter.
+        value : array
+            Its elements.
+        fixed : bool, default False
+            Whether it is no weight: a training leaves it as it is unless it is named.
+
+        Raises
+        ------
+        BadGraph (TW0901)
+            The name is taken.
+        """
         held = value if isinstance(value, Param) else Param.of(np.asarray(value), fixed)
         self._define(name, held.type)
         self._constants[name] = held
@@ -64,7 +93,23 @@ class Assembly:
         bodies: Sequence[Parts] = (),
         **attributes: Any,
     ) -> str:
-        """A node of one output; the value's name. outputs: how its values are called. Raises as nodes does."""
+        """Add a node of one output. Returns the value's name. Raises as nodes does.
+
+        Parameters
+        ----------
+        operator : str
+            A row of the graph's table of operators.
+        *inputs : str
+            The values that it reads, by name.
+        outputs : sequence of str
+            The name of its value; a new one without it.
+        source : str
+            Where it comes from, for messages.
+        bodies : sequence of Graph
+            The graphs inside an `if` and a `loop`.
+        **attributes
+            The operator's own.
+        """
         return self.nodes(operator, *inputs, outputs=outputs, source=source, bodies=bodies, **attributes)[0]
 
     def nodes(
@@ -76,8 +121,32 @@ class Assembly:
         bodies: Sequence[Parts] = (),
         **attributes: Any,
     ) -> tuple[str, ...]:
-        """A node; the names of its values. bodies: the graphs inside an `if` and a `loop`. Raises UnknownOperator (TW0902), BadNode
-        (TW0903), BadGraph (TW0901)."""
+        """Add a node. Returns the names of its values.
+
+        Parameters
+        ----------
+        operator : str
+            A row of the graph's table of operators.
+        *inputs : str
+            The values that it reads, by name.
+        outputs : sequence of str
+            The names of its values; new ones without it.
+        source : str
+            Where it comes from, for messages.
+        bodies : sequence of Graph
+            The graphs inside an `if` and a `loop`.
+        **attributes
+            The operator's own.
+
+        Raises
+        ------
+        UnknownOperator (TW0902)
+            There is no such row.
+        BadNode (TW0903)
+            The operator does not take these inputs or attributes.
+        BadGraph (TW0901)
+            A value is not there, or a name is taken.
+        """
         row = None if operator in CONTROL else row_of(operator)
         whole = whole_attributes(row or CONTROL[operator], attributes)
         given = list(inputs)

@@ -95,10 +95,22 @@ class Graph(Parts):
     def gradient(self, of: str, wrt: str | Sequence[str], checkpoints: Sequence[str] = ()) -> Graph:
         """The graph with gradients as further outputs, grad_NAME for each value of `wrt`.
 
-        of: the name of an output, a single float. wrt: inputs, parameters, or values of nodes, by name, all of floats. What `of`
-        does not depend on has zeros. Where a function has a kink, one side is taken. checkpoints: values of nodes; the graph is cut
-        behind them, and the way back computes each part anew, from what it reads of others, rather than keep its values: less
-        memory for one more way forward. Raises NoGradient (TW0930).
+        What `of` does not depend on has zeros. Where a function has a kink, one side is taken.
+
+        Parameters
+        ----------
+        of : str
+            The name of an output, a single float.
+        wrt : str or sequence of str
+            Inputs, parameters, or values of nodes, by name, all of floats.
+        checkpoints : sequence of str, default ()
+            Values of nodes. The graph is cut behind them, and the way back computes each part anew, from what it reads of others, rather
+            than keep its values: less memory for one more way forward.
+
+        Raises
+        ------
+        NoGradient (TW0930)
+            `of` is no single float, `wrt` no floats, or an operator on the way has no derivative.
         """
         made = with_gradients(self, of, to_items(wrt), checkpoints)
         return Graph.of(made)
@@ -111,23 +123,62 @@ class Graph(Parts):
         checkpoints: Sequence[str] = (),
         **options: Any,
     ) -> Graph:
-        """A step of training as a graph, one native call when it is built: it takes what this graph takes, then weights and the
-        optimizer's moments, which are state and updated where they lie; it gives what this graph gives.
+        """A step of training as a graph, one native call when it is built.
 
-        loss: the name of an output, a single float, that is to become small. wrt: the weights, parameters or inputs of floats;
-        without it, all parameters of floats but constants: numbers of the program, a torch module's buffers and what requires no
-        gradient, the statistics of an ONNX model's batch norms. `step.state`
-        names what is to be passed: weights, which begin as g.params has them,
-        and moments, which begin as zeros. optimizer: "sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop" or "adagrad", as
-        torch.optim computes them. checkpoints: as gradient takes them. options: lr, a number, or the name of an input to be;
-        weight_decay, momentum, betas, eps, alpha. Raises NoGradient (TW0930), BadTraining (TW0931).
+        It takes what this graph takes, then weights and the optimizer's moments, which are state and updated where they lie; it gives what
+        this graph gives. `step.state` names what is to be passed: weights, which begin as g.params has them, and moments, which begin as
+        zeros.
+
+        Parameters
+        ----------
+        loss : str
+            The name of an output, a single float, that is to become small.
+        wrt : sequence of str, optional
+            The weights, parameters or inputs of floats. Without it, all parameters of floats but constants: numbers of the program, a
+            torch module's buffers and what requires no gradient, the statistics of an ONNX model's batch norms.
+        optimizer : str, default "adam"
+            "sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop" or "adagrad", as torch.optim computes them.
+        checkpoints : sequence of str, default ()
+            As of gradient.
+        **options
+            lr, a number, or the name of an input to be; weight_decay, momentum, betas, eps, alpha.
+
+        Raises
+        ------
+        NoGradient (TW0930)
+            As of gradient.
+        BadTraining (TW0931)
+            The optimizer or an option of it is not known, or there is nothing to train.
         """
         return Graph.of(training_graph(self, loss, wrt, optimizer, options, checkpoints))
 
     def built(
         self, target: Any, tuned: Any, options: BuildOptions, exact: bool, buckets: Buckets | None = None
     ) -> Model:
-        """Build the graph, as tw.build(g) does. Raises TargetTakesNoGraph (TW0908), UnboundParam (TW0907), BadBuckets (TW0909)."""
+        """Build the graph, as tw.build(g) does.
+
+        Parameters
+        ----------
+        target : str or Target
+            As of tw.build.
+        tuned : str, PathLike, Database or None
+            As of tw.build.
+        options : BuildOptions
+            bounds_check, fast_math and fp_contract, as of tw.build.
+        exact : bool
+            As of tw.build.
+        buckets : sequence of dict, optional
+            As of tw.build.
+
+        Raises
+        ------
+        TargetTakesNoGraph (TW0908)
+            No model can be built for the target, or with an option.
+        UnboundParam (TW0907)
+            The graph's text was parsed without the values of its parameters.
+        BadBuckets (TW0909)
+            The buckets are no sizes of the graph's symbols.
+        """
         chosen = refuse_foreign(self, target, here=True)
         after = transformed(self, default_passes(options.fast_math, exact, target=chosen))
         return Model(after, str(target), options, tuned, exact, buckets)
@@ -154,8 +205,37 @@ class Graph(Parts):
         exact: bool = False,
         buckets: Buckets | None = None,
     ) -> list[Path]:
-        """Export the graph, as tw.build(g).export does, without building it for this process: target may be another machine's,
-        "llvm -mtriple=...". buckets: as tw.build takes them. Raises what Model.export and tw.build raise."""
+        """Export the graph, as tw.build(g).export does, without building it for this process.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            As of Model.export.
+        weights : "embed" or "file", default "embed"
+            As of Model.export.
+        threads : str, default "openmp"
+            As of Kernel.export.
+        target : str or Target, default "llvm"
+            This machine's, or another's, "llvm -mtriple=...".
+        tuned : str, PathLike or Database, optional
+            As of tw.build.
+        fast_math : bool, default False
+            As of tw.build.
+        exact : bool, default False
+            As of tw.build.
+        buckets : sequence of dict, optional
+            As of tw.build.
+
+        Returns
+        -------
+        list of Path
+            The files.
+
+        Raises
+        ------
+        TilewrightError
+            What Model.export and tw.build raise.
+        """
         options = BuildOptions(fast_math=fast_math)
         chosen = refuse_foreign(self, target)
         after = transformed(self, default_passes(fast_math, exact, target=chosen))

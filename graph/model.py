@@ -126,8 +126,33 @@ class Model:
     def time(
         self, *arrays: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0, **named: Any
     ) -> TimingResult:
-        """Seconds a call, measured as Kernel.time does; state that is given stays as it is. Raises BadGraphInput (TW0906),
-        WrongTiming (TW0524)."""
+        """Time a call, as Kernel.time does; state that is given stays as it is.
+
+        Parameters
+        ----------
+        *arrays
+            Inputs in order.
+        number : int, default 1
+            Calls a measurement, at least.
+        repeat : int, default 9
+            Measurements.
+        min_repeat_ms : float, default 10.0
+            Time of a measurement at least, in milliseconds: `number` grows until it takes that.
+        **named
+            Inputs by name.
+
+        Returns
+        -------
+        TimingResult
+            Seconds a call.
+
+        Raises
+        ------
+        BadGraphInput (TW0906)
+            The arrays are not what the model takes.
+        WrongTiming (TW0524)
+            Timing cannot work with one of the numbers.
+        """
         program, given, results = self._bound(arrays, named, None, keeps=True)
         arena = self._arena(program)[: program.arena_bytes]
         return program.main.time(*given, *results, arena, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
@@ -142,9 +167,28 @@ class Model:
         return measure_profile(program, given, results, arena)
 
     def show(self, path: str | PathLike[str], *arrays: Any, **named: Any) -> Path:
-        """Write a page about the model, HTML that needs nothing else: what it takes and gives, its kernels in the order of a call,
-        and its graph; with inputs, the time of each kernel as `profile` tells. Returns its absolute path. Raises BadGraphInput
-        (TW0906)."""
+        """Write a page about the model, HTML that needs nothing else: what it takes and gives, its kernels in the order of a call, and its
+        graph.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            The file.
+        *arrays
+            Inputs in order; with them, the page has the time of each kernel, as `profile` tells.
+        **named
+            Inputs by name.
+
+        Returns
+        -------
+        Path
+            The file's absolute path.
+
+        Raises
+        ------
+        BadGraphInput (TW0906)
+            The arrays are not what the model takes.
+        """
         from ..views.model_page import KernelRow, ModelFacts, write_model_page
 
         if arrays or named or not self._programs:
@@ -180,15 +224,34 @@ class Model:
         )
 
     def export(self, path: str | PathLike[str], weights: WeightsIn = "embed", threads: str = "openmp") -> list[Path]:
-        """Write the model as a library that C calls, "libnet.so", "libnet.a" or "net.o", with its header net.h beside it, and
-        net.json; returns where they are.
+        """Write the model as a library that C calls, with its header net.h and net.json beside it.
 
             int32_t net(const float *x, float *y, void *arena);     0, or a status that net_error explains
             int64_t net_arena_bytes(void);
 
-        A call allocates nothing and may be made from several threads, each with an arena of its own. weights: "embed" puts the
-        parameters into the library; "file" into net.weights beside it, which net_open maps, and then what that gives is the first
-        argument. threads: as Kernel.export takes it. Raises ModelNotExportable (TW0915), and what Kernel.export raises.
+        A call allocates nothing and may be made from several threads, each with an arena of its own.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            "libnet.so", "libnet.a" or "net.o".
+        weights : "embed" or "file", default "embed"
+            "embed" puts the parameters into the library; "file" into net.weights beside it, which net_open maps, and then what that gives
+            is the first argument.
+        threads : str, default "openmp"
+            As Kernel.export takes it.
+
+        Returns
+        -------
+        list of Path
+            The files.
+
+        Raises
+        ------
+        ModelNotExportable (TW0915)
+            It cannot be written as a library, or not in this way.
+        ExportError
+            What Kernel.export raises.
         """
         target, options, tuned, exact = self._how
         return export_graph(

@@ -126,7 +126,26 @@ class OpenGraph:
     def built(
         self, target: Any, tuned: Any, options: BuildOptions, exact: bool, buckets: Buckets | None = None
     ) -> OpenModel:
-        """Build the graph, as tw.build does. buckets: of each graph. Raises TargetTakesNoGraph (TW0908)."""
+        """Build the graph, as tw.build does.
+
+        Parameters
+        ----------
+        target : str or Target
+            As of tw.build.
+        tuned : str, PathLike, Database or None
+            As of tw.build.
+        options : BuildOptions
+            bounds_check, fast_math and fp_contract, as of tw.build.
+        exact : bool
+            As of tw.build.
+        buckets : sequence of dict, optional
+            As of tw.build, of each graph.
+
+        Raises
+        ------
+        TargetTakesNoGraph (TW0908)
+            No model can be built for the target, or with an option.
+        """
         return OpenModel(self, (target, tuned, options, exact, buckets))
 
     def __str__(self) -> str:

@@ -36,8 +36,19 @@ def register_func(name: Function) -> Function: ...
 def register_func(name: Any, f: Any = None, override: bool = False) -> Any:
     """Register a Python function for te.call_packed: as a decorator, with a name or under the function's own, or as a call.
 
-    override: whether a function of this name may be replaced; kernels that were built keep the one that they were built
-    with. Raises FunctionNameTaken (TW0108).
+    Parameters
+    ----------
+    name : str or callable
+        The name; or, of a decorator without one, the function.
+    f : callable, optional
+        The function; without it a decorator is returned.
+    override : bool, default False
+        Whether a function of this name may be replaced; kernels that were built keep the one that they were built with.
+
+    Raises
+    ------
+    FunctionNameTaken (TW0108)
+        Another function has the name.
     """
     if callable(name):
         return register_func(getattr(name, "__name__", type(name).__name__), name)

@@ -99,8 +99,22 @@ _INSTEAD = {
 
 
 def meaning(ufunc: Any, method: str, keywords: Mapping[str, Any]) -> Callable[..., Any]:
-    """Return the meaning on scalars of a call of a numpy ufunc (`method` "__call__", or "reduce" as in np.sum). Raises NumpyFunctionUnknown
-    (TW0128) for one that has no row, for other methods, and for keywords such as out= and where=."""
+    """Return the meaning on scalars of a call of a numpy ufunc.
+
+    Parameters
+    ----------
+    ufunc : numpy.ufunc
+        Such as np.add.
+    method : str
+        "__call__", or "reduce" as in np.sum.
+    keywords : dict
+        Keyword arguments of the call.
+
+    Raises
+    ------
+    NumpyFunctionUnknown (TW0128)
+        The ufunc has no row; it is another method, or a keyword such as out= and where=.
+    """
     function = UFUNCS.get(ufunc.__name__)
     if function is not None and method == "__call__" and not keywords:
         return function

@@ -167,13 +167,29 @@ def empty(shape: int | Sequence[int], dtype: Any = "float32", *, device: Device 
 @overload
 def empty(shape: int | Sequence[int], dtype: Any, device: Device | None) -> Array | Any: ...
 def empty(shape: int | Sequence[int], dtype: Any = "float32", device: Device | None = None) -> Array | Any:
-    """A new array whose elements hold nothing in particular, compact, row-major, aligned to 64 bytes. On a GPU it is a
-    DeviceArray.
+    """A new array whose elements hold nothing in particular, compact, row-major, aligned to 64 bytes. On a GPU it is a DeviceArray.
 
-    shape: an integer or several, none negative. dtype: a name ("float32", "bfloat16"), or numpy's dtype or type. device: tw.cpu(),
-    which None stands for, or tw.cuda(index). Raises WrongShape (TW0506), WrongDType (TW0504) for an unknown dtype,
-    KernelOutOfMemory (TW0517) where no memory holds it, UnknownDevice (TW0525); DriverMissing (TW0830), GpuMissing (TW0831)
-    or PycudaMissing (TW0832) where there is no such GPU to use.
+    Parameters
+    ----------
+    shape : int or sequence of int
+        An integer or several, none negative.
+    dtype : str or dtype, default "float32"
+        A name ("float32", "bfloat16"), or numpy's dtype or type.
+    device : Device or None, default None
+        tw.cpu(), which None stands for, or tw.cuda(index).
+
+    Raises
+    ------
+    WrongShape (TW0506)
+        An extent is not an integer, or negative.
+    WrongDType (TW0504)
+        There is no such dtype.
+    KernelOutOfMemory (TW0517)
+        No memory holds it.
+    UnknownDevice (TW0525)
+        There is no such device.
+    DriverMissing (TW0830), GpuMissing (TW0831), PycudaMissing (TW0832)
+        There is no such GPU to use.
     """
     extents = _extents(shape)
     if _is_gpu(device):
@@ -214,15 +230,37 @@ def array(x: Any, device: None = None, dtype: Any = None) -> Array: ...
 @overload
 def array(x: Any, device: Device | None, dtype: Any = None) -> Array | Any: ...
 def array(x: Any, device: Device | None = None, dtype: Any = None) -> Array | Any:
-    """A copy of `x` (an array, nested lists, a number or anything with DLPack), compact, row-major, 64-byte aligned. On a
-    GPU it is a DeviceArray.
+    """A copy of `x`, compact, row-major, 64-byte aligned. On a GPU it is a DeviceArray.
 
-    The copy has the shape of x, and `dtype` where it is given, to which elements are converted as numpy does; otherwise Python
-    floats become float32 and Python ints int32 where they fit (else int64), and arrays keep their dtype. device: tw.cpu(), which
-    None stands for, or tw.cuda(index). Raises WrongShape (TW0506) for lists of unequal lengths, WrongDType (TW0504) for elements
-    that are no numbers, UnreadableTensor (TW0519) for memory that is not handed out, UnknownDevice (TW0525),
-    KernelOutOfMemory (TW0517) where no memory holds it; DriverMissing (TW0830), GpuMissing (TW0831) or PycudaMissing (TW0832) where
-    there is no such GPU to use.
+    Parameters
+    ----------
+    x : array, nested lists, number or anything with DLPack
+        The values.
+    device : Device or None, default None
+        tw.cpu(), which None stands for, or tw.cuda(index).
+    dtype : str or dtype, optional
+        Elements are converted to it as numpy does. Without it Python floats become float32 and Python ints int32 where they fit (else
+        int64), and arrays keep their dtype.
+
+    Returns
+    -------
+    Array or DeviceArray
+        Of the shape of x.
+
+    Raises
+    ------
+    WrongShape (TW0506)
+        Lists have unequal lengths.
+    WrongDType (TW0504)
+        Elements are no numbers.
+    UnreadableTensor (TW0519)
+        Its memory is not handed out.
+    UnknownDevice (TW0525)
+        There is no such device.
+    KernelOutOfMemory (TW0517)
+        No memory holds it.
+    DriverMissing (TW0830), GpuMissing (TW0831), PycudaMissing (TW0832)
+        There is no such GPU to use.
     """
     on_gpu = _is_gpu(device)
     source = readable_array(x)

@@ -412,9 +412,31 @@ class Kernel:
         return self._program("a pickle").pickled_parts()
 
     def time(self, *args: Any, number: int = 1, repeat: int = 9, min_repeat_ms: float = 10.0) -> TimingResult:
-        """Seconds a call: `repeat` measurements of `number` calls each, `number` growing until a measurement takes
-        `min_repeat_ms` milliseconds. args: as for a call, which checks them once, untimed. Raises WrongTiming (TW0524), and what a
-        call raises."""
+        """Time a call: `repeat` measurements of `number` calls each.
+
+        Parameters
+        ----------
+        *args
+            As for a call, which checks them once, untimed.
+        number : int, default 1
+            Calls a measurement, at least.
+        repeat : int, default 9
+            Measurements.
+        min_repeat_ms : float, default 10.0
+            Time of a measurement at least, in milliseconds: `number` grows until it takes that.
+
+        Returns
+        -------
+        TimingResult
+            Seconds a call.
+
+        Raises
+        ------
+        WrongTiming (TW0524)
+            Timing cannot work with one of the numbers.
+        CallError
+            What a call raises.
+        """
         return time_calls(self, args, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
 
     def source(self, kind: str = "ir") -> str:
@@ -447,15 +469,33 @@ class Kernel:
         threads: str = "openmp",
         loadable: bool = False,
     ) -> tuple[Path, Path, Path]:
-        """Write a library that C and C++ programs link with and `tw.load` loads: "libname.so", "libname.a" or "name.o",
-        with the header name.h and the manifest name.json beside it. Returns the three paths.
+        """Write a library that C and C++ programs link with and `tw.load` loads, with name.h and the manifest name.json beside it.
 
-        threads: threading of parallel loops there: "openmp", "none" (serially), or "hook" (as the application says). A kernel
-        that was given no name is called like the library. loadable: an object or archive that `tw.load` takes too, once it
-        is linked to a shared library; a .so always is. What was built for "cuda" has machine code for the architectures of
-        its target and portable code behind it; C calls it with a stream, `tw.load` with tensors on a GPU. Raises NothingToExport
-        (TW0740) for what was not built here for a processor, CompilerMissing (TW0813) where NVRTC is not there to make a GPU's
-        code, and another ExportError where the name, the options or the linker do not allow it.
+        What was built for "cuda" has machine code for the architectures of its target and portable code behind it; C calls it with a
+        stream, `tw.load` with tensors on a GPU.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            "libname.so", "libname.a" or "name.o". A kernel that was given no name is called like the library.
+        threads : str, default "openmp"
+            Threading of parallel loops there: "openmp", "none" (serially), or "hook" (as the application says).
+        loadable : bool, default False
+            Whether an object or archive can be loaded by `tw.load` too, once it is linked to a shared library; a .so always can.
+
+        Returns
+        -------
+        tuple of Path
+            Library, header and manifest.
+
+        Raises
+        ------
+        NothingToExport (TW0740)
+            It was not built here for a processor.
+        CompilerMissing (TW0813)
+            NVRTC is not there to make a GPU's code.
+        ExportError
+            The name, the options or the linker do not allow it.
         """
         if self._exporting is None:
             raise NothingToExport(

@@ -48,9 +48,29 @@ class Module:
         threads: str = "openmp",
         loadable: bool = False,
     ) -> tuple[Path, Path, Path]:
-        """Write one library with all kernels, each a C function of its name, with its header and its manifest: see Kernel.export,
-        which tells of path, threads, loadable and the three paths that are returned. Raises NothingToExport (TW0740), and what
-        Kernel.export raises."""
+        """Write one library with all kernels, each a C function of its name, with its header and its manifest.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            As Kernel.export takes it.
+        threads : str, default "openmp"
+            As Kernel.export takes it.
+        loadable : bool, default False
+            As Kernel.export takes it.
+
+        Returns
+        -------
+        tuple of Path
+            Library, header and manifest.
+
+        Raises
+        ------
+        NothingToExport (TW0740)
+            A kernel was not built here for a processor.
+        ExportError
+            What Kernel.export raises.
+        """
         if self._exporting is None:
             raise NothingToExport(
                 f"cannot export {self!r}",

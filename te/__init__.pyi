@@ -71,12 +71,22 @@ def comm_reducer(
 ) -> _Reduction:
     """A reduction by a combiner of one's own.
 
-    fcombine: (x, y) -> the combination; over tuples, x and y are tuples and so is the result. fidentity: takes the
-    dtype of each reduced value, returns the neutral element (a tuple over tuples).
+    What it means is a left fold, in the order of the axes, that begins with the identity. Schedules split and reorder it where the laws
+    that this takes are proved; docs/numerics.md says how.
 
-    What it means is a left fold, in the order of the axes, that begins with the identity. Schedules split and reorder it
-    where the laws that this takes are proved; docs/numerics.md says how. Raises BadReducer (TW0122) where fcombine does
-    not take two values; what they return is checked when the reduction is made."""
+    Parameters
+    ----------
+    fcombine : callable
+        (x, y) -> the combination; over tuples, x and y are tuples and so is the result.
+    fidentity : callable
+        Takes the dtype of each reduced value, returns the neutral element (a tuple over tuples).
+    name : str, default "reduce"
+        Of the reduction.
+
+    Raises
+    ------
+    BadReducer (TW0122)
+        fcombine does not take two values. The values that both return are checked when the reduction is made."""
 @overload
 def comm_reducer(
     fcombine: Callable[[Sequence[Expr], Sequence[Expr]], Sequence[_Scalar]],
@@ -402,8 +412,28 @@ def hypot(x: _Scalar, y: Tensor, /) -> Tensor: ...
 
 @overload
 def if_then_else(condition: _Scalar, true_value: _Scalar, false_value: _Scalar) -> Expr:
-    """One of two values; only the chosen one is evaluated, so the other may read out of range (padding). Tensors broadcast; the
-    result has the dtype that the two values meet in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
+    """One of two values; only the chosen one is evaluated, so the other may read out of range (padding).
+
+    Parameters
+    ----------
+    condition : Expr, Tensor or bool
+        Chooses.
+    true_value : Expr, Tensor or number
+        The value where it holds.
+    false_value : Expr, Tensor or number
+        The value where it does not.
+
+    Returns
+    -------
+    Expr or Tensor
+        Of the dtype that the two values meet in. Tensors broadcast.
+
+    Raises
+    ------
+    NotAnExpression (TW0106)
+        An operand is neither an expression nor a number.
+    ShapesDoNotBroadcast (TW0121)
+        Tensors do not broadcast."""
 @overload
 def if_then_else(condition: Tensor, true_value: _Operand, false_value: _Operand) -> Tensor: ...
 @overload
@@ -573,8 +603,28 @@ def rsqrt(x: Tensor, /) -> Tensor: ...
 
 @overload
 def select(condition: _Scalar, true_value: _Scalar, false_value: _Scalar) -> Expr:
-    """One of two values; both may be evaluated, which vectorizes best. Tensors broadcast. Raises NotAnExpression (TW0106),
-    ShapesDoNotBroadcast (TW0121)."""
+    """One of two values; both may be evaluated, which vectorizes best.
+
+    Parameters
+    ----------
+    condition : Expr, Tensor or bool
+        Chooses.
+    true_value : Expr, Tensor or number
+        The value where it holds.
+    false_value : Expr, Tensor or number
+        The value where it does not.
+
+    Returns
+    -------
+    Expr or Tensor
+        Of the dtype that the two values meet in. Tensors broadcast.
+
+    Raises
+    ------
+    NotAnExpression (TW0106)
+        An operand is neither an expression nor a number.
+    ShapesDoNotBroadcast (TW0121)
+        Tensors do not broadcast."""
 @overload
 def select(condition: Tensor, true_value: _Operand, false_value: _Operand) -> Tensor: ...
 @overload

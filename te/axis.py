@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from ..base.arguments import is_a
@@ -10,7 +11,7 @@ from ..ir import ops
 from ..ir.dtype import INT32, INT64
 from ..ir.expr import Expr, IntImm, IterVar, Range, SizeVar, Var
 from .errors import BadExtent, BadThreadAxis, WrongParameters
-from .shape import axis_dtype, integer_expr, scalar_dtype, wide_enough
+from .shape import Extent, axis_dtype, integer_expr, scalar_dtype, wide_enough
 
 __all__ = ["THREAD_TAGS", "reduce_axis", "size_var", "thread_axis", "var"]
 
@@ -68,7 +69,7 @@ def size_var(name: str = "size", dtype: object = "int32") -> SizeVar:
     return SizeVar(_checked_name(name), kind)
 
 
-def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
+def reduce_axis(dom: Range | Sequence[Extent], name: str = "rv") -> IterVar:
     """An axis to reduce over, from `dom[0]` up to, and without, `dom[1]`.
 
     dom: (begin, end), ints or integer expressions, also over the axes and the tensors of the compute that it is used in. The axis
@@ -106,11 +107,26 @@ def _domain(dom: Any, name: str) -> Range:
     return Range(ops.cast(begin, dtype), ops.cast(extent, dtype))
 
 
-def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
+def thread_axis(
+    dom: str | Range | Extent | tuple[Extent, Extent] | None = None, tag: str = "", name: str = ""
+) -> IterVar:
     """A thread axis: te.thread_axis("threadIdx.x"), te.thread_axis((0, n), "threadIdx.x") or te.thread_axis(n, "...").
 
-    dom: (begin, end), or an extent; without one it takes the extent of what is bound to it. tag: blockIdx.x, threadIdx.x and their
-    like, or vthread (see THREAD_TAGS). Raises BadThreadAxis (TW0123) for other tags, BadExtent (TW0110) for domains that are none.
+    Parameters
+    ----------
+    dom : int, Expr, pair of these, Range or None, default None
+        (begin, end), or an extent; without one it takes the extent of what is bound to it.
+    tag : str, default ""
+        blockIdx.x, threadIdx.x and their like, or vthread (see THREAD_TAGS).
+    name : str, default ""
+        Of the axis; the tag where it is empty.
+
+    Raises
+    ------
+    BadThreadAxis (TW0123)
+        There is no such tag.
+    BadExtent (TW0110)
+        The domain is none.
     """
     if isinstance(dom, str):
         dom, tag = None, dom if is_a(tag, str) and not tag else tag  # TVM's order: the tag may come first

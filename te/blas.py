@@ -29,8 +29,28 @@ def matmul(
 ) -> Tensor:
     """The product of two matrices, computed by scipy's sgemm or dgemm when the kernel runs.
 
-    A: (n, k), or (k, n) with transpose_a; B: (k, m), or (m, k) with transpose_b; the result is (n, m), of their dtype.
-    Raises BadExtern (TW0140) for other dtypes or shapes, and where scipy is not installed.
+    Parameters
+    ----------
+    A : Tensor
+        (n, k), or (k, n) with transpose_a, of float32 or float64.
+    B : Tensor
+        (k, m), or (m, k) with transpose_b, of the same dtype.
+    transpose_a : bool, default False
+        Whether A is transposed.
+    transpose_b : bool, default False
+        Whether B is transposed.
+    name : str, default "blas_matmul"
+        Of the tensor.
+
+    Returns
+    -------
+    Tensor
+        (n, m), of their dtype.
+
+    Raises
+    ------
+    BadExtern (TW0140)
+        Dtypes or shapes do not fit, or scipy is not installed.
     """
     reason = ""
     if not (is_a(A, Tensor) and is_a(B, Tensor) and A.ndim == B.ndim == 2):

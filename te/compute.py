@@ -16,7 +16,7 @@ from ..ir.ops import convert
 from .body import check_body, join_reductions
 from .errors import BadBody, WrongNumberOfIndices, WrongParameters
 from .operation import ComputeOp, PlaceholderOp
-from .shape import convert_shape, scalar_dtype, shape_text, zero_based
+from .shape import Shape, convert_shape, scalar_dtype, shape_text, zero_based
 from .tag import AlgorithmTag, current_tag
 from .tensor import Tensor, TensorSlice
 from .tensor_compute import tensor_compute
@@ -61,11 +61,24 @@ if TYPE_CHECKING:
 __all__ = ["compute", "placeholder"]
 
 
-def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder") -> Tensor:
+def placeholder(shape: Shape, dtype: object = "float32", name: str = "placeholder") -> Tensor:
     """A tensor that the caller of the kernel passes, an array of this shape and dtype.
 
-    shape: one extent or several, () for a single number; ints, or integer expressions over te.var and te.size_var. dtype: a scalar
-    type ("float32", "bfloat16", "int8", ...; None for float32). Raises BadExtent (TW0110) and UnknownDType (TW0101).
+    Parameters
+    ----------
+    shape : int, Expr or sequence of these
+        One extent or several, () for a single number; ints, or integer expressions over te.var and te.size_var.
+    dtype : str or dtype, default "float32"
+        A scalar type ("float32", "bfloat16", "int8", ...; None for float32).
+    name : str, default "placeholder"
+        Of the tensor.
+
+    Raises
+    ------
+    BadExtent (TW0110)
+        An extent is not an integer, or negative.
+    UnknownDType (TW0101)
+        There is no such dtype.
     """
     extents = convert_shape(shape, name)
     kind = scalar_dtype("float32" if dtype is None else dtype)
@@ -75,26 +88,26 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
 # One overload for each number of indices: only so do the parameters of a lambda have types, and of `lambda i, old=old: ...` the
 # defaults theirs.
 @overload
-def compute(shape: Any, fcompute: OfAll, name: str = ..., tag: str = ..., attrs: Attrs = ...) -> Tensor: ...
+def compute(shape: Shape, fcompute: OfAll, name: str = ..., tag: str = ..., attrs: Attrs = ...) -> Tensor: ...
 @overload
 def compute(
-    shape: Any, fcompute: Callable[[], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...
+    shape: Shape, fcompute: Callable[[], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...
 ) -> Tensor: ...
 @overload
 def compute(
-    shape: Any, fcompute: Callable[[Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...
+    shape: Shape, fcompute: Callable[[Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...
 ) -> Tensor: ...
 @overload
 def compute(
-    shape: Any, fcompute: Callable[[Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...
+    shape: Shape, fcompute: Callable[[Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...
 ) -> Tensor: ...
 @overload
 def compute(
-    shape: Any, fcompute: Callable[[Ax, Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...
+    shape: Shape, fcompute: Callable[[Ax, Ax, Ax], Body], name: str = ..., tag: str = ..., attrs: Attrs = ...
 ) -> Tensor: ...
 @overload
 def compute(
-    shape: Any,
+    shape: Shape,
     fcompute: Callable[[Ax, Ax, Ax, Ax], Body],
     name: str = ...,
     tag: str = ...,
@@ -102,7 +115,7 @@ def compute(
 ) -> Tensor: ...
 @overload
 def compute(
-    shape: Any,
+    shape: Shape,
     fcompute: Callable[[Ax, Ax, Ax, Ax, Ax], Body],
     name: str = ...,
     tag: str = ...,
@@ -110,7 +123,7 @@ def compute(
 ) -> Tensor: ...
 @overload
 def compute(
-    shape: Any,
+    shape: Shape,
     fcompute: Callable[[Ax, Ax, Ax, Ax, Ax, Ax], Body],
     name: str = ...,
     tag: str = ...,
@@ -118,7 +131,7 @@ def compute(
 ) -> Tensor: ...
 @overload
 def compute(
-    shape: Any,
+    shape: Shape,
     fcompute: Callable[[Ax, Ax, Ax, Ax, Ax, Ax, Ax], Body],
     name: str = ...,
     tag: str = ...,
@@ -127,7 +140,7 @@ def compute(
 # The last one is for functions of more indices; it gives a tensor too, since mypy makes Any of results that differ.
 @overload
 def compute(  # pyright: ignore[reportOverlappingOverload]
-    shape: Any,
+    shape: Shape,
     fcompute: SeveralOfAll,
     name: str = ...,
     tag: str = ...,
@@ -135,14 +148,14 @@ def compute(  # pyright: ignore[reportOverlappingOverload]
 ) -> tuple[Tensor, ...]: ...
 @overload
 def compute(
-    shape: Any, fcompute: Several, name: str = ..., tag: str = ..., attrs: Attrs = ...
+    shape: Shape, fcompute: Several, name: str = ..., tag: str = ..., attrs: Attrs = ...
 ) -> tuple[Tensor, ...]: ...
 @overload
 def compute(
-    shape: Any, fcompute: Callable[..., Any], name: str = ..., tag: str = ..., attrs: Attrs = ...
+    shape: Shape, fcompute: Callable[..., Any], name: str = ..., tag: str = ..., attrs: Attrs = ...
 ) -> Tensor: ...
 def compute(
-    shape: Any,
+    shape: Shape,
     fcompute: Callable[..., Any],
     name: str = "compute",
     tag: str = "",
@@ -150,15 +163,40 @@ def compute(
 ) -> Tensor | tuple[Tensor, ...]:
     """A tensor (or a tuple of tensors) of `shape`, whose element at (i, j, ...) is `fcompute(i, j, ...)`.
 
-    fcompute: takes one index for each dimension, or `*indices`; its parameters' names become the axes'. It returns an
-    expression, a reduction (te.sum(..., axis=k)), or a tuple of such for several tensors of one shape; or what a tensor
-    intrinsic gives that is called on parts of tensors, and then its parameters are the first dimensions, the others the
-    intrinsic's. The dtype is that of the expression; Python's numbers count as int32, float32 and bool. tag, attrs: see Operation.
+    Whether reads stay inside their tensors is judged when the program is lowered, where it is known what is needed.
 
-    Raises BadExtent (TW0110), WrongParameters (TW0111), BadBody (TW0115), NestedReduction (TW0116), MixedReductions (TW0117),
-    UnreducedAxis (TW0119), ForeignAxis (TW0120), BadTensorIntrin (TW0132), and NotAKnownNumber (TW0107) where an array of numpy is
-    read at its axes. Whether reads stay inside their tensors is judged
-    when the program is lowered, where it is known what is needed.
+    Parameters
+    ----------
+    shape : int, Expr or sequence of these
+        One extent or several, () for a single number.
+    fcompute : callable
+        Takes one index for each dimension, or `*indices`; its parameters' names become the axes'. It returns an expression, a
+        reduction (te.sum(..., axis=k)), or a tuple of such for several tensors of one shape; or what a tensor intrinsic gives that is
+        called on parts of tensors, and then its parameters are the first dimensions, the others the intrinsic's. The dtype is that of
+        the expression; Python's numbers count as int32, float32 and bool.
+    name : str, default "compute"
+        Of the tensor.
+    tag : str, default ""
+        See Operation.
+    attrs : dict or None, default None
+        See Operation.
+
+    Raises
+    ------
+    BadExtent (TW0110)
+        An extent is not an integer, or negative.
+    WrongParameters (TW0111)
+        `fcompute` does not take one index for each dimension.
+    BadBody (TW0115)
+        It returns no value of an element.
+    NestedReduction (TW0116), MixedReductions (TW0117)
+        A reduction stands inside a larger expression, or outputs cannot share one loop nest.
+    UnreducedAxis (TW0119), ForeignAxis (TW0120)
+        A reduce axis is used where no reduction runs over it, or an axis of another compute is.
+    BadTensorIntrin (TW0132)
+        A tensor intrinsic does not fit what it is called on.
+    NotAKnownNumber (TW0107)
+        An array of numpy is read at its axes.
     """
     source = user_source()
     if callable(shape) and not callable(fcompute):

@@ -94,8 +94,8 @@ def extern(
     fcompute: Callable[[list[Buffer], list[Buffer]], Stmt | Expr],
     name: str = "extern",
     dtype: object = None,
-    in_buffers: Any = None,
-    out_buffers: Any = None,
+    in_buffers: Buffer | Sequence[Buffer] | None = None,
+    out_buffers: Buffer | Sequence[Buffer] | None = None,
     tag: str = "",
     attrs: Mapping[str, Any] | None = None,
 ) -> Tensor: ...
@@ -106,8 +106,8 @@ def extern(
     fcompute: Callable[[list[Buffer], list[Buffer]], Stmt | Expr],
     name: str = "extern",
     dtype: object = None,
-    in_buffers: Any = None,
-    out_buffers: Any = None,
+    in_buffers: Buffer | Sequence[Buffer] | None = None,
+    out_buffers: Buffer | Sequence[Buffer] | None = None,
     tag: str = "",
     attrs: Mapping[str, Any] | None = None,
 ) -> list[Tensor]: ...
@@ -117,20 +117,43 @@ def extern(
     fcompute: Callable[[list[Buffer], list[Buffer]], Any],
     name: str = "extern",
     dtype: Any = None,
-    in_buffers: Any = None,
-    out_buffers: Any = None,
+    in_buffers: Buffer | Sequence[Buffer] | None = None,
+    out_buffers: Buffer | Sequence[Buffer] | None = None,
     tag: str = "",
     attrs: Mapping[str, Any] | None = None,
 ) -> Any:
     """The tensor (or the list of tensors) that outside code computes.
 
-    shape: one shape, or a list of shapes for several outputs. inputs: the tensors that it reads, each whole.
-    fcompute(ins, outs): gets a buffer for each input and each output and returns a statement or a call; it has to write
-    every element of outs. dtype: of the outputs, one or a list; by default that of the inputs, where they agree.
-    in_buffers, out_buffers: declared buffers (te.decl_buffer), where the outside code asks for strides or alignment.
+    Parameters
+    ----------
+    shape : shape or list of shapes
+        Of the output, or of each of several.
+    inputs : sequence of Tensor
+        The tensors that it reads, each whole.
+    fcompute : callable
+        `fcompute(ins, outs)` gets a buffer for each input and each output and returns a statement or a call; it has to write every
+        element of outs.
+    name : str, default "extern"
+        Of the operation.
+    dtype : str, sequence of str or None, default None
+        Of the outputs, one or a list; by default that of the inputs, where they agree.
+    in_buffers : Buffer, sequence of Buffer or None, default None
+        Declared buffers (te.decl_buffer), where the outside code asks for strides or alignment.
+    out_buffers : Buffer, sequence of Buffer or None, default None
+        The same, for outputs.
+    tag : str, default ""
+        See Operation.
+    attrs : dict or None, default None
+        See Operation.
 
-    Raises BadExtern (TW0140) where the body is no statement, touches other buffers or leaves an output unwritten, BadExtent
-    (TW0110) and UnknownDType (TW0101).
+    Raises
+    ------
+    BadExtern (TW0140)
+        The body is no statement, touches other buffers or leaves an output unwritten.
+    BadExtent (TW0110)
+        An extent is not an integer, or negative.
+    UnknownDType (TW0101)
+        There is no such dtype.
     """
     source = user_source()
     tensors = _inputs(name, inputs)

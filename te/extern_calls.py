@@ -29,25 +29,65 @@ __all__ = [
 def call_extern(dtype: object, name: str, *args: Any) -> Expr:
     """A call of the C function `name`, which gives a `dtype` and may have effects.
 
-    args: numbers by value, pointers by buffer.access_ptr (the function must not keep them), strings. The symbol is looked
-    for in this process when the kernel is built. Raises BadOutsideCall (TW0134) for a name that is none.
+    The symbol is looked for in this process when the kernel is built.
+
+    Parameters
+    ----------
+    dtype : str or dtype
+        Of the result.
+    name : str
+        The symbol.
+    *args
+        Numbers by value, pointers by buffer.access_ptr (the function must not keep them), strings.
+
+    Raises
+    ------
+    BadOutsideCall (TW0134)
+        No C function can have the name.
     """
     return _emit_outside_call("call_extern", dtype, name, args)
 
 
 def call_pure_extern(dtype: object, name: str, *args: Any) -> Expr:
-    """As call_extern, of a function without effects that reads no memory: it may be moved, and called less often. Raises
-    BadOutsideCall (TW0134)."""
+    """As call_extern, of a function without effects that reads no memory: it may be moved, and called less often.
+
+    Parameters
+    ----------
+    dtype : str or dtype
+        Of the result.
+    name : str
+        The symbol.
+    *args
+        Numbers by value.
+
+    Raises
+    ------
+    BadOutsideCall (TW0134)
+        No C function can have the name.
+    """
     return _emit_outside_call("call_pure_extern", dtype, name, args)
 
 
 def call_packed(name: str, *args: Any, dtype: object = "int32") -> Expr:
     """A call of the Python function that tw.register_func has under `name`; see there for what it gets.
 
-    args: buffers (whole; those of te.extern's and intrinsics' inputs are read-only to the function), numbers and integer or
-    float expressions, strings, and pointers by buffer.access_ptr or buffer.data, which arrive as ctypes.c_void_p: what the
-    function does with an address is its own affair. The function is looked for when the kernel is built. dtype: of the integer
-    that it returns; None counts as 0. Raises BadOutsideCall (TW0134) for vectors, and for results that are not such integers.
+    The function is looked for when the kernel is built.
+
+    Parameters
+    ----------
+    name : str
+        The function.
+    *args
+        Buffers (whole; those of te.extern's and intrinsics' inputs are read-only to the function), numbers and integer or float
+        expressions, strings, and pointers by buffer.access_ptr or buffer.data, which arrive as ctypes.c_void_p: what the function does
+        with an address is its own affair.
+    dtype : str or dtype, default "int32"
+        Of the integer that it returns; None counts as 0.
+
+    Raises
+    ------
+    BadOutsideCall (TW0134)
+        An argument is a vector, or the result is no such integer.
     """
     result = DType(dtype)
     # C's int carries the result
@@ -76,10 +116,23 @@ def _emit_python_call(name: str, arg: Any) -> Expr:
 
 
 def call_llvm_intrin(dtype: object, name: str, *args: Any) -> Expr:
-    """An LLVM intrinsic by its full name, "llvm.x86.avx512.vpdpbusd.512", on vectors or scalars.
+    """An LLVM intrinsic by its full name, on vectors or scalars.
 
-    dtype: of the result, lanes included ("int32x16"). Only where the target has the instruction: put it under
-    te.target_has(feature). Raises BadOutsideCall (TW0134) for names that do not begin with "llvm.".
+    Only where the target has the instruction: put it under te.target_has(feature).
+
+    Parameters
+    ----------
+    dtype : str or dtype
+        Of the result, lanes included ("int32x16").
+    name : str
+        "llvm.x86.avx512.vpdpbusd.512".
+    *args
+        Operands: expressions or numbers.
+
+    Raises
+    ------
+    BadOutsideCall (TW0134)
+        The name does not begin with "llvm.".
     """
     if not (is_a(name, str) and name.startswith("llvm.")):
         raise BadOutsideCall(
@@ -96,10 +149,21 @@ call_llvm_pure_intrin = call_llvm_intrin
 
 
 def call_intrin(dtype: object, name: str, *args: Any) -> Expr:
-    """One of our own intrinsics by name, "exp" or "reinterpret" (TVM's prefix "tir." is dropped).
+    """One of our own intrinsics by name, "exp" or "reinterpret".
 
-    dtype: what it gives, as the function of te with that name does. Raises BadOutsideCall (TW0134) where there is no such
-    intrinsic, it takes another number of operands, or gives another dtype.
+    Parameters
+    ----------
+    dtype : str or dtype
+        Of the result, as the function of te with that name gives it.
+    name : str
+        The intrinsic; TVM's prefix "tir." is dropped.
+    *args
+        Operands: expressions or numbers.
+
+    Raises
+    ------
+    BadOutsideCall (TW0134)
+        There is no such intrinsic, it takes another number of operands, or gives another dtype.
     """
     plain = str(name).removeprefix("tir.")
     row = INTRINSICS.get(plain)

@@ -23,7 +23,7 @@ from ..ir.stmt import Allocate, Evaluate, Stmt
 from ..ir.visit import post_order
 from .errors import BadDeclaredBuffer, BadTensorIntrin
 from .operation import ComputeOp, Operation
-from .shape import convert_shape, integer_expr, same_extent, scalar_dtype, shape_text
+from .shape import Extent, Shape, convert_shape, integer_expr, same_extent, scalar_dtype, shape_text
 from .tensor import Tensor
 from .tensor_intrin import TensorIntrin
 
@@ -31,21 +31,47 @@ __all__ = ["decl_buffer", "decl_tensor_intrin"]
 
 
 def decl_buffer(
-    shape: Any,
+    shape: Shape,
     dtype: object = "float32",
     name: str = "buffer",
     data: Var | None = None,
-    strides: Sequence[Any] | None = None,
-    elem_offset: Any = None,
+    strides: Sequence[Extent] | None = None,
+    elem_offset: Extent | None = None,
     scope: str = "",
     data_alignment: int = -1,
     offset_factor: int = 0,
 ) -> Buffer:
     """A buffer that stands for a part of another in a tensor intrinsic.
 
-    strides: in elements, a number or a te.var each; None demands that the part is compact. offset_factor: what the
-    offset of the first element is a multiple of. data_alignment: of its address, in bytes (-1: of an element's).
-    scope: where the memory must be; "" takes any. Raises BadDeclaredBuffer (TW0133), BadExtent (TW0110) and UnknownDType (TW0101).
+    Parameters
+    ----------
+    shape : int, Expr or sequence of these
+        Of the part.
+    dtype : str or dtype, default "float32"
+        Of its elements.
+    name : str, default "buffer"
+        For messages and printed loops.
+    data : Var or None, default None
+        The variable of its address; a new one where it is None.
+    strides : sequence of int or Var, optional
+        In elements, a number or a te.var each; None demands that the part is compact.
+    elem_offset : int, Var or None, default None
+        In elements, of the first one.
+    scope : str, default ""
+        The memory that it must be in; "" takes any.
+    data_alignment : int, default -1
+        Of its address, in bytes (-1: of an element's).
+    offset_factor : int, default 0
+        The offset of the first element is a multiple of it, in elements.
+
+    Raises
+    ------
+    BadDeclaredBuffer (TW0133)
+        Strides, scope, alignment or offset_factor mean nothing.
+    BadExtent (TW0110)
+        An extent is not an integer, or negative.
+    UnknownDType (TW0101)
+        There is no such dtype.
     """
     extents = convert_shape(shape, name)
     steps = () if strides is None else convert_shape(strides, name)
@@ -90,14 +116,30 @@ def decl_tensor_intrin(
 ) -> TensorIntrin:
     """An intrinsic for Stage.tensorize, and to be called in a te.compute.
 
-    op: what it computes, on placeholders. fcompute(ins, outs): gets a buffer for each input and each output, and returns
-    the body (a statement or a call), or (body, reduce_init, reduce_update) for a reduction of which one call may do a
-    part; reduce_init None lets the body begin. binds: declared buffers for tensors; others get compact ones, made with
-    default_buffer_params. scalar_params: te.vars that op and the bodies use; fcompute then is called with (ins, outs,
-    scalar_params). Their values are passed where the intrinsic is called, and found in what is computed where a loop is
-    tensorized. Raises BadTensorIntrin (TW0132) where op is no compute on placeholders, a buffer is not of its tensor's shape and
-    dtype, or a body touches others or writes what it should read; BadDeclaredBuffer (TW0133) for default_buffer_params that no
-    buffer has.
+    Parameters
+    ----------
+    op : Operation
+        The computation that the instruction does, on placeholders.
+    fcompute : callable
+        `fcompute(ins, outs)` gets a buffer for each input and each output, and returns the body (a statement or a call), or (body,
+        reduce_init, reduce_update) for a reduction of which one call may do a part; reduce_init None lets the body begin.
+    name : str, default "tensor_intrin"
+        Of the intrinsic.
+    binds : dict of Tensor to Buffer, optional
+        Declared buffers for tensors; others get compact ones, made with default_buffer_params.
+    scalar_params : sequence of Var, optional
+        te.vars that op and the bodies use; fcompute then is called with (ins, outs, scalar_params). Their values are passed where the
+        intrinsic is called, and found in what is computed where a loop is tensorized.
+    default_buffer_params : dict, optional
+        Arguments of te.decl_buffer for the compact ones.
+
+    Raises
+    ------
+    BadTensorIntrin (TW0132)
+        op is no compute on placeholders, a buffer is not of its tensor's shape and dtype, or a body touches others or writes what it
+        should read.
+    BadDeclaredBuffer (TW0133)
+        No buffer has such default_buffer_params.
     """
     compute = op.as_compute if is_a(op, Operation) else None
     if compute is None or any(not tensor.op.is_passed for tensor in op.input_tensors):

@@ -230,15 +230,57 @@ def div(a: Any, b: Any) -> Any:
 
 @lift
 def if_then_else(condition: Any, true_value: Any, false_value: Any) -> Any:
-    """One of two values; only the chosen one is evaluated, so the other may read out of range (padding). Tensors broadcast; the
-    result has the dtype that the two values meet in. Raises NotAnExpression (TW0106), ShapesDoNotBroadcast (TW0121)."""
+    """One of two values; only the chosen one is evaluated, so the other may read out of range (padding).
+
+    Parameters
+    ----------
+    condition : Expr, Tensor or bool
+        Chooses.
+    true_value : Expr, Tensor or number
+        The value where it holds.
+    false_value : Expr, Tensor or number
+        The value where it does not.
+
+    Returns
+    -------
+    Expr or Tensor
+        Of the dtype that the two values meet in. Tensors broadcast.
+
+    Raises
+    ------
+    NotAnExpression (TW0106)
+        An operand is neither an expression nor a number.
+    ShapesDoNotBroadcast (TW0121)
+        Tensors do not broadcast.
+    """
     return ops.if_then_else(condition, true_value, false_value)
 
 
 @lift
 def select(condition: Any, true_value: Any, false_value: Any) -> Any:
-    """One of two values; both may be evaluated, which vectorizes best. Tensors broadcast. Raises NotAnExpression (TW0106),
-    ShapesDoNotBroadcast (TW0121)."""
+    """One of two values; both may be evaluated, which vectorizes best.
+
+    Parameters
+    ----------
+    condition : Expr, Tensor or bool
+        Chooses.
+    true_value : Expr, Tensor or number
+        The value where it holds.
+    false_value : Expr, Tensor or number
+        The value where it does not.
+
+    Returns
+    -------
+    Expr or Tensor
+        Of the dtype that the two values meet in. Tensors broadcast.
+
+    Raises
+    ------
+    NotAnExpression (TW0106)
+        An operand is neither an expression nor a number.
+    ShapesDoNotBroadcast (TW0121)
+        Tensors do not broadcast.
+    """
     return ops.select(condition, true_value, false_value)
 
 

@@ -196,12 +196,22 @@ def comm_reducer(
 ) -> Reducer:
     """A reduction by a combiner of one's own.
 
-    fcombine: (x, y) -> the combination; over tuples, x and y are tuples and so is the result. fidentity: takes the
-    dtype of each reduced value, returns the neutral element (a tuple over tuples).
+    What it means is a left fold, in the order of the axes, that begins with the identity. Schedules split and reorder it where the laws
+    that this takes are proved; docs/numerics.md says how.
 
-    What it means is a left fold, in the order of the axes, that begins with the identity. Schedules split and reorder it
-    where the laws that this takes are proved; docs/numerics.md says how. Raises BadReducer (TW0122) where fcombine does
-    not take two values; what they return is checked when the reduction is made.
+    Parameters
+    ----------
+    fcombine : callable
+        (x, y) -> the combination; over tuples, x and y are tuples and so is the result.
+    fidentity : callable
+        Takes the dtype of each reduced value, returns the neutral element (a tuple over tuples).
+    name : str, default "reduce"
+        Of the reduction.
+
+    Raises
+    ------
+    BadReducer (TW0122)
+        fcombine does not take two values. The values that both return are checked when the reduction is made.
     """
     if not _takes(fcombine, 2):
         raise BadReducer(

@@ -209,9 +209,9 @@ def scan(
     attrs: Mapping[str, Any] | None = None,
 ) -> list[Tensor]: ...
 def scan(
-    init: Any,
-    update: Any,
-    state_placeholder: Any,
+    init: Tensor | Sequence[Tensor],
+    update: Tensor | Sequence[Tensor],
+    state_placeholder: Tensor | Sequence[Tensor],
     inputs: Sequence[Tensor] | None = None,
     name: str = "scan",
     tag: str = "",
@@ -219,12 +219,37 @@ def scan(
 ) -> Any:
     """The states of a recurrence, a tensor, or a list of tensors where lists are given.
 
-    init: the first steps of each state, of shape (steps, ...). update: each following step, a te.compute of shape
-    (time, ...), which reads the states, and others' updates, at earlier steps (updates of the same step may be read from
-    the updates themselves). state_placeholder: te.placeholder((time, ...)) for each state. inputs: what else is read step by
-    step: what is computed from inputs and states on the way to the updates is computed within the step. All states have one
-    time and one number of first steps. The result has the shapes and dtypes of the states. Of states that are no argument, memory
-    holds as many steps as are read: those that an update reads, and the last ones that consumers read. Raises BadScan (TW0141).
+    All states have one time and one number of first steps. Of states that are no argument, memory holds as many steps as are read:
+    those that an update reads, and the last ones that consumers read.
+
+    Parameters
+    ----------
+    init : Tensor or sequence of Tensor
+        The first steps of each state, of shape (steps, ...).
+    update : Tensor or sequence of Tensor
+        Each following step, a te.compute of shape (time, ...), which reads the states, and others' updates, at earlier steps (updates
+        of the same step may be read from the updates themselves).
+    state_placeholder : Tensor or sequence of Tensor
+        te.placeholder((time, ...)) for each state.
+    inputs : sequence of Tensor, optional
+        Tensors that are read step by step besides: what is computed from inputs and states on the way to the updates is computed within
+        the step.
+    name : str, default "scan"
+        Of the operation.
+    tag : str, default ""
+        See Operation.
+    attrs : dict or None, default None
+        See Operation.
+
+    Returns
+    -------
+    Tensor or list of Tensor
+        Of the states' shapes and dtypes.
+
+    Raises
+    ------
+    BadScan (TW0141)
+        Initial values, updates and states do not fit each other.
     """
     source = user_source()
     inits, updates, states = (

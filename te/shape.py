@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any, SupportsIndex, TypeAlias, cast
 
 from ..base.errors import user_source
 from ..base.limits import INT32_EXTENT_LIMIT
@@ -22,6 +22,8 @@ from ..ir.widen import widen
 from .errors import BadExtent
 
 __all__ = [
+    "Extent",
+    "Shape",
     "convert_shape",
     "declare_axes",
     "axis_dtype",
@@ -35,6 +37,10 @@ __all__ = [
     "wide_enough",
     "zero_based",
 ]
+
+Extent: TypeAlias = Expr | SupportsIndex
+Shape: TypeAlias = Extent | Iterable[Extent]
+"""One extent or several, as a user writes them."""
 
 INT64_FROM = INT32_EXTENT_LIMIT
 """Constant extents from here on get int64 axes: `i + extent` and the like must not overflow."""

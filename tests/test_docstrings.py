@@ -1,4 +1,5 @@
-"""Docstrings of what users call name, with its code, every error that the function, or a helper in its file, raises."""
+"""Docstrings of what users call list its parameters, and name, with its code, every error that the function, or a helper in its
+file, raises."""
 
 from __future__ import annotations
 
@@ -15,6 +16,12 @@ import tilewright as tw
 from sources import ROOT, source_files
 
 FACES = ("tilewright", "tilewright.te", "tilewright.runtime", "tilewright.autotune", "tilewright.driver")
+# The reference's pages. topi's docstrings name errors by the checks that they share, which lie in files of their own.
+PAGES = (
+    *FACES,
+    *("tilewright.graph", "tilewright.autoschedule", "tilewright.te.hybrid", "tilewright.te.blas", "tilewright.views"),
+    *("tilewright.topi", "tilewright.topi.nn", "tilewright.topi.image", "tilewright.topi.vision"),
+)
 
 
 def codes() -> dict[str, str]:
@@ -108,3 +115,43 @@ def test_there_are_docstrings_to_look_at() -> None:
     sample = ast.parse("def _part():\n    raise BadExtent('x')\ndef f():\n    _part()\n")
     helpers = {node.name: node for node in sample.body if isinstance(node, ast.FunctionDef)}
     assert raised(helpers["f"], helpers, set()) == {"TW0110"}
+
+
+SECTION = re.compile(r"^Parameters\n-{10}\n(.*?)(?=^\w+\n---|\Z)", re.DOTALL | re.MULTILINE)
+
+
+def listed_parameters(doc: str) -> list[str]:
+    """The names in a docstring's list of parameters, as numpy's convention has it."""
+    section = SECTION.search(doc)
+    return re.findall(r"^\**(\w+)(?: :|$)", section[1], re.MULTILINE) if section else []
+
+
+def public_calls() -> Iterator[tuple[str, Any]]:
+    """Every function and method on the pages of the reference, and every primitive, by name."""
+    for face in map(import_module, PAGES):
+        for name in getattr(face, "__all__", ()):
+            public = getattr(face, name)
+            if not getattr(public, "__module__", "").startswith("tilewright."):
+                continue
+            members = inspect.getmembers(public) if inspect.isclass(public) else [(name, public)]
+            for member, function in members:
+                if inspect.isroutine(function) and not member.startswith("_"):
+                    yield f"{public.__module__}.{name}.{member}", inspect.unwrap(function)
+
+
+def test_parameters_are_listed_where_there_are_more_than_two() -> None:
+    faults = set[str]()
+    for name, function in public_calls():
+        if not inspect.isfunction(function) or not function.__code__.co_filename.startswith(str(ROOT)):
+            continue  # the methods of dataclasses and of numpy's classes
+        parameters = [
+            each for each in inspect.signature(function).parameters.values() if each.name not in ("self", "cls")
+        ]
+        if all(each.kind is inspect.Parameter.POSITIONAL_ONLY for each in parameters):
+            continue  # te.fma and its like are rows of a table, and take operands alone
+        of_primitive = "/schedule/primitives/" in function.__code__.co_filename
+        names = [each.name for each in parameters][of_primitive:]
+        doc = inspect.getdoc(function) or ""
+        if len(names) > 2 and not re.search("(primitives|scripts) alone", doc) and listed_parameters(doc) != names:
+            faults.add(f"{name}: takes {names}, lists {listed_parameters(doc)}")
+    assert sorted(faults) == []

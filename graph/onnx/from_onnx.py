@@ -21,15 +21,37 @@ def from_onnx(
     shapes: Mapping[str, Sequence[Extent]] | None = None,
     state: Mapping[str, str] | None = None,
 ) -> Graph | OpenGraph:
-    """A model of ONNX as a graph.
+    """Read a model of ONNX as a graph.
 
-    model: a path, bytes, or an onnx.ModelProto, of the versions 7 to the newest of ONNX's operators. shapes: by an input's name its
-    shape, numbers and names of symbols: `{"image": (1, 3, "h", "w")}`; without it, that which the model says. state: inputs that
-    are updated in place, each with the output that follows it: `{"past": "present"}`.
-    Axes, shapes and the like that come as inputs and are not constants make an OpenGraph, which is closed when their values are
-    there.
-    Raises NotAModel (TW0911), InvalidNode (TW0916), UnsupportedModel (TW0912), which lists everything that is not
-    supported, BadExternalData (TW0913), ModelPackageMissing (TW0910), BadGraph (TW0901) for shapes and state that are none.
+    Parameters
+    ----------
+    model : str, PathLike, bytes or onnx.ModelProto
+        Of the versions 7 to the newest of ONNX's operators.
+    shapes : dict of str to sequence of int or str, optional
+        By an input's name its shape, numbers and names of symbols: `{"image": (1, 3, "h", "w")}`; without it, that which the model
+        says.
+    state : dict of str to str, optional
+        Inputs that are updated in place, each with the output that follows it: `{"past": "present"}`.
+
+    Returns
+    -------
+    Graph or OpenGraph
+        An OpenGraph where axes, shapes and the like come as inputs and are not constants; it is closed when their values are there.
+
+    Raises
+    ------
+    NotAModel (TW0911)
+        The file or the bytes are no model.
+    InvalidNode (TW0916)
+        A node breaks ONNX's own rules.
+    UnsupportedModel (TW0912)
+        Something is not supported; everything that is not is listed.
+    BadExternalData (TW0913)
+        Weights in a file beside it are not where they may be, or not whole.
+    ModelPackageMissing (TW0910)
+        The package onnx is not installed.
+    BadGraph (TW0901)
+        `shapes` or `state` do not fit the inputs.
     """
     proto, folder = parse_model(model)
     given = dict(shapes or {})

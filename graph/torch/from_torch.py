@@ -33,17 +33,40 @@ def from_torch(
     dynamic_shapes: Any = None,
     state: Mapping[str, str] | None = None,
 ) -> Graph | OpenGraph:
-    """A model of torch as a graph, its inputs in the order of torch's pytree.
+    """Read a model of torch as a graph, its inputs in the order of torch's pytree.
 
-    model: the path of a file .pt2 (or its bytes), which is read without torch; a torch.export.ExportedProgram, before its
-    operators are taken apart; or a torch.nn.Module with example_args and example_kwargs, which is exported here, in the state that
-    it is in (`module.eval()` first). dynamic_shapes: as torch.export.export takes it; what is dynamic is a symbol.
-    What a module writes to its buffers or inputs comes as further outputs, after the user's own, under their names. state: inputs
-    that are updated in place, each with the output that follows it: `{"cache": "cache"}` of an input, a buffer or a constant that
-    the module writes; a buffer and a constant become inputs, after the others.
-    What masks choose, and other sizes that depend on values, make an OpenGraph, which is closed when it is called.
-    Raises NotAModel (TW0911), UnsupportedModel (TW0912), which lists everything that is not supported, BadExternalData (TW0913)
-    for weights that are not there, or pickled, BadGraph (TW0901) for state that is none.
+    What a module writes to its buffers or inputs comes as further outputs, after the user's own, under their names.
+
+    Parameters
+    ----------
+    model : str, PathLike, bytes, torch.export.ExportedProgram or torch.nn.Module
+        The path of a file .pt2 (or its bytes), which is read without torch; an exported program, before its operators are taken apart;
+        or a module with example_args and example_kwargs, which is exported here, in the state that it is in (`module.eval()` first).
+    example_args : sequence, optional
+        Of a module: arguments to export it with.
+    example_kwargs : dict, optional
+        Of a module: arguments by name to export it with.
+    dynamic_shapes : optional
+        As torch.export.export takes it; what is dynamic is a symbol.
+    state : dict of str to str, optional
+        Inputs that are updated in place, each with the output that follows it: `{"cache": "cache"}` of an input, a buffer or a constant
+        that the module writes. A buffer and a constant become inputs, after the others.
+
+    Returns
+    -------
+    Graph or OpenGraph
+        An OpenGraph where sizes depend on values, as of what masks choose; it is closed when it is called.
+
+    Raises
+    ------
+    NotAModel (TW0911)
+        It is none of these.
+    UnsupportedModel (TW0912)
+        Something is not supported; everything that is not is listed.
+    BadExternalData (TW0913)
+        Weights are not there, or pickled.
+    BadGraph (TW0901)
+        `state` names no inputs and outputs.
     """
     if isinstance(model, (str, os.PathLike, bytes)):
         path = cast("str | os.PathLike[str] | bytes", model)

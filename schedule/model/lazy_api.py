@@ -29,9 +29,28 @@ class LazyScheduleMethods:
     def replay(records: Any, ops: Any, intrinsics: Any = None) -> Any:
         """A new schedule of `ops` to which the records are applied.
 
-        ops: the operations that they were recorded for, or others of the same make-up. intrinsics: tensor intrinsics of
-        one's own by name, for records that were read from a text. Raises BadRecords (TW0223), IntrinsicNotGiven (TW0241), and what
-        the primitives raise.
+        Parameters
+        ----------
+        records : iterable of Record
+            The primitives, in their order.
+        ops : Operation, Tensor or sequence of these
+            The operations that they were recorded for, or others of the same make-up.
+        intrinsics : dict of str to TensorIntrin, optional
+            Tensor intrinsics of one's own by name, for records that were read from a text.
+
+        Returns
+        -------
+        Schedule
+            The schedule.
+
+        Raises
+        ------
+        BadRecords (TW0223)
+            The records do not fit the operations.
+        IntrinsicNotGiven (TW0241)
+            They name an intrinsic that is not passed.
+        ScheduleError
+            What the primitives raise.
         """
         return _room(".replay").replay_records(records, ops, intrinsics)
 
@@ -81,14 +100,34 @@ class LazyScheduleMethods:
         return _room("...views.report").show(self, path, target)
 
     def verify(self, shapes: Any = None, seed: int = 0, target: str = "llvm") -> Any:
-        """Check the schedule against the program without it, on inputs drawn with `seed`: by the interpreter, which also
-        finds accesses out of bounds, unwritten elements and races, and by native code for `target`. What is too large is cut
-        down: the same operations, scheduled by the same records, on a corner of the outputs and reductions.
+        """Check the schedule against the program without it, on drawn inputs.
 
-        shapes: a number for each symbol of the shapes (by its te.var or its name), or several such; chosen where None: small
-        ones, and around 2**15, 2**16 and 2**31 where little is evaluated there; the result names in not_tried those that were not.
-        Returns what was checked, to print. Raises ResultsDiffer (TW0258), which names an element, what it should be and is, and the
-        primitive since which it is wrong; CannotVerify (TW0259); LoweringError for what the interpreter finds.
+        It runs by the interpreter, which also finds accesses out of bounds, unwritten elements and races, and as native code. What is too
+        large is cut down: the same operations, scheduled by the same records, on a corner of the outputs and reductions.
+
+        Parameters
+        ----------
+        shapes : dict of Var or str to int, sequence of such, or None, default None
+            A number for each symbol of the shapes (by its te.var or its name), or several such. Where it is None they are chosen: small
+            ones, and around 2**15, 2**16 and 2**31 where little is evaluated there; the result names in not_tried those that were not.
+        seed : int, default 0
+            Of the inputs.
+        target : str, default "llvm"
+            Of the native code.
+
+        Returns
+        -------
+        Verification
+            The checks that were made, to print.
+
+        Raises
+        ------
+        ResultsDiffer (TW0258)
+            Names an element, what it should be and is, and the primitive since which it is wrong.
+        CannotVerify (TW0259)
+            `shapes` do not fit the program.
+        LoweringError
+            What the interpreter finds.
         """
         return _room("...views.verify").verify(self, shapes, seed, target)
 

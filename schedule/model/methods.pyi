@@ -2,7 +2,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-from ...ir.expr import IterVar
+from ...ir.expr import Expr, IterVar
+from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
 from .group import Group
@@ -55,23 +56,47 @@ class StagePrimitives:
         (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280).
         """
 
-    def rotate(self, axis: IterVar, by: IterVar, factor: Any = 1) -> IterVar:
+    def rotate(self, axis: IterVar, by: IterVar, factor: int = 1) -> IterVar:
         """Let the loop `axis` begin `factor` iterations later for each iteration of the loop `by`, and go around.
 
             for i in 4:                  for i in 4:                          # rotate(j, i)
                 for j in 4:      →           for j.rotated in 4:
                     C[i, j] = ...                C[i, (j.rotated + i) % 4] = ...
 
-        axis, by: two loops of the stage, in any order; a data axis is rotated by a loop over data, a reduce axis by any. factor: an
-        integer other than 0, in iterations of `axis`. An element is computed from the same values as before; the terms of a sum
-        whose reduce axis is rotated come in another order. Returns the loop that stands in place of `axis`, of the same extent and
-        dtype, named "j.rotated". For vectors of elements side by side, split first and rotate the outer loop.
+        An element is computed from the same values as before; the terms of a sum whose reduce axis is rotated come in another order.
+        For vectors of elements side by side, split first and rotate the outer loop.
 
-        Raises BadSkew (TW0225), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
-        (TW0213), ScanLoopsStay (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280).
+        Parameters
+        ----------
+        axis : IterVar
+            A loop of the stage.
+        by : IterVar
+            Another loop of it, inside or outside: a data axis is rotated by a loop over data, a reduce axis by any.
+        factor : int, default 1
+            Not 0, in iterations of `axis`.
+
+        Returns
+        -------
+        IterVar
+            The loop that stands in place of `axis`, of the same extent and dtype, named "j.rotated".
+
+        Raises
+        ------
+        BadSkew (TW0225)
+            Neither loop can begin elsewhere in each iteration of the other.
+        AxisIsNoLoop (TW0205)
+            A loop was split or fused.
+        NotAnAxisOfStage (TW0202)
+            An axis belongs to another stage.
+        WrongArgument (TW0222)
+            An argument is of another kind.
+        AnnotationWouldBeLost (TW0213)
+            The loop is annotated.
+        ScanLoopsStay (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280)
+            Steps of the scan, or statements of the script, would run in another order.
         """
 
-    def skew(self, axis: IterVar, by: IterVar, slope: Any = 1) -> IterVar:
+    def skew(self, axis: IterVar, by: IterVar, slope: int = 1) -> IterVar:
         """Let the loop `axis` run over a parallelogram: `slope` iterations later in each iteration of the loop `by`.
 
             for i in 64:                     for i in 64:                               # skew(j, i)
@@ -79,20 +104,44 @@ class StagePrimitives:
                     h[i, j] = ...                    if 0 <= j.skewed - i < 64:
                                                          h[i, j.skewed - i] = ...
 
-        axis, by: two loops over data of the stage, of a script loops directly inside each other; their extents do not change with
-        other loops. slope: an integer other than 0. By itself it keeps the order of iterations; then a distance between them that
-        goes on in both loops goes on in `j.skewed` alone, so that with `j.skewed` outside (reorder) iterations of `i` are
-        independent, a wavefront, and a distance that goes back in `j` allows tiles. The update of a scan is skewed by its first axis,
-        time, where it is computed for a tile of steps: `outer, _ = s[S].split(time, 8)`, `s[update].compute_at(s[S], outer)`,
-        `s[update].skew(x, t)`. Returns the loop that stands in place of `axis`,
-        named "j.skewed". `rotate` goes around instead.
+        By itself it keeps the order of iterations. Then a distance between them that goes on in both loops goes on in `j.skewed` alone, so
+        that with `j.skewed` outside (reorder) iterations of `i` are independent, a wavefront, and a distance that goes back in `j` allows
+        tiles. `rotate` goes around instead. The update of a scan is skewed by its first axis, time, where it is computed for a tile of
+        steps: `outer, _ = s[S].split(time, 8)`, `s[update].compute_at(s[S], outer)`, `s[update].skew(x, t)`.
 
-        Raises BadSkew (TW0225), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
-        (TW0213), ScanLoopsStay (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280).
+        Parameters
+        ----------
+        axis : IterVar
+            A loop of the stage over data.
+        by : IterVar
+            Another one, of a script directly inside or outside. The extents of both do not change with other loops.
+        slope : int, default 1
+            Not 0, in iterations of `axis`.
+
+        Returns
+        -------
+        IterVar
+            The loop that stands in place of `axis`, named "j.skewed".
+
+        Raises
+        ------
+        BadSkew (TW0225)
+            Neither loop can begin elsewhere in each iteration of the other.
+        AxisIsNoLoop (TW0205)
+            A loop was split or fused.
+        NotAnAxisOfStage (TW0202)
+            An axis belongs to another stage.
+        WrongArgument (TW0222)
+            An argument is of another kind.
+        AnnotationWouldBeLost (TW0213)
+            The loop is annotated.
+        ScanLoopsStay (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280)
+            Steps of the scan, or statements of the script, would run in another order.
         """
 
     def split(
-        self, parent: IterVar, factor: Any = None, nparts: Any = None, disable_predication: bool = False,
+        self, parent: IterVar, factor: int | Expr | None = None, nparts: int | Expr | None = None, disable_predication: bool =
+        False,
     ) -> tuple[IterVar, IterVar]:
         """Make two loops of one: (outer, inner), inner of `factor` iterations or outer of `nparts`.
 
@@ -100,30 +149,72 @@ class StagePrimitives:
                 ...              →           for i.inner in 4:
                                                  if i.outer * 4 + i.inner < 10: ...
 
-        parent: a loop of the stage. factor, nparts: a positive integer, or an expression over symbols of shapes; one of both.
-        An extent that does not divide leaves a guarded tail, unless disable_predication vouches that there is none to guard: a call
-        at which there is one is refused (TW0518), unless a store predicate guards it.
         A loop that is annotated is not split, since the annotation would be lost: split first.
 
-        Raises BadSplit (TW0206), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
-        (TW0213).
+        Parameters
+        ----------
+        parent : IterVar
+            A loop of the stage.
+        factor : int, Expr or None, default None
+            Iterations of the inner loop: positive, or an expression over symbols of shapes.
+        nparts : int, Expr or None, default None
+            Iterations of the outer loop, instead of `factor`.
+        disable_predication : bool, default False
+            Whether to leave out the guard of the tail that an extent which does not divide leaves. A call at which there is a tail is
+            refused (TW0518), unless a store predicate guards it.
+
+        Returns
+        -------
+        tuple of IterVar
+            The outer loop and the inner one.
+
+        Raises
+        ------
+        BadSplit (TW0206)
+            Not exactly one of `factor` and `nparts` is a positive integer.
+        AxisIsNoLoop (TW0205)
+            The loop was split or fused.
+        NotAnAxisOfStage (TW0202)
+            The axis belongs to another stage.
+        WrongArgument (TW0222)
+            An argument is of another kind.
+        AnnotationWouldBeLost (TW0213)
+            The loop is annotated.
         """
 
-    def tile(self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any) -> tuple[IterVar, IterVar, IterVar, IterVar]:
-        """Split both loops and order them (x_outer, y_outer, x_inner, y_inner), which it returns.
+    def tile(
+        self, x_parent: IterVar, y_parent: IterVar, x_factor: int | Expr, y_factor: int | Expr,
+    ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
+        """Split both loops and order them (x_outer, y_outer, x_inner, y_inner).
 
             for x in 64:                 for x.outer in 8:                    # x_factor=8, y_factor=4
                 for y in 64:                 for y.outer in 16:
                     ...          →               for x.inner in 8:
                                                      for y.inner in 4: ...
 
-        x_parent, y_parent: two loops of the stage. x_factor, y_factor: how many iterations of each a block has; positive
-        integers, or expressions over symbols of shapes.
+        Parameters
+        ----------
+        x_parent : IterVar
+            A loop of the stage.
+        y_parent : IterVar
+            Another loop of it.
+        x_factor : int or Expr
+            Iterations of x that a block has: positive, or an expression over symbols of shapes.
+        y_factor : int or Expr
+            Iterations of y that a block has.
 
-        Raises what split and reorder raise.
+        Returns
+        -------
+        tuple of IterVar
+            The four loops, in their order.
+
+        Raises
+        ------
+        ScheduleError
+            What split and reorder raise.
         """
 
-    def parallel(self, axis: IterVar, independent: Any = False) -> None:
+    def parallel(self, axis: IterVar, independent: bool = False) -> None:
         """Share the iterations among threads. Like vectorize, unroll and bind it replaces the kind given before.
 
             for i in 64:      →      parallel for i in 64:
@@ -137,34 +228,51 @@ class StagePrimitives:
         (TW0222), ScanLoopsStay (TW0261), HybridLoopCarries (TW0280).
         """
 
-    def pragma(self, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
+    def pragma(self, axis: IterVar, pragma_type: str, pragma_value: int | str | None = None) -> None:
         """Say something to the passes about a loop. A key that was set before takes the new value.
 
             for i in 3:       →      C[0] = A[0]               # pragma(i, "unroll_explicit", True)
                 C[i] = A[i]          C[1] = A[1]
                                      C[2] = A[2]
 
-        axis: a loop of the stage. pragma_type, and the values that it takes:
-        auto_unroll_max_step: the number of statements up to which loops below are unrolled.
-        unroll_explicit: unroll here rather than leave it to LLVM (0 or 1).
-        import_llvm: LLVM IR as text that defines functions which the program calls, whatever the loop; import_c: the same in C.
-        debug_skip_region: the loop is left out, with all that it holds.
-        parallel_stride_pattern: of a parallel loop; neighbouring iterations go to different tasks.
-        parallel_launch_point: of a loop around a parallel one; the threads are launched here, once, where iterations are shown
-        not to depend on each other. parallel_barrier_when_finish: of a parallel loop; they are not, all threads finish it before
-        anything goes on.
-        loop_partition_hint: the loop is cut where the guards of values in it end, those of te.if_then_else, so that most iterations
-        have none: windows over padded images. Other loops are cut where te.likely, or lanes, ask for it.
-        nontemporal_store: vectorized loops from here down store past the caches, where CPUs can: for large results that are not
-        read soon; a hint, for loops whose lanes store side by side to one tensor.
-        resident_blocks: of a loop around blocks along x alone; all iterations of both loops are parts of the work, which as many blocks
-        as the GPU at hand holds take one after the other, in whole clusters. They are not to depend on each other.
-        flush_powers: te.exp2 of float32 within the loop may be 0 where it is below 2**-126, which GPUs compute in fewer instructions.
-        reassociate: of the innermost loop of a script; what it adds up is added in any order, by the lanes of vectors where CPUs have them
-        (OpenMP's reduction of a simd loop).
-        The last nine take no value, a bool or an integer.
+        - auto_unroll_max_step: the number of statements up to which loops below are unrolled.
+        - unroll_explicit: unroll here rather than leave it to LLVM (0 or 1).
+        - import_llvm: LLVM IR as text that defines functions which the program calls, whatever the loop; import_c: the same in C.
+        - debug_skip_region: the loop is left out, with all that it holds.
+        - parallel_stride_pattern: of a parallel loop; neighbouring iterations go to different tasks.
+        - parallel_launch_point: of a loop around a parallel one; the threads are launched here, once, where iterations are shown
+          not to depend on each other.
+        - parallel_barrier_when_finish: of a parallel loop within such a one; all threads finish it before anything goes on, so that
+          iterations around it may depend on each other.
+        - loop_partition_hint: the loop is cut where the guards of values in it end, those of te.if_then_else, so that most iterations
+          have none: windows over padded images. Other loops are cut where te.likely, or lanes, ask for it.
+        - nontemporal_store: vectorized loops from here down store past the caches, where CPUs can: for large results that are not
+          read soon; a hint, for loops whose lanes store side by side to one tensor.
+        - resident_blocks: of a loop around blocks along x alone; all iterations of both loops are parts of the work, which as many blocks
+          as the GPU at hand holds take one after the other, in whole clusters. They are not to depend on each other.
+        - flush_powers: te.exp2 of float32 within the loop may be 0 where it is below 2**-126, which GPUs compute in fewer instructions.
+        - reassociate: of the innermost loop of a script; what it adds up is added in any order, by the lanes of vectors where CPUs have
+          them (OpenMP's reduction of a simd loop).
 
-        Raises UnknownPragma (TW0214), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222).
+        Parameters
+        ----------
+        axis : IterVar
+            A loop of the stage.
+        pragma_type : str
+            One of the above.
+        pragma_value : int, bool, str or None, default None
+            A number of statements, 0 or 1, or a text, as said above; from debug_skip_region on none, a bool or an integer.
+
+        Raises
+        ------
+        UnknownPragma (TW0214)
+            No pass reads it, or not with this value.
+        AxisIsNoLoop (TW0205)
+            The loop was split or fused.
+        NotAnAxisOfStage (TW0202)
+            The axis belongs to another stage.
+        WrongArgument (TW0222)
+            An argument is of another kind.
         """
 
     def unroll(self, axis: IterVar) -> None:
@@ -343,26 +451,33 @@ class StagePrimitives:
                                                       commit
                                                       ... S[k % 3, i] ...
 
-        Its storage is `stages` (from 2 to 16) times as large: places that take turns. On a GPU copies from global to shared memory
-        are asynchronous. Whether the loop allows that (a serial one, in which what is read does not change) is decided when the
-        schedule is lowered; all pipelines at one loop have as many stages.
+        On a GPU copies from global to shared memory are asynchronous. Whether the loop allows that (a serial one, in which what is read
+        does not change) is decided when the schedule is lowered; all pipelines at one loop have as many stages.
 
-        by: "cp.async", where each thread copies what its loops say, or "tma", where the copy engine copies boxes of up to five
-        dimensions (sm_90a; elsewhere the loops run as they stand): the stage's loops stay as they are declared, not split, fused or
-        bound, and it is a copy, with zeros outside, of a tensor whose rows begin at multiples of 16 bytes. What is no such copy is
-        refused when the program is built (TW0841).
+        Parameters
+        ----------
+        stages : int
+            Places that take turns, from 2 to 16: the storage is so many times as large.
+        by : str, default "cp.async"
+            "cp.async", where each thread copies what its loops say, or "tma", where the copy engine copies boxes of up to five dimensions
+            (sm_90a; elsewhere the loops run as they stand): the stage's loops stay as they are declared, not split, fused or bound, and it
+            is a copy, with zeros outside, of a tensor whose rows begin at multiples of 16 bytes. What is no such copy is refused when the
+            program is built (TW0841).
+        warp_specialize : bool, default False
+            Whether four more warps ask the copy engine, as far ahead as there are places, while those that are bound compute and tell
+            which places are free again. All pipelines of a kernel do, or none (TW0841); for by="tma".
+        cluster : int, default 1
+            Blocks (1, 2, 4 or 8), neighbours along blockIdx.x, that copy together: a box that is the same for all of them comes once, each
+            of them asks for a part of it, for all (multicast). What these blocks do around the copies is the same, and the grid has whole
+            clusters along x (else TW0841); for warp_specialize.
 
-        warp_specialize: whether four more warps ask the copy engine, as far ahead as there are places, while those that are bound
-        compute and tell which places are free again. All pipelines of a kernel do, or none (TW0841); for by="tma".
-
-        cluster: how many blocks (1, 2, 4 or 8), neighbours along blockIdx.x, copy together: a box that is the same for all of them
-        comes once, each of them asks for a part of it, for all (multicast). What these blocks do around the copies is the same, and
-        the grid has whole clusters along x (else TW0841); for warp_specialize.
-
-        Raises BadOverlap (TW0252).
+        Raises
+        ------
+        BadOverlap (TW0252)
+            The stage is not computed at a loop of another, or its iterations share its storage already.
         """
 
-    def prefetch(self, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: int = 1, share: int = 0) -> None:
+    def prefetch(self, tensor: Tensor, axis: IterVar, offset: int, around: bool = False, level: int = 1, share: int = 0) -> None:
         """At each iteration of the loop `axis`, ask the cache for what the iteration `offset` further on reads of `tensor`.
 
             for i in 64:                       for i in 64:                   # prefetch(A, i, 1)
@@ -371,16 +486,39 @@ class StagePrimitives:
                                                    for j in 32:
                                                        C[i, j] = A[i, j]
 
-        A hint, which means nothing to what is computed, and which targets other than CPUs leave out. tensor: one that the stage
-        reads. axis: a loop of the stage. offset: an integer, in iterations. around: what this iteration reads when the loop that
-        the stage is computed at is `offset` iterations further on. level: 1 asks the first cache; 2 the second one, for streams
-        from memory: where a row ends, for the one that follows it. share: what the loop that many loops out reads in its
-        iteration `offset` further on, 1 being the loop at which this stage is computed: each step asks for its share of the
-        cache lines, so that these come evenly while the stage computes. It is for what is read many times in an iteration and
-        lies together in memory; nothing is asked for otherwise.
+        A hint, which means nothing to what is computed, and which targets other than CPUs leave out.
 
-        Raises BadPrefetch (TW0251), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), UnknownStage
-        (TW0201), NotOfHybridStages (TW0282).
+        Parameters
+        ----------
+        tensor : Tensor
+            One that the stage reads.
+        axis : IterVar
+            A loop of the stage.
+        offset : int
+            In iterations.
+        around : bool, default False
+            Whether to ask for what this iteration reads when the loop that the stage is computed at is `offset` iterations further on.
+        level : int, default 1
+            1 asks the first cache; 2 the second one, for streams from memory: where a row ends, for the one that follows it.
+        share : int, default 0
+            Asks for what the loop that many loops out reads in its iteration `offset` further on, 1 being the loop at which this stage is
+            computed: each step asks for its share of the cache lines, so that these come evenly while the stage computes. It is for what
+            is read many times in an iteration and lies together in memory; nothing is asked for otherwise.
+
+        Raises
+        ------
+        BadPrefetch (TW0251)
+            The stage does not read the tensor, or a number is not to be.
+        AxisIsNoLoop (TW0205)
+            The loop was split or fused.
+        NotAnAxisOfStage (TW0202)
+            The axis belongs to another stage.
+        WrongArgument (TW0222)
+            An argument is of another kind.
+        UnknownStage (TW0201)
+            The schedule has no such tensor.
+        NotOfHybridStages (TW0282)
+            The stage is a hybrid script.
         """
 
     def rolling_buffer(self, strict: bool = True) -> None:
@@ -428,9 +566,25 @@ class StagePrimitives:
 
             B: float32[32, 32]      →      B: float32[32, 32], strides (33, 1)    # storage_align(i, 32, 1)
 
-        axis: a data axis of the operation, s[B].op.axis, of a stage that is not an output. factor: at least 1.
+        Parameters
+        ----------
+        axis : IterVar
+            A data axis of the operation, s[B].op.axis, of a stage that is not an output.
+        factor : int
+            In elements, at least 1.
+        offset : int
+            In elements.
 
-        Raises BadStorageAlign (TW0217), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), NotOfHybridStages (TW0282).
+        Raises
+        ------
+        BadStorageAlign (TW0217)
+            The stride cannot be aligned so.
+        NotAnAxisOfStage (TW0202)
+            The axis belongs to another stage.
+        WrongArgument (TW0222)
+            An argument is of another kind.
+        NotOfHybridStages (TW0282)
+            The stage is a hybrid script.
         """
 
     def transform_layout(self, mapping_function: Callable[..., Any], pad_value: Any = None) -> list[IterVar] | None:
@@ -453,17 +607,16 @@ class StagePrimitives:
 
 
 class SchedulePrimitives:
-    def cache_read(self, tensor: Tensor, scope: str, readers: Any = (), reindex: bool = False) -> Tensor:
+    def cache_read(
+        self, tensor: Tensor, scope: str, readers: Tensor | Operation | Stage | Sequence[Tensor | Operation | Stage] = (), reindex:
+        bool = False,
+    ) -> Tensor:
         """A copy of `tensor` in the memory `scope`, which `readers` read in its place.
 
             for i in 64:                       for i in 64:                   # cache_read(A, "local", [C])
                 C[i] = A[i] * 2        →           A.local[i] = A[i]
                                                for i in 64:
                                                    C[i] = A.local[i] * 2
-
-        scope: "global", "shared", "local", "warp" or "" (the default of its place). readers: a tensor, operation or stage that
-        reads the tensor, or a list of these; all that read it where none is given. Returns the copy, "A.local", of the tensor's
-        shape and dtype: a stage of its own, of which what is needed is computed where it is placed.
 
             for i in 62:                       for i in 62:                   # cache_read(A, "local", [C], reindex=True)
               for k in 3:                        for k in 3:
@@ -472,11 +625,34 @@ class SchedulePrimitives:
                                                  for k in 3:
                                                    C[i] += A.local[i, k] * W[k]
 
-        reindex: the copy has a dimension for each axis of the one reader that its indices depend on, in the order of its axes, and
-        holds what is read at each: windows side by side. Where the tensor is read at several places, it holds what is read at the
-        first. A guarded read (`te.if_then_else(0 < i, A[i - 1], 0.0)`) is copied with its guard; other lazy reads are not.
+        The copy is a stage of its own, of which what is needed is computed where it is placed.
 
-        Raises BadCacheRead (TW0219), UnknownScope (TW0216), UnknownStage (TW0201).
+        Parameters
+        ----------
+        tensor : Tensor
+            The tensor to copy.
+        scope : str
+            "global", "shared", "local", "warp" or "" (the default of its place).
+        readers : Tensor, Operation, Stage or sequence of these, default ()
+            Who reads the copy; all that read the tensor where none is given.
+        reindex : bool, default False
+            Whether the copy has a dimension for each axis of the one reader that its indices depend on, in the order of its axes, and
+            holds what is read at each: windows side by side. Where the tensor is read at several places, it holds what is read at the
+            first. A guarded read (`te.if_then_else(0 < i, A[i - 1], 0.0)`) is copied with its guard; other lazy reads are not.
+
+        Returns
+        -------
+        Tensor
+            The copy, "A.local", of the tensor's dtype, and of its shape unless it is reindexed.
+
+        Raises
+        ------
+        BadCacheRead (TW0219)
+            Nothing reads the tensor, or a reader does not.
+        UnknownScope (TW0216)
+            There is no such memory.
+        UnknownStage (TW0201)
+            The schedule has no such tensor or reader.
         """
 
     @overload
@@ -501,7 +677,7 @@ class SchedulePrimitives:
         ...
 
     @overload
-    def clone_in(self, tensor: Tensor, readers: Any) -> Tensor:
+    def clone_in(self, tensor: Tensor, readers: Tensor | Operation | Stage | Sequence[Tensor | Operation | Stage]) -> Tensor:
         """A second stage, "B.clone", that computes `tensor` again; `readers` read it in its place.
 
             for i:  B[i] = f(A[i])                        for i:  B[i] = f(A[i])          # clone_in(B, [C])
@@ -516,10 +692,15 @@ class SchedulePrimitives:
         Raises BadClone (TW0254), UnknownStage (TW0201).
         """
     @overload
-    def clone_in(self, tensor: Sequence[Tensor], readers: Any) -> list[Tensor]:
+    def clone_in(
+        self, tensor: Sequence[Tensor], readers: Tensor | Operation | Stage | Sequence[Tensor | Operation | Stage],
+    ) -> list[Tensor]:
         ...
 
-    def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Group:
+    def create_group(
+        self, outputs: Tensor | Operation | Sequence[Tensor | Operation], inputs: Tensor | Operation | Sequence[Tensor | Operation],
+        include_inputs: bool = False,
+    ) -> Group:
         """A group of the stages on the ways from `inputs` to `outputs`, which its compute_at places together.
 
             for i in 64: B[i] = A[i] + 1       for i in 64:                   # s.create_group(C, A).compute_at(s[D], i)
@@ -527,10 +708,28 @@ class SchedulePrimitives:
             for i in 64: D[i] = C[i] - 3           C[0] = B[0] * 2
                                                    D[i] = C[0] - 3
 
-        outputs, inputs: tensors or operations, or lists of these; the outputs belong to the group. include_inputs: whether the
-        inputs' stages belong to it; placeholders never do. Groups contain each other or have nothing in common.
+        Groups contain each other or have nothing in common.
 
-        Raises BadGroup (TW0250), UnknownStage (TW0201).
+        Parameters
+        ----------
+        outputs : Tensor, Operation or sequence of these
+            The last stages, which belong to the group.
+        inputs : Tensor, Operation or sequence of these
+            The stages that the group begins behind.
+        include_inputs : bool, default False
+            Whether the inputs' stages belong to it; placeholders never do.
+
+        Returns
+        -------
+        Group
+            The group.
+
+        Raises
+        ------
+        BadGroup (TW0250)
+            The stages cannot be placed together.
+        UnknownStage (TW0201)
+            The schedule has no such tensor.
         """
 
     def distribute(self, tensor: Tensor) -> list[Tensor]:
@@ -597,16 +796,38 @@ class SchedulePrimitives:
                   A[a, e, b, f] * B[f, e, j]          C.matrix[i, j] += A.matrix[i, k] * B.matrix[k, j]
                                                     C[a, b, j] = C.matrix[a * 7 + b, j]
 
-        tensor: a sum over products, with axes of known extents and loops that are not scheduled yet; what is inlined into it
-        stands in its factors. A factor that is an element, converted, rounded to TF32 or neither, has a matrix of such elements;
-        any other one that reads a tensor, `A[i, k] * d[k]`, is computed once for each element of its matrix, before it is
-        converted. rows, columns: axes that one factor alone depends on, and that the other does; the others stay outer dimensions
-        of all that depends on them. padding: rows, columns and terms become multiples of these. turned: whether the matrix of
-        rows is [k, i], and that of columns [j, k]. converted: whether elements of a matrix are converted, once each, and not as
-        they are stored; "int16": bytes are widened to that, and converted where they are multiplied. Terms are added in the
-        declared order of the reduce axes. Returns the matrices: of rows, of columns, of the result.
+        A factor that is an element, converted, rounded to TF32 or neither, has a matrix of such elements; any other one that reads a
+        tensor, `A[i, k] * d[k]`, is computed once for each element of its matrix, before it is converted. Terms are added in the declared
+        order of the reduce axes.
 
-        Raises BadMatrix (TW0231), UnknownStage (TW0201).
+        Parameters
+        ----------
+        tensor : Tensor
+            A sum over products, with axes of known extents and loops that are not scheduled yet; what is inlined into it stands in its
+            factors.
+        rows : sequence of IterVar
+            Axes that the first factor alone depends on. Axes in neither list stay outer dimensions of all that depends on them.
+        columns : sequence of IterVar
+            Axes that the second factor alone depends on.
+        padding : sequence of int, default (1, 1, 1)
+            Rows, columns and terms become multiples of these.
+        turned : sequence of bool, default ()
+            Whether the matrix of rows is [k, i], and that of columns [j, k].
+        converted : bool or str, default False
+            Whether elements of a matrix are converted, once each, and not as they are stored; "int16": bytes are widened to that, and
+            converted where they are multiplied.
+
+        Returns
+        -------
+        list of Tensor
+            The matrices: of rows, of columns, of the result.
+
+        Raises
+        ------
+        BadMatrix (TW0231)
+            It is no such sum, not with these rows and columns, or its loops are scheduled already.
+        UnknownStage (TW0201)
+            The schedule does not compute the tensor.
         """
 
     def online(self, tensor: Tensor, factor: int, into: Tensor | None = None) -> list[Tensor]:
@@ -619,17 +840,36 @@ class SchedulePrimitives:
                                                                   (largest, total, sum)[i, e] = merged with these three
                                                                 O[i, e] = sum[i, e] / total[i, e]
 
-        tensor: a sum over one axis of exp(x - peak) times something, peak being the maximum of the same x; divided by the sum of
-        the weights before, behind, or nowhere, with element by element operations between. factor: terms of a chunk. What reads the
-        maximum or the total beside the tensor reads what is merged; the stages that were between are gone. Returns the tensors
-        "O.scores", "O.peak", "O.weight", "O.total", "O.factor" (what weights are multiplied with), "O.part" and "O.merged" (its
-        sum), each but the last with a dimension for the chunk before its others; and "O.rounded" behind the weight where weights
-        are rounded to be multiplied. into: an output of a reduction that merges what is merged further, over longer chunks that a
-        program has declared, each min(length, terms - chunk * length) terms, `factor` dividing the length: it merges the short chunks
-        itself, and is the last of the tensors returned.
+        The sums are taken in another order, and weights have another factor in common. What reads the maximum or the total beside the
+        tensor reads what is merged; the stages that were between are gone.
 
-        The sums are taken in another order, and weights have another factor in common. Raises BadOnline (TW0233), UnknownStage
-        (TW0201), WrongArgument (TW0222).
+        Parameters
+        ----------
+        tensor : Tensor
+            A sum over one axis of exp(x - peak) times something, peak being the maximum of the same x; divided by the sum of the weights
+            before, behind, or nowhere, with element by element operations between.
+        factor : int
+            Terms of a chunk.
+        into : Tensor or None, default None
+            An output of a reduction that merges what is merged further, over longer chunks that a program has declared, each
+            min(length, terms - chunk * length) terms, `factor` dividing the length: it merges the short chunks itself, and is the last of
+            the tensors returned.
+
+        Returns
+        -------
+        list of Tensor
+            "O.scores", "O.peak", "O.weight", "O.total", "O.factor" (what weights are multiplied with), "O.part" and "O.merged" (its sum),
+            each but the last with a dimension for the chunk before its others; and "O.rounded" behind the weight where weights are
+            rounded to be multiplied.
+
+        Raises
+        ------
+        BadOnline (TW0233)
+            It is no such sum, or not to be computed chunk by chunk.
+        UnknownStage (TW0201)
+            The schedule does not compute the tensor.
+        WrongArgument (TW0222)
+            An argument is of another kind.
         """
 
     def polyphase(self, tensor: Tensor, axis: IterVar, step: int) -> list[Tensor]:
@@ -641,18 +881,35 @@ class SchedulePrimitives:
                                                        C.phase1[y.outer] += A[y.outer + k.outer + 1] * W[2 * k.outer + 1]
                                                      for y in 8:  C[y] = C.phase1[y // 2] if y % 2 else C.phase0[y // 2]
 
-        tensor: the one output of a te.compute whose loops are as declared. axis: a data axis of it, of constant extent. step: from
-        2 to 16. What is inlined into the stage becomes part of the phases. Returns the phases, of the tensor's dtype, the extent
-        along the axis being what is left of it; one that is the same number everywhere is no stage. After them come "C.zeros" and
-        "C.left_out", where there are such.
-
         In a phase of a reduction `(a * y + b * k + c) % m == d` steps the reduce axis k by m, where it is a condition of the
         reduction, of a choice between its terms and 0, or of a choice between a factor of its terms and 0. No bit changes in the
         first two cases, nor where terms are whole numbers. In the last one a term that is left out was 0 times the other factor:
         NaN where that is infinite or none. Those terms are added up apart, C.left_out, once for all places: the sum is the
         declared one in another order.
 
-        Raises BadPhases (TW0262), UnknownStage (TW0201), WrongArgument (TW0222).
+        Parameters
+        ----------
+        tensor : Tensor
+            The one output of a te.compute whose loops are as declared. What is inlined into its stage becomes part of the phases.
+        axis : IterVar
+            A data axis of it, of constant extent.
+        step : int
+            From 2 to 16.
+
+        Returns
+        -------
+        list of Tensor
+            The phases, of the tensor's dtype, the extent along the axis being what is left of it; one that is the same number everywhere
+            is no stage. After them come "C.zeros" and "C.left_out", where there are such.
+
+        Raises
+        ------
+        BadPhases (TW0262)
+            The tensor cannot be computed apart by this axis.
+        UnknownStage (TW0201)
+            The schedule does not compute the tensor.
+        WrongArgument (TW0222)
+            An argument is of another kind.
         """
 
     def predicate(self, tensor: Tensor, fused: bool = False) -> None:
@@ -692,13 +949,38 @@ class SchedulePrimitives:
                                                for k.i.v in 8:
                                                    C += C.rf[k.i.v]
 
-        tensor: or a list of all outputs of one reduction. axis: a reduce loop of it that counts from 0, not fused with data
-        axes. factor_axis: the place of the new dimension among those of the tensor, from the end where it is negative. Both
-        stages start with their loops as declared; the tensor keeps its data axes. Returns the tensor of partial results, "C.rf",
-        of the same dtype (a list for several outputs or for a list).
+        Both stages start with their loops as declared; the tensor keeps its data axes.
 
-        Raises BadRfactor (TW0221), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
-        (TW0213), UnknownStage (TW0201), UnsplitReduction (TW0234).
+        Parameters
+        ----------
+        tensor : Tensor or sequence of Tensor
+            A reduction, or all outputs of one.
+        axis : IterVar
+            A reduce loop of it that counts from 0, not fused with data axes.
+        factor_axis : int, default 0
+            The place of the new dimension among those of the tensor, from the end where it is negative.
+
+        Returns
+        -------
+        Tensor or list of Tensor
+            The partial results, "C.rf", of the same dtype: a list for several outputs or for a list.
+
+        Raises
+        ------
+        BadRfactor (TW0221)
+            The reduction cannot be factored over this axis.
+        AxisIsNoLoop (TW0205)
+            The loop was split or fused.
+        NotAnAxisOfStage (TW0202)
+            The axis belongs to another stage.
+        WrongArgument (TW0222)
+            An argument is of another kind.
+        AnnotationWouldBeLost (TW0213)
+            A loop of the stage is annotated.
+        UnknownStage (TW0201)
+            The schedule does not compute the tensor.
+        UnsplitReduction (TW0234)
+            The combiner is not associative, or its identity is none.
         """
     @overload
     def rfactor(self, tensor: Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> list[Tensor]:

@@ -220,7 +220,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
     # Changes, for the primitives alone
 
     def insert_stage(self, place: int, op: Operation, beside: Stage) -> Stage:
-        """A new stage for `op` at `place` in stages, of the group that `beside` belongs to."""
+        """Make a stage for `op` at `place` in stages, of the group that `beside` belongs to. For primitives alone."""
         stage = self.STAGE(op, self)
         stage.group = beside.group
         self.stages.insert(place, stage)

@@ -3,7 +3,7 @@
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...base.errors import user_source
@@ -55,17 +55,19 @@ def _draw(drawer: Drawer) -> Attempt | None:
     weight=5,
     foreign={"tensor": TENSORS, "scope": SCOPE, "readers": TENSORS, "reindex": require_one(True, False)},
 )
-def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any = (), reindex: bool = False) -> Tensor:
+def cache_read(
+    schedule: Schedule,
+    tensor: Tensor,
+    scope: str,
+    readers: Tensor | Operation | Stage | Sequence[Tensor | Operation | Stage] = (),
+    reindex: bool = False,
+) -> Tensor:
     """A copy of `tensor` in the memory `scope`, which `readers` read in its place.
 
         for i in 64:                       for i in 64:                   # cache_read(A, "local", [C])
             C[i] = A[i] * 2        →           A.local[i] = A[i]
                                            for i in 64:
                                                C[i] = A.local[i] * 2
-
-    scope: "global", "shared", "local", "warp" or "" (the default of its place). readers: a tensor, operation or stage that
-    reads the tensor, or a list of these; all that read it where none is given. Returns the copy, "A.local", of the tensor's
-    shape and dtype: a stage of its own, of which what is needed is computed where it is placed.
 
         for i in 62:                       for i in 62:                   # cache_read(A, "local", [C], reindex=True)
           for k in 3:                        for k in 3:
@@ -74,11 +76,34 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Any = ()
                                              for k in 3:
                                                C[i] += A.local[i, k] * W[k]
 
-    reindex: the copy has a dimension for each axis of the one reader that its indices depend on, in the order of its axes, and
-    holds what is read at each: windows side by side. Where the tensor is read at several places, it holds what is read at the
-    first. A guarded read (`te.if_then_else(0 < i, A[i - 1], 0.0)`) is copied with its guard; other lazy reads are not.
+    The copy is a stage of its own, of which what is needed is computed where it is placed.
 
-    Raises BadCacheRead (TW0219), UnknownScope (TW0216), UnknownStage (TW0201).
+    Parameters
+    ----------
+    tensor : Tensor
+        The tensor to copy.
+    scope : str
+        "global", "shared", "local", "warp" or "" (the default of its place).
+    readers : Tensor, Operation, Stage or sequence of these, default ()
+        Who reads the copy; all that read the tensor where none is given.
+    reindex : bool, default False
+        Whether the copy has a dimension for each axis of the one reader that its indices depend on, in the order of its axes, and
+        holds what is read at each: windows side by side. Where the tensor is read at several places, it holds what is read at the
+        first. A guarded read (`te.if_then_else(0 < i, A[i - 1], 0.0)`) is copied with its guard; other lazy reads are not.
+
+    Returns
+    -------
+    Tensor
+        The copy, "A.local", of the tensor's dtype, and of its shape unless it is reindexed.
+
+    Raises
+    ------
+    BadCacheRead (TW0219)
+        Nothing reads the tensor, or a reader does not.
+    UnknownScope (TW0216)
+        There is no such memory.
+    UnknownStage (TW0201)
+        The schedule has no such tensor or reader.
     """
     if not isinstance(tensor, Tensor):
         raise BadCacheRead(

@@ -17,7 +17,7 @@ from typing import Any, overload
 from ...base.errors import user_source
 from ...ir.expr import Expr, IterVar, Range, Reduce, Var
 from ...ir.visit import substitute
-from ...te.operation import ComputeOp
+from ...te.operation import ComputeOp, Operation
 from ...te.tensor import Tensor
 from ..errors import BadClone
 from ..model.checks import require_list
@@ -52,9 +52,15 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 
 @overload
-def clone_in(schedule: Schedule, tensor: Tensor, readers: Any) -> Tensor: ...
+def clone_in(
+    schedule: Schedule, tensor: Tensor, readers: Tensor | Operation | Stage | Sequence[Tensor | Operation | Stage]
+) -> Tensor: ...
 @overload
-def clone_in(schedule: Schedule, tensor: Sequence[Tensor], readers: Any) -> list[Tensor]: ...
+def clone_in(
+    schedule: Schedule,
+    tensor: Sequence[Tensor],
+    readers: Tensor | Operation | Stage | Sequence[Tensor | Operation | Stage],
+) -> list[Tensor]: ...
 @primitive(
     SchedulePrimitives,
     "stages",
@@ -64,7 +70,11 @@ def clone_in(schedule: Schedule, tensor: Sequence[Tensor], readers: Any) -> list
     rare=True,
     foreign={"tensor": TENSORS, "readers": TENSORS},
 )
-def clone_in(schedule: Schedule, tensor: Tensor | Sequence[Tensor], readers: Any) -> Any:
+def clone_in(
+    schedule: Schedule,
+    tensor: Tensor | Sequence[Tensor],
+    readers: Tensor | Operation | Stage | Sequence[Tensor | Operation | Stage],
+) -> Any:
     """A second stage, "B.clone", that computes `tensor` again; `readers` read it in its place.
 
         for i:  B[i] = f(A[i])                        for i:  B[i] = f(A[i])          # clone_in(B, [C])

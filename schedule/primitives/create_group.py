@@ -68,7 +68,12 @@ def _draw(drawer: Drawer) -> Attempt | None:
     rare=True,
     foreign={"outputs": TENSORS, "inputs": TENSORS, "include_inputs": FLAG},
 )
-def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: bool = False) -> Group:
+def create_group(
+    schedule: Schedule,
+    outputs: Tensor | Operation | Sequence[Tensor | Operation],
+    inputs: Tensor | Operation | Sequence[Tensor | Operation],
+    include_inputs: bool = False,
+) -> Group:
     """A group of the stages on the ways from `inputs` to `outputs`, which its compute_at places together.
 
         for i in 64: B[i] = A[i] + 1       for i in 64:                   # s.create_group(C, A).compute_at(s[D], i)
@@ -76,10 +81,28 @@ def create_group(schedule: Schedule, outputs: Any, inputs: Any, include_inputs: 
         for i in 64: D[i] = C[i] - 3           C[0] = B[0] * 2
                                                D[i] = C[0] - 3
 
-    outputs, inputs: tensors or operations, or lists of these; the outputs belong to the group. include_inputs: whether the
-    inputs' stages belong to it; placeholders never do. Groups contain each other or have nothing in common.
+    Groups contain each other or have nothing in common.
 
-    Raises BadGroup (TW0250), UnknownStage (TW0201).
+    Parameters
+    ----------
+    outputs : Tensor, Operation or sequence of these
+        The last stages, which belong to the group.
+    inputs : Tensor, Operation or sequence of these
+        The stages that the group begins behind.
+    include_inputs : bool, default False
+        Whether the inputs' stages belong to it; placeholders never do.
+
+    Returns
+    -------
+    Group
+        The group.
+
+    Raises
+    ------
+    BadGroup (TW0250)
+        The stages cannot be placed together.
+    UnknownStage (TW0201)
+        The schedule has no such tensor.
     """
     ends, begins = (_stages(schedule, given, what) for given, what in ((outputs, "outputs"), (inputs, "inputs")))
     members = [

@@ -111,16 +111,38 @@ def matricize(
               A[a, e, b, f] * B[f, e, j]          C.matrix[i, j] += A.matrix[i, k] * B.matrix[k, j]
                                                 C[a, b, j] = C.matrix[a * 7 + b, j]
 
-    tensor: a sum over products, with axes of known extents and loops that are not scheduled yet; what is inlined into it
-    stands in its factors. A factor that is an element, converted, rounded to TF32 or neither, has a matrix of such elements;
-    any other one that reads a tensor, `A[i, k] * d[k]`, is computed once for each element of its matrix, before it is
-    converted. rows, columns: axes that one factor alone depends on, and that the other does; the others stay outer dimensions
-    of all that depends on them. padding: rows, columns and terms become multiples of these. turned: whether the matrix of
-    rows is [k, i], and that of columns [j, k]. converted: whether elements of a matrix are converted, once each, and not as
-    they are stored; "int16": bytes are widened to that, and converted where they are multiplied. Terms are added in the
-    declared order of the reduce axes. Returns the matrices: of rows, of columns, of the result.
+    A factor that is an element, converted, rounded to TF32 or neither, has a matrix of such elements; any other one that reads a
+    tensor, `A[i, k] * d[k]`, is computed once for each element of its matrix, before it is converted. Terms are added in the declared
+    order of the reduce axes.
 
-    Raises BadMatrix (TW0231), UnknownStage (TW0201).
+    Parameters
+    ----------
+    tensor : Tensor
+        A sum over products, with axes of known extents and loops that are not scheduled yet; what is inlined into it stands in its
+        factors.
+    rows : sequence of IterVar
+        Axes that the first factor alone depends on. Axes in neither list stay outer dimensions of all that depends on them.
+    columns : sequence of IterVar
+        Axes that the second factor alone depends on.
+    padding : sequence of int, default (1, 1, 1)
+        Rows, columns and terms become multiples of these.
+    turned : sequence of bool, default ()
+        Whether the matrix of rows is [k, i], and that of columns [j, k].
+    converted : bool or str, default False
+        Whether elements of a matrix are converted, once each, and not as they are stored; "int16": bytes are widened to that, and
+        converted where they are multiplied.
+
+    Returns
+    -------
+    list of Tensor
+        The matrices: of rows, of columns, of the result.
+
+    Raises
+    ------
+    BadMatrix (TW0231)
+        It is no such sum, not with these rows and columns, or its loops are scheduled already.
+    UnknownStage (TW0201)
+        The schedule does not compute the tensor.
     """
     stage, _ = check_outputs(schedule, tensor, BadMatrix, "cannot matricize")
     if converted not in (False, True, WIDER):

@@ -78,17 +78,36 @@ def online(schedule: Schedule, tensor: Tensor, factor: int, into: Tensor | None 
                                                               (largest, total, sum)[i, e] = merged with these three
                                                             O[i, e] = sum[i, e] / total[i, e]
 
-    tensor: a sum over one axis of exp(x - peak) times something, peak being the maximum of the same x; divided by the sum of
-    the weights before, behind, or nowhere, with element by element operations between. factor: terms of a chunk. What reads the
-    maximum or the total beside the tensor reads what is merged; the stages that were between are gone. Returns the tensors
-    "O.scores", "O.peak", "O.weight", "O.total", "O.factor" (what weights are multiplied with), "O.part" and "O.merged" (its
-    sum), each but the last with a dimension for the chunk before its others; and "O.rounded" behind the weight where weights
-    are rounded to be multiplied. into: an output of a reduction that merges what is merged further, over longer chunks that a
-    program has declared, each min(length, terms - chunk * length) terms, `factor` dividing the length: it merges the short chunks
-    itself, and is the last of the tensors returned.
+    The sums are taken in another order, and weights have another factor in common. What reads the maximum or the total beside the
+    tensor reads what is merged; the stages that were between are gone.
 
-    The sums are taken in another order, and weights have another factor in common. Raises BadOnline (TW0233), UnknownStage
-    (TW0201), WrongArgument (TW0222).
+    Parameters
+    ----------
+    tensor : Tensor
+        A sum over one axis of exp(x - peak) times something, peak being the maximum of the same x; divided by the sum of the weights
+        before, behind, or nowhere, with element by element operations between.
+    factor : int
+        Terms of a chunk.
+    into : Tensor or None, default None
+        An output of a reduction that merges what is merged further, over longer chunks that a program has declared, each
+        min(length, terms - chunk * length) terms, `factor` dividing the length: it merges the short chunks itself, and is the last of
+        the tensors returned.
+
+    Returns
+    -------
+    list of Tensor
+        "O.scores", "O.peak", "O.weight", "O.total", "O.factor" (what weights are multiplied with), "O.part" and "O.merged" (its sum),
+        each but the last with a dimension for the chunk before its others; and "O.rounded" behind the weight where weights are
+        rounded to be multiplied.
+
+    Raises
+    ------
+    BadOnline (TW0233)
+        It is no such sum, or not to be computed chunk by chunk.
+    UnknownStage (TW0201)
+        The schedule does not compute the tensor.
+    WrongArgument (TW0222)
+        An argument is of another kind.
     """
     stage, _ = check_outputs(schedule, tensor, BadOnline, "cannot compute by chunks")
     found = _check_weighted_sum(stage, factor)

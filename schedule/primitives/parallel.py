@@ -1,8 +1,7 @@
 """parallel: the iterations of a loop are shared among threads."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
-
-from typing import Any
 
 from ...base.errors import user_source
 from ...ir.expr import IterVar
@@ -44,7 +43,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     weight=5,
     foreign={"axis": AXIS, "independent": require_one(False)},  # nobody else's word is taken
 )
-def parallel(stage: Stage, axis: IterVar, independent: Any = False) -> None:
+def parallel(stage: Stage, axis: IterVar, independent: bool = False) -> None:
     """Share the iterations among threads. Like vectorize, unroll and bind it replaces the kind given before.
 
         for i in 64:      →      parallel for i in 64:

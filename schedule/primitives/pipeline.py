@@ -90,23 +90,30 @@ def pipeline(stage: Stage, stages: int, by: str = "cp.async", warp_specialize: b
                                                   commit
                                                   ... S[k % 3, i] ...
 
-    Its storage is `stages` (from 2 to 16) times as large: places that take turns. On a GPU copies from global to shared memory
-    are asynchronous. Whether the loop allows that (a serial one, in which what is read does not change) is decided when the
-    schedule is lowered; all pipelines at one loop have as many stages.
+    On a GPU copies from global to shared memory are asynchronous. Whether the loop allows that (a serial one, in which what is read
+    does not change) is decided when the schedule is lowered; all pipelines at one loop have as many stages.
 
-    by: "cp.async", where each thread copies what its loops say, or "tma", where the copy engine copies boxes of up to five
-    dimensions (sm_90a; elsewhere the loops run as they stand): the stage's loops stay as they are declared, not split, fused or
-    bound, and it is a copy, with zeros outside, of a tensor whose rows begin at multiples of 16 bytes. What is no such copy is
-    refused when the program is built (TW0841).
+    Parameters
+    ----------
+    stages : int
+        Places that take turns, from 2 to 16: the storage is so many times as large.
+    by : str, default "cp.async"
+        "cp.async", where each thread copies what its loops say, or "tma", where the copy engine copies boxes of up to five dimensions
+        (sm_90a; elsewhere the loops run as they stand): the stage's loops stay as they are declared, not split, fused or bound, and it
+        is a copy, with zeros outside, of a tensor whose rows begin at multiples of 16 bytes. What is no such copy is refused when the
+        program is built (TW0841).
+    warp_specialize : bool, default False
+        Whether four more warps ask the copy engine, as far ahead as there are places, while those that are bound compute and tell
+        which places are free again. All pipelines of a kernel do, or none (TW0841); for by="tma".
+    cluster : int, default 1
+        Blocks (1, 2, 4 or 8), neighbours along blockIdx.x, that copy together: a box that is the same for all of them comes once, each
+        of them asks for a part of it, for all (multicast). What these blocks do around the copies is the same, and the grid has whole
+        clusters along x (else TW0841); for warp_specialize.
 
-    warp_specialize: whether four more warps ask the copy engine, as far ahead as there are places, while those that are bound
-    compute and tell which places are free again. All pipelines of a kernel do, or none (TW0841); for by="tma".
-
-    cluster: how many blocks (1, 2, 4 or 8), neighbours along blockIdx.x, copy together: a box that is the same for all of them
-    comes once, each of them asks for a part of it, for all (multicast). What these blocks do around the copies is the same, and
-    the grid has whole clusters along x (else TW0841); for warp_specialize.
-
-    Raises BadOverlap (TW0252).
+    Raises
+    ------
+    BadOverlap (TW0252)
+        The stage is not computed at a loop of another, or its iterations share its storage already.
     """
     roles = f's[{stage.name}].pipeline({stages!r}, by="tma", warp_specialize=True'
     if warp_specialize and by != "tma":

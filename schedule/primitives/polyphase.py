@@ -75,18 +75,35 @@ def polyphase(schedule: Schedule, tensor: Tensor, axis: IterVar, step: int) -> l
                                                    C.phase1[y.outer] += A[y.outer + k.outer + 1] * W[2 * k.outer + 1]
                                                  for y in 8:  C[y] = C.phase1[y // 2] if y % 2 else C.phase0[y // 2]
 
-    tensor: the one output of a te.compute whose loops are as declared. axis: a data axis of it, of constant extent. step: from
-    2 to 16. What is inlined into the stage becomes part of the phases. Returns the phases, of the tensor's dtype, the extent
-    along the axis being what is left of it; one that is the same number everywhere is no stage. After them come "C.zeros" and
-    "C.left_out", where there are such.
-
     In a phase of a reduction `(a * y + b * k + c) % m == d` steps the reduce axis k by m, where it is a condition of the
     reduction, of a choice between its terms and 0, or of a choice between a factor of its terms and 0. No bit changes in the
     first two cases, nor where terms are whole numbers. In the last one a term that is left out was 0 times the other factor:
     NaN where that is infinite or none. Those terms are added up apart, C.left_out, once for all places: the sum is the
     declared one in another order.
 
-    Raises BadPhases (TW0262), UnknownStage (TW0201), WrongArgument (TW0222).
+    Parameters
+    ----------
+    tensor : Tensor
+        The one output of a te.compute whose loops are as declared. What is inlined into its stage becomes part of the phases.
+    axis : IterVar
+        A data axis of it, of constant extent.
+    step : int
+        From 2 to 16.
+
+    Returns
+    -------
+    list of Tensor
+        The phases, of the tensor's dtype, the extent along the axis being what is left of it; one that is the same number everywhere
+        is no stage. After them come "C.zeros" and "C.left_out", where there are such.
+
+    Raises
+    ------
+    BadPhases (TW0262)
+        The tensor cannot be computed apart by this axis.
+    UnknownStage (TW0201)
+        The schedule does not compute the tensor.
+    WrongArgument (TW0222)
+        An argument is of another kind.
     """
     stage, _ = check_outputs(schedule, tensor, BadPhases, "cannot take apart")
     op = _check(stage, axis, step)

@@ -104,34 +104,51 @@ def _draw(drawer: Drawer) -> Attempt | None:
     weight=2,
     foreign=_FOREIGN,
 )
-def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
+def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: int | str | None = None) -> None:
     """Say something to the passes about a loop. A key that was set before takes the new value.
 
         for i in 3:       →      C[0] = A[0]               # pragma(i, "unroll_explicit", True)
             C[i] = A[i]          C[1] = A[1]
                                  C[2] = A[2]
 
-    axis: a loop of the stage. pragma_type, and the values that it takes:
-    auto_unroll_max_step: the number of statements up to which loops below are unrolled.
-    unroll_explicit: unroll here rather than leave it to LLVM (0 or 1).
-    import_llvm: LLVM IR as text that defines functions which the program calls, whatever the loop; import_c: the same in C.
-    debug_skip_region: the loop is left out, with all that it holds.
-    parallel_stride_pattern: of a parallel loop; neighbouring iterations go to different tasks.
-    parallel_launch_point: of a loop around a parallel one; the threads are launched here, once, where iterations are shown
-    not to depend on each other. parallel_barrier_when_finish: of a parallel loop; they are not, all threads finish it before
-    anything goes on.
-    loop_partition_hint: the loop is cut where the guards of values in it end, those of te.if_then_else, so that most iterations
-    have none: windows over padded images. Other loops are cut where te.likely, or lanes, ask for it.
-    nontemporal_store: vectorized loops from here down store past the caches, where CPUs can: for large results that are not
-    read soon; a hint, for loops whose lanes store side by side to one tensor.
-    resident_blocks: of a loop around blocks along x alone; all iterations of both loops are parts of the work, which as many blocks
-    as the GPU at hand holds take one after the other, in whole clusters. They are not to depend on each other.
-    flush_powers: te.exp2 of float32 within the loop may be 0 where it is below 2**-126, which GPUs compute in fewer instructions.
-    reassociate: of the innermost loop of a script; what it adds up is added in any order, by the lanes of vectors where CPUs have them
-    (OpenMP's reduction of a simd loop).
-    The last nine take no value, a bool or an integer.
+    - auto_unroll_max_step: the number of statements up to which loops below are unrolled.
+    - unroll_explicit: unroll here rather than leave it to LLVM (0 or 1).
+    - import_llvm: LLVM IR as text that defines functions which the program calls, whatever the loop; import_c: the same in C.
+    - debug_skip_region: the loop is left out, with all that it holds.
+    - parallel_stride_pattern: of a parallel loop; neighbouring iterations go to different tasks.
+    - parallel_launch_point: of a loop around a parallel one; the threads are launched here, once, where iterations are shown
+      not to depend on each other.
+    - parallel_barrier_when_finish: of a parallel loop within such a one; all threads finish it before anything goes on, so that
+      iterations around it may depend on each other.
+    - loop_partition_hint: the loop is cut where the guards of values in it end, those of te.if_then_else, so that most iterations
+      have none: windows over padded images. Other loops are cut where te.likely, or lanes, ask for it.
+    - nontemporal_store: vectorized loops from here down store past the caches, where CPUs can: for large results that are not
+      read soon; a hint, for loops whose lanes store side by side to one tensor.
+    - resident_blocks: of a loop around blocks along x alone; all iterations of both loops are parts of the work, which as many blocks
+      as the GPU at hand holds take one after the other, in whole clusters. They are not to depend on each other.
+    - flush_powers: te.exp2 of float32 within the loop may be 0 where it is below 2**-126, which GPUs compute in fewer instructions.
+    - reassociate: of the innermost loop of a script; what it adds up is added in any order, by the lanes of vectors where CPUs have
+      them (OpenMP's reduction of a simd loop).
 
-    Raises UnknownPragma (TW0214), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222).
+    Parameters
+    ----------
+    axis : IterVar
+        A loop of the stage.
+    pragma_type : str
+        One of the above.
+    pragma_value : int, bool, str or None, default None
+        A number of statements, 0 or 1, or a text, as said above; from debug_skip_region on none, a bool or an integer.
+
+    Raises
+    ------
+    UnknownPragma (TW0214)
+        No pass reads it, or not with this value.
+    AxisIsNoLoop (TW0205)
+        The loop was split or fused.
+    NotAnAxisOfStage (TW0202)
+        The axis belongs to another stage.
+    WrongArgument (TW0222)
+        An argument is of another kind.
     """
     find_leaf(stage, axis, "cannot put a pragma on")
     headline = f"cannot put the pragma {pragma_type!r} on '{axis.name}' of stage {stage.name}"

@@ -30,7 +30,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from ...base.errors import user_source
 from ...ir.analysis.regions import Span, union
@@ -336,7 +335,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     lowering=_Prefetches,
 )
 def prefetch(
-    stage: Stage, tensor: Tensor, axis: IterVar, offset: Any, around: bool = False, level: int = 1, share: int = 0
+    stage: Stage, tensor: Tensor, axis: IterVar, offset: int, around: bool = False, level: int = 1, share: int = 0
 ) -> None:
     """At each iteration of the loop `axis`, ask the cache for what the iteration `offset` further on reads of `tensor`.
 
@@ -346,16 +345,39 @@ def prefetch(
                                                for j in 32:
                                                    C[i, j] = A[i, j]
 
-    A hint, which means nothing to what is computed, and which targets other than CPUs leave out. tensor: one that the stage
-    reads. axis: a loop of the stage. offset: an integer, in iterations. around: what this iteration reads when the loop that
-    the stage is computed at is `offset` iterations further on. level: 1 asks the first cache; 2 the second one, for streams
-    from memory: where a row ends, for the one that follows it. share: what the loop that many loops out reads in its
-    iteration `offset` further on, 1 being the loop at which this stage is computed: each step asks for its share of the
-    cache lines, so that these come evenly while the stage computes. It is for what is read many times in an iteration and
-    lies together in memory; nothing is asked for otherwise.
+    A hint, which means nothing to what is computed, and which targets other than CPUs leave out.
 
-    Raises BadPrefetch (TW0251), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), UnknownStage
-    (TW0201), NotOfHybridStages (TW0282).
+    Parameters
+    ----------
+    tensor : Tensor
+        One that the stage reads.
+    axis : IterVar
+        A loop of the stage.
+    offset : int
+        In iterations.
+    around : bool, default False
+        Whether to ask for what this iteration reads when the loop that the stage is computed at is `offset` iterations further on.
+    level : int, default 1
+        1 asks the first cache; 2 the second one, for streams from memory: where a row ends, for the one that follows it.
+    share : int, default 0
+        Asks for what the loop that many loops out reads in its iteration `offset` further on, 1 being the loop at which this stage is
+        computed: each step asks for its share of the cache lines, so that these come evenly while the stage computes. It is for what
+        is read many times in an iteration and lies together in memory; nothing is asked for otherwise.
+
+    Raises
+    ------
+    BadPrefetch (TW0251)
+        The stage does not read the tensor, or a number is not to be.
+    AxisIsNoLoop (TW0205)
+        The loop was split or fused.
+    NotAnAxisOfStage (TW0202)
+        The axis belongs to another stage.
+    WrongArgument (TW0222)
+        An argument is of another kind.
+    UnknownStage (TW0201)
+        The schedule has no such tensor.
+    NotOfHybridStages (TW0282)
+        The stage is a hybrid script.
     """
     find_leaf(stage, axis, "cannot prefetch at")
     refuse_hybrid(

@@ -95,13 +95,38 @@ def rfactor(schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar
                                            for k.i.v in 8:
                                                C += C.rf[k.i.v]
 
-    tensor: or a list of all outputs of one reduction. axis: a reduce loop of it that counts from 0, not fused with data
-    axes. factor_axis: the place of the new dimension among those of the tensor, from the end where it is negative. Both
-    stages start with their loops as declared; the tensor keeps its data axes. Returns the tensor of partial results, "C.rf",
-    of the same dtype (a list for several outputs or for a list).
+    Both stages start with their loops as declared; the tensor keeps its data axes.
 
-    Raises BadRfactor (TW0221), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
-    (TW0213), UnknownStage (TW0201), UnsplitReduction (TW0234).
+    Parameters
+    ----------
+    tensor : Tensor or sequence of Tensor
+        A reduction, or all outputs of one.
+    axis : IterVar
+        A reduce loop of it that counts from 0, not fused with data axes.
+    factor_axis : int, default 0
+        The place of the new dimension among those of the tensor, from the end where it is negative.
+
+    Returns
+    -------
+    Tensor or list of Tensor
+        The partial results, "C.rf", of the same dtype: a list for several outputs or for a list.
+
+    Raises
+    ------
+    BadRfactor (TW0221)
+        The reduction cannot be factored over this axis.
+    AxisIsNoLoop (TW0205)
+        The loop was split or fused.
+    NotAnAxisOfStage (TW0202)
+        The axis belongs to another stage.
+    WrongArgument (TW0222)
+        An argument is of another kind.
+    AnnotationWouldBeLost (TW0213)
+        A loop of the stage is annotated.
+    UnknownStage (TW0201)
+        The schedule does not compute the tensor.
+    UnsplitReduction (TW0234)
+        The combiner is not associative, or its identity is none.
     """
     stage, tensors = check_outputs(schedule, tensor, BadRfactor, "cannot factor the reduction")
     op, reduction = _check(stage, axis)

@@ -122,20 +122,44 @@ def _draw(drawer: Drawer) -> Attempt | None:
     rare=True,
     foreign={"axis": AXIS, "by": AXIS, "factor": integer(-4096, 4096)},
 )
-def rotate(stage: Stage, axis: IterVar, by: IterVar, factor: Any = 1) -> IterVar:
+def rotate(stage: Stage, axis: IterVar, by: IterVar, factor: int = 1) -> IterVar:
     """Let the loop `axis` begin `factor` iterations later for each iteration of the loop `by`, and go around.
 
         for i in 4:                  for i in 4:                          # rotate(j, i)
             for j in 4:      →           for j.rotated in 4:
                 C[i, j] = ...                C[i, (j.rotated + i) % 4] = ...
 
-    axis, by: two loops of the stage, in any order; a data axis is rotated by a loop over data, a reduce axis by any. factor: an
-    integer other than 0, in iterations of `axis`. An element is computed from the same values as before; the terms of a sum
-    whose reduce axis is rotated come in another order. Returns the loop that stands in place of `axis`, of the same extent and
-    dtype, named "j.rotated". For vectors of elements side by side, split first and rotate the outer loop.
+    An element is computed from the same values as before; the terms of a sum whose reduce axis is rotated come in another order.
+    For vectors of elements side by side, split first and rotate the outer loop.
 
-    Raises BadSkew (TW0225), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
-    (TW0213), ScanLoopsStay (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280).
+    Parameters
+    ----------
+    axis : IterVar
+        A loop of the stage.
+    by : IterVar
+        Another loop of it, inside or outside: a data axis is rotated by a loop over data, a reduce axis by any.
+    factor : int, default 1
+        Not 0, in iterations of `axis`.
+
+    Returns
+    -------
+    IterVar
+        The loop that stands in place of `axis`, of the same extent and dtype, named "j.rotated".
+
+    Raises
+    ------
+    BadSkew (TW0225)
+        Neither loop can begin elsewhere in each iteration of the other.
+    AxisIsNoLoop (TW0205)
+        A loop was split or fused.
+    NotAnAxisOfStage (TW0202)
+        An axis belongs to another stage.
+    WrongArgument (TW0222)
+        An argument is of another kind.
+    AnnotationWouldBeLost (TW0213)
+        The loop is annotated.
+    ScanLoopsStay (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280)
+        Steps of the scan, or statements of the script, would run in another order.
     """
     place = find_leaf(stage, axis, "cannot rotate")
     find_leaf(stage, by, "cannot rotate by")

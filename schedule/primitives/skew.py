@@ -129,7 +129,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     rare=True,
     foreign={"axis": AXIS, "by": AXIS, "slope": integer(-4096, 4096)},
 )
-def skew(stage: Stage, axis: IterVar, by: IterVar, slope: Any = 1) -> IterVar:
+def skew(stage: Stage, axis: IterVar, by: IterVar, slope: int = 1) -> IterVar:
     """Let the loop `axis` run over a parallelogram: `slope` iterations later in each iteration of the loop `by`.
 
         for i in 64:                     for i in 64:                               # skew(j, i)
@@ -137,16 +137,39 @@ def skew(stage: Stage, axis: IterVar, by: IterVar, slope: Any = 1) -> IterVar:
                 h[i, j] = ...                    if 0 <= j.skewed - i < 64:
                                                      h[i, j.skewed - i] = ...
 
-    axis, by: two loops over data of the stage, of a script loops directly inside each other; their extents do not change with
-    other loops. slope: an integer other than 0. By itself it keeps the order of iterations; then a distance between them that
-    goes on in both loops goes on in `j.skewed` alone, so that with `j.skewed` outside (reorder) iterations of `i` are
-    independent, a wavefront, and a distance that goes back in `j` allows tiles. The update of a scan is skewed by its first axis,
-    time, where it is computed for a tile of steps: `outer, _ = s[S].split(time, 8)`, `s[update].compute_at(s[S], outer)`,
-    `s[update].skew(x, t)`. Returns the loop that stands in place of `axis`,
-    named "j.skewed". `rotate` goes around instead.
+    By itself it keeps the order of iterations. Then a distance between them that goes on in both loops goes on in `j.skewed` alone, so
+    that with `j.skewed` outside (reorder) iterations of `i` are independent, a wavefront, and a distance that goes back in `j` allows
+    tiles. `rotate` goes around instead. The update of a scan is skewed by its first axis, time, where it is computed for a tile of
+    steps: `outer, _ = s[S].split(time, 8)`, `s[update].compute_at(s[S], outer)`, `s[update].skew(x, t)`.
 
-    Raises BadSkew (TW0225), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
-    (TW0213), ScanLoopsStay (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280).
+    Parameters
+    ----------
+    axis : IterVar
+        A loop of the stage over data.
+    by : IterVar
+        Another one, of a script directly inside or outside. The extents of both do not change with other loops.
+    slope : int, default 1
+        Not 0, in iterations of `axis`.
+
+    Returns
+    -------
+    IterVar
+        The loop that stands in place of `axis`, named "j.skewed".
+
+    Raises
+    ------
+    BadSkew (TW0225)
+        Neither loop can begin elsewhere in each iteration of the other.
+    AxisIsNoLoop (TW0205)
+        A loop was split or fused.
+    NotAnAxisOfStage (TW0202)
+        An axis belongs to another stage.
+    WrongArgument (TW0222)
+        An argument is of another kind.
+    AnnotationWouldBeLost (TW0213)
+        The loop is annotated.
+    ScanLoopsStay (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280)
+        Steps of the scan, or statements of the script, would run in another order.
     """
     place = find_leaf(stage, axis, "cannot skew")
     find_leaf(stage, by, "cannot skew by")

@@ -46,8 +46,8 @@ def _draw(drawer: Drawer) -> Attempt | None:
 def split(
     stage: Stage,
     parent: IterVar,
-    factor: Any = None,
-    nparts: Any = None,
+    factor: int | Expr | None = None,
+    nparts: int | Expr | None = None,
     disable_predication: bool = False,
 ) -> tuple[IterVar, IterVar]:
     """Make two loops of one: (outer, inner), inner of `factor` iterations or outer of `nparts`.
@@ -56,13 +56,37 @@ def split(
             ...              →           for i.inner in 4:
                                              if i.outer * 4 + i.inner < 10: ...
 
-    parent: a loop of the stage. factor, nparts: a positive integer, or an expression over symbols of shapes; one of both.
-    An extent that does not divide leaves a guarded tail, unless disable_predication vouches that there is none to guard: a call
-    at which there is one is refused (TW0518), unless a store predicate guards it.
     A loop that is annotated is not split, since the annotation would be lost: split first.
 
-    Raises BadSplit (TW0206), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
-    (TW0213).
+    Parameters
+    ----------
+    parent : IterVar
+        A loop of the stage.
+    factor : int, Expr or None, default None
+        Iterations of the inner loop: positive, or an expression over symbols of shapes.
+    nparts : int, Expr or None, default None
+        Iterations of the outer loop, instead of `factor`.
+    disable_predication : bool, default False
+        Whether to leave out the guard of the tail that an extent which does not divide leaves. A call at which there is a tail is
+        refused (TW0518), unless a store predicate guards it.
+
+    Returns
+    -------
+    tuple of IterVar
+        The outer loop and the inner one.
+
+    Raises
+    ------
+    BadSplit (TW0206)
+        Not exactly one of `factor` and `nparts` is a positive integer.
+    AxisIsNoLoop (TW0205)
+        The loop was split or fused.
+    NotAnAxisOfStage (TW0202)
+        The axis belongs to another stage.
+    WrongArgument (TW0222)
+        An argument is of another kind.
+    AnnotationWouldBeLost (TW0213)
+        The loop is annotated.
     """
     place = find_leaf(stage, parent, "cannot split")
     if (factor is None) == (nparts is None):

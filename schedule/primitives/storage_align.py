@@ -62,9 +62,25 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
 
         B: float32[32, 32]      →      B: float32[32, 32], strides (33, 1)    # storage_align(i, 32, 1)
 
-    axis: a data axis of the operation, s[B].op.axis, of a stage that is not an output. factor: at least 1.
+    Parameters
+    ----------
+    axis : IterVar
+        A data axis of the operation, s[B].op.axis, of a stage that is not an output.
+    factor : int
+        In elements, at least 1.
+    offset : int
+        In elements.
 
-    Raises BadStorageAlign (TW0217), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), NotOfHybridStages (TW0282).
+    Raises
+    ------
+    BadStorageAlign (TW0217)
+        The stride cannot be aligned so.
+    NotAnAxisOfStage (TW0202)
+        The axis belongs to another stage.
+    WrongArgument (TW0222)
+        An argument is of another kind.
+    NotOfHybridStages (TW0282)
+        The stage is a hybrid script.
     """
     find_axis(stage, axis, "cannot align the stride of")
     headline = f"cannot align the stride of '{axis.name}' of stage {stage.name}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...ir.expr import IterVar
+from ...ir.expr import Expr, IterVar
 from ..model.axes import find_leaf
 from ..model.foreign import AXIS, SIZE
 from ..model.methods import StagePrimitives
@@ -37,20 +35,36 @@ def tile(
     stage: Stage,
     x_parent: IterVar,
     y_parent: IterVar,
-    x_factor: Any,
-    y_factor: Any,
+    x_factor: int | Expr,
+    y_factor: int | Expr,
 ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
-    """Split both loops and order them (x_outer, y_outer, x_inner, y_inner), which it returns.
+    """Split both loops and order them (x_outer, y_outer, x_inner, y_inner).
 
         for x in 64:                 for x.outer in 8:                    # x_factor=8, y_factor=4
             for y in 64:                 for y.outer in 16:
                 ...          →               for x.inner in 8:
                                                  for y.inner in 4: ...
 
-    x_parent, y_parent: two loops of the stage. x_factor, y_factor: how many iterations of each a block has; positive
-    integers, or expressions over symbols of shapes.
+    Parameters
+    ----------
+    x_parent : IterVar
+        A loop of the stage.
+    y_parent : IterVar
+        Another loop of it.
+    x_factor : int or Expr
+        Iterations of x that a block has: positive, or an expression over symbols of shapes.
+    y_factor : int or Expr
+        Iterations of y that a block has.
 
-    Raises what split and reorder raise.
+    Returns
+    -------
+    tuple of IterVar
+        The four loops, in their order.
+
+    Raises
+    ------
+    ScheduleError
+        What split and reorder raise.
     """
     find_leaf(stage, x_parent, "cannot tile")
     find_leaf(stage, y_parent, "cannot tile")

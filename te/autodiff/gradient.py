@@ -38,24 +38,43 @@ __all__ = ["gradient"]
 
 
 def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | None = None) -> list[Tensor]:
-    """The derivative of `output` by each of `inputs`, multiplied from the left by `head`: a list of tensors, one for
-    each input, which schedule like any other.
-
-    output, inputs: tensors of floats; an input may be a placeholder or a tensor on the way. head: the derivative of
-    something by `output`, of shape `(..., *output.shape)`. The result for an input has shape `(..., *input.shape)` and
-    the input's dtype. Without a head it is the Jacobian, of shape `(*output.shape, *input.shape)`; of an output of
-    rank 0 that is the gradient.
+    """The derivative of `output` by each of `inputs`, multiplied from the left by `head`, as tensors that schedule like any other.
 
     Zero counts as the derivative of what is constant in pieces: indices, conditions, casts to integers, floor; an
     input that `output` does not depend on gets zeros. At kinks one side is taken: of equal operands te.min and te.max
     follow the first, but te.max(x, 0) and te.abs(x) are flat at 0, a reduction by te.min or te.max follows the first element
-    in loop order. te.prod divides the
-    product by the factor, zeros apart. A combiner of one's own that chooses nothing takes work that is quadratic in the
-    length of the reduction. The gradient of a read at indices that are data is a scatter: an operation of loops, as hybrid
-    scripts are, that adds to the elements that were read; over dimensions of up to 16 elements, which ask each read instead,
-    it is a sum. A hybrid script, with its loops and branches, and a te.scan run forward once more and then backwards, which
-    takes memory for what derivatives on the way back read. Raises NotTensors (TW0173), GradientOfIntegers (TW0171), BadHead
-    (TW0172), and NotDifferentiable (TW0170) for outside code, bits, and combiners that choose.
+    in loop order. te.prod divides the product by the factor, zeros apart. A combiner of one's own that chooses nothing takes work that
+    is quadratic in the length of the reduction.
+
+    The gradient of a read at indices that are data is a scatter: an operation of loops, as hybrid scripts are, that adds to the elements
+    that were read; over dimensions of up to 16 elements, which ask each read instead, it is a sum. A hybrid script, with its loops and
+    branches, and a te.scan run forward once more and then backwards, which takes memory for what derivatives on the way back read.
+
+    Parameters
+    ----------
+    output : Tensor
+        Of floats.
+    inputs : Tensor or sequence of Tensor
+        Of floats: placeholders, or tensors on the way to the output.
+    head : Tensor or None, default None
+        The derivative of something by `output`, of shape `(..., *output.shape)`.
+
+    Returns
+    -------
+    list of Tensor
+        One for each input, of its dtype and shape `(..., *input.shape)`. Without a head it is the Jacobian, of shape
+        `(*output.shape, *input.shape)`; of an output of rank 0 that is the gradient.
+
+    Raises
+    ------
+    NotTensors (TW0173)
+        An argument is no tensor.
+    GradientOfIntegers (TW0171)
+        A tensor is not of floats.
+    BadHead (TW0172)
+        The head's shape does not end in the output's, or it is not of floats.
+    NotDifferentiable (TW0170)
+        Outside code, bits, or a combiner that chooses lies on the way.
     """
     wanted = _check_inputs(output, inputs)
     prefix = _head_shape(output, head)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, SupportsInt, cast
 
 import numpy as np
@@ -41,20 +41,39 @@ if TYPE_CHECKING:
         def __setitem__(self, indices: Any, value: Any) -> None: ...
 
 
-def output_tensor(shape: Any, dtype: Any) -> Memory:
+def output_tensor(shape: int | Sequence[int], dtype: Any) -> Memory:
     """A result of the script: an array of zeros."""
     return cast("Memory", np.zeros(shape, numpy_dtype(dtype)))
 
 
-def allocate(shape: Any, dtype: Any = "float32", scope: str = "global") -> Memory:
-    """Memory of the script's own: an array of zeros. scope: global, shared, local or warp."""
+def allocate(shape: int | Sequence[int], dtype: Any = "float32", scope: str = "global") -> Memory:
+    """Memory of the script's own: an array of zeros.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+        One extent or several.
+    dtype : str or dtype, default "float32"
+        Of its elements.
+    scope : str, default "global"
+        global, shared, local or warp.
+    """
     del scope  # of memory on a GPU
     return cast("Memory", np.zeros(shape, numpy_dtype(dtype)))
 
 
-def atomic_add(buffer: Any, index: Any, value: Any) -> None:
-    """buffer[index] += value in one step, which iterations of a parallel loop may do to one element; index: an integer, or a tuple
-    of them."""
+def atomic_add(buffer: Any, index: int | tuple[int, ...], value: Any) -> None:
+    """buffer[index] += value in one step, which iterations of a parallel loop may do to one element.
+
+    Parameters
+    ----------
+    buffer : tensor of the script
+        A result or allocated memory.
+    index : int or tuple of int
+        Of the element.
+    value : number
+        Of the buffer's dtype.
+    """
     buffer[index] += value
 
 

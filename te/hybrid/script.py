@@ -104,7 +104,7 @@ class HybridScript(Generic[P, R]):
         )
 
     def read_inlined(self, caller: ScriptReader, values: Sequence[Any], named: Mapping[str, Any]) -> list[LocalBuffer]:
-        """Write the script out in the block of another one; its outputs."""
+        """Write the script out in the block of another one; its outputs. For readers of scripts alone."""
         reader = self._reader(caller.types, caller.analyzer, caller)
         reader.run(self._bound(values, named).arguments)
         return reader.returned
