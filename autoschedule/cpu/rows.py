@@ -178,12 +178,13 @@ def _schedule_full_rows(whole: _Rows) -> None:
     inside = whole.row_axes(group.output) if own in whole.chain.inside else []
     kept = [axis for axis in stage.op.axis if axis not in inside]
     stage.reorder(*kept, *inside)
-    row = fuse_axes(stage, kept)
-    if _worth(whole):
+    row = fuse_axes(stage, kept) if kept else None  # numbers of an axis of their own, (1,), may be of one row
+    if row is not None and _worth(whole):
         stage.parallel(row)
     parts = [*whole.parts, *([own] if own is not group.output and own.reduction is not None else [])]
     for part in parts:
-        s[part].compute_at(stage, row)
+        if row is not None:
+            s[part].compute_at(stage, row)
         unroll_short_loops(s[part], [*(whole.row_axes(part) if part in whole.stored else ()), *s[part].op.reduce_axis])
     unroll_short_loops(stage, [*inside, *stage.op.reduce_axis])
 

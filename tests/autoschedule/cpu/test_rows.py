@@ -224,12 +224,15 @@ def test_rows_too_long_for_the_cache_are_read_by_each_reduction_for_itself() -> 
     assert np.allclose(computed(output, declared.x, values), values.astype("float64").var(0), rtol=1e-3)
 
 
-@pytest.mark.parametrize("n", [1, 2, 7])
+@pytest.mark.parametrize("n", [1, 2, 7, 13])
 def test_a_row_alone(n: int) -> None:
     """There are no rows to take side by side."""
     x = np.random.default_rng(drawn.SEED).standard_normal(n).astype("float32")
     A = te.placeholder((n,), name="A")
+    k = te.reduce_axis((0, n), "k")
+    total = te.compute((1,), lambda _: te.sum(A[k], axis=k), "total")
     for B, expected in (
+        (te.compute((n,), lambda i: A[i] - total[0]), x - x.sum()),
         (topi.nn.softmax(A, 0), np.exp(x - x.max()) / np.exp(x - x.max()).sum()),
         (topi.nn.rms_norm(A, A, 0), x * x / np.sqrt((x * x).mean() + 1e-5)),
     ):
