@@ -105,6 +105,9 @@ def add_shape(parser: Any) -> None:
 def _add_state(parser: Any) -> None:
     text = "an input that a call updates in place, and the output that follows it (.onnx and .pt2)"
     _add_repeated(parser, "--state", "INPUT=OUTPUT", _pair, text)
+    parser.add_argument(
+        "--find-state", action="store_true", help="update in place the inputs that outputs are updates of"
+    )
 
 
 def _add_value(parser: Any) -> None:
@@ -157,7 +160,7 @@ def _bucket(text: str) -> dict[str, int]:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    g = read_model(options.model, dict(options.shape), dict(options.state), dict(options.value))
+    g = read_model(options.model, dict(options.shape), options.find_state or dict(options.state), dict(options.value))
     if options.passes:
         g = g.transform(*options.passes.split(","))
     written = g.export(
@@ -215,7 +218,9 @@ def _transform(options: argparse.Namespace) -> int:
         options.usage_error(
             f"{options.out!r} is not a place for a graph: graph.safetensors, with its parameters, or graph.txt"
         )
-    g = read_model(str(options.model), dict(options.shape), dict(options.state), dict(options.value))
+    g = read_model(
+        str(options.model), dict(options.shape), options.find_state or dict(options.state), dict(options.value)
+    )
     passes = options.passes.split(",") if options.passes else ()
     if options.page is not None:
         print(g.show(options.page, *passes))
@@ -235,7 +240,7 @@ def _transform(options: argparse.Namespace) -> int:
 def read_model(
     path: str,
     shapes: Shapes,
-    state: Mapping[str, str] | None = None,
+    state: Mapping[str, str] | bool | None = None,
     values: Mapping[str, Any] | None = None,
 ) -> Graph:
     """The graph of a model, by the kind of its file. shapes: of inputs, as from_onnx takes them; in other files they give numbers
@@ -250,10 +255,11 @@ def read_model(
         raise BadGraphInput(
             f"{path!r} is a graph, which says itself what its state is",
             called=user_source(),
-            fix="leave --state out, or give it where the model is read",
+            fix="leave --state and --find-state out, or give them where the model is read",
         )
     if suffix in (".onnx", ".pt2"):
-        g = from_onnx(path, shapes=shapes, state=state) if suffix == ".onnx" else from_torch(path, state=state)
+        kept = True if isinstance(state, bool) else state
+        g = from_onnx(path, shapes=shapes, state=kept) if suffix == ".onnx" else from_torch(path, state=kept)
     else:
         g = load(path) if suffix == ".safetensors" else parse(_text(path))
     if values:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...base.errors import user_source
+from ..caches import State
 from ..errors import NotAModel
 from ..graph import Graph
 from ..open_graph import OpenGraph, import_graph
@@ -19,7 +20,7 @@ __all__ = ["from_onnx"]
 def from_onnx(
     model: Any,
     shapes: Mapping[str, Sequence[Extent]] | None = None,
-    state: Mapping[str, str] | None = None,
+    state: State = None,
 ) -> Graph | OpenGraph:
     """Read a model of ONNX as a graph.
 
@@ -30,8 +31,9 @@ def from_onnx(
     shapes : dict of str to sequence of int or str, optional
         By an input's name its shape, numbers and names of symbols: `{"image": (1, 3, "h", "w")}`; without it, that which the model
         says.
-    state : dict of str to str, optional
-        Inputs that are updated in place, each with the output that follows it: `{"past": "present"}`.
+    state : dict of str to str, or True, optional
+        Inputs that are updated in place, each with the output that follows it: `{"past": "present"}`; True for those of which an
+        output is an update.
 
     Returns
     -------
@@ -63,4 +65,4 @@ def from_onnx(
             allowed=", ".join(entry.name for entry in proto.graph.input),
             fix="shapes= of inputs",
         )
-    return import_graph(Importer(proto, folder, given, state or {}))
+    return import_graph(Importer(proto, folder, given, state))

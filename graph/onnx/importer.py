@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import user_source
+from ..caches import State, keep_state
 from ..conversion import Scope, unsupported_model
 from ..errors import NotAModel
 from ..node import Param, Parts
@@ -68,13 +69,13 @@ _OLDEST = 7
 @dataclass
 class Importer:
     """A model that is read, once or again as more becomes known. folder: where its weights may lie. given: the shapes that the
-    user fixes or names. state: the output that follows an input in its memory, by the input's name. late: the inputs of which
+    user fixes or names. state: the output that follows an input in its memory, by the input's name, or True. late: the inputs of which
     values are needed, in the order in which that was seen. weights: the model's own, by their numbers, which are read once."""
 
     proto: Any
     folder: Path | None
     given: Mapping[str, Sequence[Extent]]
-    state: Mapping[str, str]
+    state: State
     late: dict[str, None] = field(default_factory=dict[str, None])
     weights: dict[int, Param] = field(default_factory=dict[int, Param])
 
@@ -119,7 +120,9 @@ class Importer:
             scope.graph.output(name, value)
         if needs.measured:
             return Measures(remove_dead(scope.graph.parts()))
-        for past, present in self.state.items():
+        if self.state is True:
+            return keep_state(remove_dead(scope.graph.parts()))
+        for past, present in (self.state or {}).items():
             scope.graph.state(past, present)
         return remove_dead(scope.graph.parts())
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ...base.errors import FAULTS, is_interruption, user_source
+from ..caches import State
 from ..errors import NotAModel, UnsupportedModel
 from ..graph import Graph
 from ..open_graph import OpenGraph, import_graph
@@ -31,7 +32,7 @@ def from_torch(
     example_args: Sequence[Any] | None = None,
     example_kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
-    state: Mapping[str, str] | None = None,
+    state: State = None,
 ) -> Graph | OpenGraph:
     """Read a model of torch as a graph, its inputs in the order of torch's pytree.
 
@@ -48,9 +49,10 @@ def from_torch(
         Of a module: arguments by name to export it with.
     dynamic_shapes : optional
         As torch.export.export takes it; what is dynamic is a symbol.
-    state : dict of str to str, optional
+    state : dict of str to str, or True, optional
         Inputs that are updated in place, each with the output that follows it: `{"cache": "cache"}` of an input, a buffer or a constant
-        that the module writes. A buffer and a constant become inputs, after the others.
+        that the module writes. A buffer and a constant become inputs, after the others. True: all that the module writes, and the
+        inputs of which an output is an update (put, scatter, where, a slice and what is appended), as of a decoder's caches.
 
     Returns
     -------
@@ -112,8 +114,8 @@ def _save_program(program: Any) -> bytes:
     return content.getvalue()
 
 
-def _graph(archive: Archive, name: str, state: Mapping[str, str] | None) -> Graph | OpenGraph:
-    return import_graph(Importer(archive, re.sub(r"[^A-Za-z0-9_.]", "_", name) or "main", state or {}))
+def _graph(archive: Archive, name: str, state: State) -> Graph | OpenGraph:
+    return import_graph(Importer(archive, re.sub(r"[^A-Za-z0-9_.]", "_", name) or "main", state))
 
 
 # Operators of a program that have no row here, taken apart by torch into others; and results that torch writes to no file.

@@ -4,7 +4,7 @@ what is not supported listed whole."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import user_source, warn_user
+from ..caches import State, keep_state
 from ..conversion import Scope, unsupported_model
 from ..errors import BadExternalData, NotAModel
 from ..node import Parts
@@ -62,8 +63,9 @@ class Importer:
     """An archive's program, read with this state, once or again as more becomes known of it. late: nothing; its inputs have the
     shapes that the program says."""
 
-    def __init__(self, archive: Archive, name: str, state: Mapping[str, str]) -> None:
-        self.archive, self.name, self.state = archive, name, state
+    def __init__(self, archive: Archive, name: str, state: State) -> None:
+        self.archive, self.name, self.finds_state = archive, name, state is True
+        self.state: Mapping[str, str] = {} if state is True or state is None else state
         self.late: dict[str, None] = {}
         self._program = exported(archive.program)
 
@@ -81,7 +83,19 @@ class Importer:
     def read(self, values: Mapping[str, NDArray[Any]]) -> Parts | Measures:
         """The graph, where what was measured has these values, or what has to be measured first. Raises NotAModel (TW0911),
         UnsupportedModel (TW0912), BadExternalData (TW0913), BadGraph (TW0901)."""
-        return _Reading(self.archive, self._program, Scope(self.name), self.state).graph(values)
+        state = self.state
+        if self.finds_state:
+            reading = _Reading(self.archive, self._program, Scope(self.name), {})
+            g = reading.graph(values)
+            if isinstance(g, Measures):
+                return g
+            state = {path: path for path in reading.written}
+        reading = _Reading(self.archive, self._program, Scope(self.name), state)
+        g = reading.graph(values)
+        if self.finds_state:
+            return keep_state(g) if isinstance(g, Parts) else g
+        reading.warn_of_forgotten()
+        return g
 
 
 class _Reading:
@@ -90,6 +104,8 @@ class _Reading:
         self.scope = scope
         self.refused: dict[str, list[str]] = {}
         self.names: Counter[str] = Counter()
+        self.written: dict[str, bool] = {}
+        """What the program writes of what it is given, by name, and whether the caller passes it."""
 
     def graph(self, values: Mapping[str, NDArray[Any]]) -> Parts | Measures:
         frame = FrameReading(self.scope, self.program.frame, self.refused)
@@ -177,10 +193,13 @@ class _Reading:
         for name, path in paths.items():
             if name in inputs and inputs[name].version:
                 self.add_output(path, inputs[name].value)
-        held = {entry.argument for entry in self.program.inputs if entry.kind in ("buffer", "tensor_constant")}
-        written = [path for name, path in paths.items() if name in held and name in inputs and inputs[name].version]
-        written += [entry.path for entry in self.program.results if entry.kind == "buffer_mutation"]
-        self.warn_of_forgotten([path for path in dict.fromkeys(written) if path not in self.state])
+        for entry in self.program.inputs:
+            name = str(entry.argument)
+            if entry.kind in ("buffer", "tensor_constant", "user_input") and name in inputs and inputs[name].version:
+                self.written[paths[entry.argument]] = entry.kind == "user_input"
+        for entry in self.program.results:
+            if entry.kind in ("buffer_mutation", "user_input_mutation"):
+                self.written[entry.path] = entry.kind == "user_input_mutation"
         for entry in self.program.results:
             if entry.kind in ("buffer_mutation", "user_input_mutation", "parameter_mutation"):
                 self.add_output(entry.path, frame.value(entry.argument))
@@ -191,16 +210,21 @@ class _Reading:
                     fix="a program for inference",
                 )
 
-    def warn_of_forgotten(self, buffers: Sequence[str]) -> None:
-        """Warn where buffers that the program writes, such as a decoder's cache, are constants of the graph: every call begins with
-        what they hold now, and gives what they would hold as further outputs."""
-        if buffers:
-            named = ", ".join(f"{name!r}: {name!r}" for name in buffers[:4]) + (", ..." if len(buffers) > 4 else "")
-            warn_user(
-                user_source(),
-                f"the model writes to {len(buffers)} of its buffers, and every call begins with what they hold now: "
-                f"from_torch(..., state={{{named}}}) makes them inputs that are updated in place",
-            )
+    def warn_of_forgotten(self) -> None:
+        """Warn where what the program writes is not updated: buffers, such as a decoder's cache, are constants of the graph, so that
+        every call begins with what they hold now, and inputs stay as they are."""
+        for passed, what in (
+            (False, "buffers, and every call begins with what they hold now"),
+            (True, "inputs, which stay as they are"),
+        ):
+            names = [name for name, is_input in self.written.items() if is_input is passed and name not in self.state]
+            if names:
+                named = ", ".join(f"{name!r}: {name!r}" for name in names[:4]) + (", ..." if len(names) > 4 else "")
+                warn_user(
+                    user_source(),
+                    f"the model writes to {len(names)} of its {what}: from_torch(..., state={{{named}}}), or "
+                    "state=True, makes them inputs that are updated in place",
+                )
 
     def asked(self) -> str:
         """A value without elements, whose shape there is only for sizes of which torch's assumptions hold: what comes after it asks

@@ -70,6 +70,7 @@ def test_a_cache_is_updated_in_place() -> None:
         ["sum", "present"],
         opset=24,
     )
+    assert tw.graph.from_onnx(made, state=True).state == {"past": "present"}
     m = tw.build(tw.graph.from_onnx(made, state={"past": "present"}))
     random = np.random.default_rng(0)
     past, row = (random.standard_normal(shape).astype("float32") for shape in ((2, 3, 5, 4), (2, 3, 2, 4)))

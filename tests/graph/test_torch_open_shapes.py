@@ -273,10 +273,41 @@ class _Cache(torch.nn.Module):
 def test_a_cache_that_every_call_would_begin_anew_is_warned_of(is_buffer: bool) -> None:
     given = torch.ones(1, 4), torch.tensor([2])
     with pytest.warns(
-        tw.TilewrightWarning, match=r"writes to 1 of its buffers.*state=\{'cache': 'cache'\}\) makes them inputs"
+        tw.TilewrightWarning, match=r"writes to 1 of its buffers.*state=\{'cache': 'cache'\}\), or state=True, makes"
     ):
         tw.graph.from_torch(_Cache(is_buffer), given)
     with warnings.catch_warnings():
         warnings.simplefilter("error", tw.TilewrightWarning)
-        g = tw.graph.from_torch(_Cache(is_buffer), given, state={"cache": "cache"})
-    assert g.state == {"cache": "cache"}
+        for state in ({"cache": "cache"}, True):
+            g = tw.graph.from_torch(_Cache(is_buffer), given, state=state)
+            assert g.state == {"cache": "cache"}
+
+
+class _Returned(torch.nn.Module):
+    """A decoder's caches, which it takes and gives back."""
+
+    def forward(self, x: Any, place: Any, keys: Any, values: Any, window: Any, seen: Any) -> Any:
+        keys.index_copy_(1, place, x[:, None])
+        values = values.clone()
+        values[:, place] = x[:, None]
+        window = torch.cat([window[:, 1:], x[:, None]], 1)
+        seen = torch.where((torch.arange(3) == place)[None, :, None], x[:, None], seen)
+        return (keys * values).sum(1) + window.mean(1), values, window, seen, x.masked_fill(x > 0, 0.0)
+
+
+def test_caches_that_a_decoder_gives_back_are_found() -> None:
+    x, place, past = torch.randn(2, 4), torch.tensor([1]), torch.randn(2, 3, 4)
+    given = x, place, *(past * factor for factor in range(1, 5))
+    with pytest.warns(tw.TilewrightWarning, match="writes to 1 of its inputs, which stay as they are.*'keys': 'keys'"):
+        tw.graph.from_torch(_Returned(), tuple(t.clone() for t in given))
+    g = tw.graph.from_torch(_Returned(), tuple(t.clone() for t in given), state=True)
+    assert set(g.state) == {"keys", "values", "window", "seen"} and g.state["keys"] == "keys"
+    arrays = [t.numpy().copy() for t in given]
+    got = tw.build(g)(*arrays)
+    after = [t.clone() for t in given]
+    wanted = _Returned()(*after)
+    np.testing.assert_allclose(got[0], wanted[0].numpy(), rtol=1e-5, atol=1e-6)
+    for array, tensor in zip(arrays[2:], [after[2], *wanted[1:4]], strict=True):
+        np.testing.assert_array_equal(array, tensor.numpy())
+    with pytest.raises(tw.GraphError, match=r"(?s)TW0901.*no input that an output updates.*name them"):
+        tw.graph.from_torch(torch.nn.Linear(3, 3), (torch.ones(2, 3),), state=True)
