@@ -9,13 +9,13 @@
             for tile:
                 y[tile] = A^T products A ...                    # with what follows element by element
 
-A band is as high as the second cache holds its squares, and the fewer bands the less often weights come from beyond it.
+The fewer bands, the less often weights come from beyond the second cache; the lower they are, the more of one stays there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from .conv_plan import Layer, Tile, channel_tile, split_extent, step_cycles
+from .conv_plan import Layer, Tile, channel_tile
 from .gemm import gemm
 from .injective import sweep, worth_threads
 from .winograd import sweep_part
@@ -57,8 +57,14 @@ def conv2d_winograd_NCHWc(group: Group) -> None:
         sweep(group, group.output)
         return
     layer = _layer(group, parts["products"])
-    plan = min(_plans(layer, group.machine), key=lambda each: _cycles(layer, each, group.machine))
-    _schedule(group, parts, layer, plan)
+    ways = [
+        (
+            f"{plan.rows} rows of tiles at once, {'tasks' if plan.banded else 'chunks'} outside",
+            partial(_schedule, parts=parts, layer=layer, plan=plan),
+        )
+        for plan in _plans(layer, group.machine)
+    ]
+    group.choose("conv2d_winograd_NCHWc", group.draft_candidates(ways))
 
 
 def _layer(group: Group, products: Operation) -> Layer:
@@ -81,33 +87,26 @@ def _layer(group: Group, products: Operation) -> Layer:
     )
 
 
-def _plans(layer: Layer, machine: Machine) -> Iterator[_Plan]:
-    for rows in range(1, layer.height + 1):
-        if layer.height % rows == 0 and (rows == 1 or _squares(layer, rows) <= machine.l2 // 2):
-            tile = channel_tile(replace(layer, height=1, width=rows * layer.width), machine)
-            yield from (_Plan(rows, tile, banded) for banded in (True, False))
+def _plans(layer: Layer, machine: Machine) -> list[_Plan]:
+    """The two highest bands that the second cache may hold, and the highest of which each core has one."""
+    heights = [rows for rows in range(layer.height, 0, -1) if layer.height % rows == 0]
+    held = [rows for rows in heights if _held_bytes(layer, rows) <= machine.l2] or [1]
+    shared = [rows for rows in held if layer.batch * layer.height // rows >= machine.cores]
+    tiles = {
+        rows: channel_tile(replace(layer, height=1, width=rows * layer.width), machine)
+        for rows in (*held[:2], *shared[:1])
+    }
+    plans = [_Plan(rows, tile, True) for rows, tile in tiles.items()]
+    if shared and layer.weights <= machine.l2 // 2:
+        return plans
+    # chunks of channels are more tasks than bands, and read the weights once
+    return [*plans, replace(plans[0], banded=False)]
 
 
-def _squares(layer: Layer, rows: int) -> int:
-    """Bytes of the squares of so many rows of tiles."""
-    return prod(layer.taps) * layer.inputs * rows * layer.width * layer.bits // 8
-
-
-def _cycles(layer: Layer, plan: _Plan, machine: Machine) -> float:
-    """Of the busiest thread, or of one where there are no others, on average."""
-    chunk = plan.tile.vectors * layer.lanes
-    bands, chunks, flat = layer.height // plan.rows, -(-layer.outputs // chunk), plan.rows * layer.width
-    step = sum(
-        many * step_cycles(size, plan.tile.vectors, machine) for size, many in split_extent(flat, plan.tile.columns)
-    )
-    products = layer.batch * bands * chunks * step * layer.inputs * prod(layer.taps)
-    squares = _squares(layer, layer.height)
-    kept = machine.l2 // 2
-    moved = layer.weights * layer.batch * (bands if plan.banded and layer.weights > kept else 1)
-    moved += 0 if plan.banded else layer.batch * squares * (chunks if squares > kept else 1)
-    tasks = layer.batch * (bands if plan.banded else chunks)
-    idle = -(-tasks // machine.cores) * machine.cores / tasks
-    return (products + moved / machine.l3_rate) * (1 + idle) / 2
+def _held_bytes(layer: Layer, rows: int) -> int:
+    """Bytes that so many rows of tiles need: squares, as many products at least, the image and the results."""
+    numbers = 2 * prod(layer.taps) * layer.inputs + 4 * (layer.inputs + layer.outputs)
+    return numbers * rows * layer.width * layer.bits // 8
 
 
 def _schedule(group: Group, parts: dict[str, Operation], layer: Layer, plan: _Plan) -> None:
