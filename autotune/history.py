@@ -13,9 +13,9 @@ from typing import Any
 
 from ..codegen.export.files import write_text_file
 from ..runtime.tables import html_table
-from .curve import Curve
 from .progress import readable
 from .trial import Trial
+from .tuning_curve import Curve
 
 __all__ = ["History"]
 

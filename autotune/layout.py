@@ -6,8 +6,8 @@ import json
 import re
 import sqlite3
 
-from .seal import is_own_mark, secret_name
 from .task import Key
+from .trial_marks import is_own_mark, secret_name
 
 __all__ = ["APPLICATION", "LAYOUT", "TIME", "has_layout", "create_tables", "trial_space"]
 

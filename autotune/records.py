@@ -21,13 +21,13 @@ from ..base.arguments import to_path
 from ..base.errors import ScheduleError, TilewrightError, user_source
 from ..base.untrusted_input import plain_json
 from ..schedule import from_json
+from .database_file import connect, copy_to_ram, read_only
 from .errors import CorruptDatabase, DatabaseBusy, ForeignDatabase, NoRecord
+from .json_lines import Line, is_time, parse_line, write_line
 from .layout import APPLICATION, LAYOUT, TIME, create_tables, has_layout
-from .lines import Line, is_time, parse_line, write_line
-from .opening import connect, copy_to_ram, read_only
-from .seal import is_own_mark, make_mark, secret_name
 from .task import Key
 from .trial import Trial
+from .trial_marks import is_own_mark, make_mark, secret_name
 
 __all__ = ["Database", "TunedTask"]
 

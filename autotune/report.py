@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ..base.untrusted_input import printable
 from ..codegen.export.files import write_text_file
-from .curve import Curve
 from .progress import readable
 from .records import Database, TunedTask
 from .trial import Trial
+from .tuning_curve import Curve
 
 __all__ = ["render", "write_report"]
 

@@ -16,7 +16,7 @@ from ..runtime.array import numpy_dtype
 from ..schedule import Schedule
 from .board import Board, read_failure
 from .comparison import Load
-from .lines import is_time
+from .json_lines import is_time
 from .measure import Measurer, require_success
 from .outcome import HOPELESS, Failure, Limits, Outcome
 from .process import WorkerEnded, WorkerProcess

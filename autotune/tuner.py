@@ -26,15 +26,15 @@ from .history import History
 from .measure import Measuring
 from .model import Measurements
 from .outcome import Limits, Outcome, lower_quartile
-from .parts import Kernel, Parted, find_kernels, shares
 from .progress import Progress, readable
 from .record_lookup import best_schedule, best_trial
 from .records import Database
 from .runners import make_runner
-from .seal import make_mark
 from .search import STRATEGIES, Candidate, CandidateFactory, Measured, make_search
 from .task import Task
 from .trial import Trial
+from .trial_marks import make_mark
+from .trial_shares import Kernel, Parted, find_kernels, shares
 
 __all__ = ["Best", "PartedResult", "Result", "best", "tune"]
 

@@ -115,7 +115,7 @@ class Worker:
 
     def probe(self, request: dict[str, Any]) -> dict[str, Any]:
         """Look at a candidate for a GPU that is not here: its rank is told in the place of times."""
-        from .probe import rank_candidate
+        from .gpu_ranking import rank_candidate
 
         start = time.perf_counter()
         rank, wrong = rank_candidate(Path(request["function"]).read_text(encoding="utf-8"), self.target)

@@ -173,7 +173,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    from ..autotune.lines import read_lines
+    from ..autotune.json_lines import read_lines
     from ..autotune.records import Database
     from ..autotune.templates import Template
 
@@ -202,7 +202,7 @@ def _import(options: argparse.Namespace) -> int:
 
 def _read_tvm_log(lines: Iterator[str], target: str, templates: list[Template]) -> Iterator[str]:
     """The lines of a log of TVM's as lines of ours; tells which were left out, and why."""
-    from ..autotune.lines import Line, write_line
+    from ..autotune.json_lines import Line, write_line
     from ..compat.tvm.logs import imported
 
     found = imported(lines, target, templates)

@@ -32,10 +32,10 @@ from ..runtime.errors import NothingToExport
 from ..runtime.signature import BufferParam, Signature
 from ..te import Tensor
 from .build import tuned_program
-from .bundle import bundling
 from .compile import BuildItem, Request, lowered_programs
 from .linking import prepared_request
 from .lower import Buildable, check_name, collect_evidence
+from .reproduction_bundle import bundling
 
 if TYPE_CHECKING:
     from ..autotune.records import Database

@@ -40,7 +40,6 @@ from ..runtime.signature import BufferParam, Signature, extent_text
 from ..te import Tensor
 from .batch import Task, compile_batch
 from .build import tuned_program
-from .bundle import bundling
 from .cache.archive import Archive
 from .cache.constants import collect_constants
 from .cache.kernels import read_code, read_opening
@@ -50,6 +49,7 @@ from .cache.store import Entry, open_store
 from .compile import BuildItem, Request, lowered_programs
 from .lower import collect_evidence
 from .recipes import Recipes, make_recipe, part_request
+from .reproduction_bundle import bundling
 
 if TYPE_CHECKING:
     from ..autotune.records import Database

@@ -18,7 +18,7 @@ from ..schedule.errors import NotExact
 from ..schedule.lowering.lower import lower as lower_schedule
 from ..schedule.model.serialise import to_json
 from ..te import Tensor
-from .bundle import bundling
+from .reproduction_bundle import bundling
 from .schedule import schedule
 
 __all__ = [

@@ -13,10 +13,10 @@ from ..base.arguments import to_items
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..runtime.tables import html_table
+from .constant_inputs import bind_inputs, convert_inputs
 from .export import WeightsIn, export_graph
 from .file import write_file
 from .gradient import training_graph, with_gradients
-from .known_inputs import bind_inputs, convert_inputs
 from .model import Model, refuse_foreign
 from .node import Parts
 from .passes import default_passes, difference_text, grouped, passes_named, transformed

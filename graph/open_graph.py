@@ -13,9 +13,9 @@ from ..base.errors import user_source
 from ..codegen.result import BuildOptions
 from ..runtime.timing import TimingResult
 from .comparison import Comparison
+from .constant_inputs import bind_inputs, convert_inputs
 from .errors import BadGraphInput, ModelNotExportable
 from .graph import Graph
-from .known_inputs import bind_inputs, convert_inputs
 from .model import Model
 from .node import Parts
 from .profile import Profile

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .conversion import Conversion
-from .inner import InnerScope, emit_loop
+from .subgraphs import InnerScope, emit_loop
 
 __all__ = ["Activation", "Layer", "Product", "Step", "gru_cell", "lstm_cell", "multiply_transposed", "rnn_cell"]
 

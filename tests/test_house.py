@@ -153,7 +153,7 @@ LATE = {
     "autoschedule/registry.py": "autoschedule.plan",
     "autoschedule/scheduler.py": "autoschedule.cpu.rules autoschedule.cpu.siblings autoschedule.gpu.rules",
     "autotune/report.py": "schedule",
-    "autotune/worker.py": "autotune.probe",
+    "autotune/worker.py": "autotune.gpu_ranking",
     "cli/export.py": "autotune.records codegen.export.errors driver.build driver.library ir",
     "cli/command.py": "cli.calibration cli.doctor cli.explain codegen.target demo driver.cache.store "
     "driver.lower ir.passes.common.runner schedule views.report",
@@ -161,7 +161,7 @@ LATE = {
     "cli/passes.py": "codegen.c.pipeline codegen.llvm.pipeline codegen.target ir.passes.common.options "
     "ir.passes.common.runner ir.text.parser ir.text.printer",
     "cli/doctor.py": "codegen.calibration codegen.host codegen.target driver.cache.store runtime.threads",
-    "cli/database.py": "autotune.record_lookup autotune.lines autotune.progress autotune.records autotune.report autotune.task "
+    "cli/database.py": "autotune.record_lookup autotune.json_lines autotune.progress autotune.records autotune.report autotune.task "
     "autotune.templates compat.tvm.logs cli.tuning schedule schedule.model.positional_code",
     "cli/models.py": "driver.build graph graph.errors graph.types",
     "cli/tuning.py": "autotune.progress autotune.task autotune.templates autotune.tuner",

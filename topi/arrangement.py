@@ -15,7 +15,7 @@ from ..base.errors import user_source
 from ..ir import ops
 from ..ir.expr import IntImm
 from ..ir.ops import is_const
-from ..te import either as te
+from ..te import polymorphic as te
 from ..te.indices import index_from_end, signed_index
 from ..te.shape import same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text

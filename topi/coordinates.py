@@ -7,8 +7,8 @@ from typing import Any
 
 from ..base.errors import user_source
 from ..ir.expr import IntImm
-from ..te import either as te
 from ..te import hybrid
+from ..te import polymorphic as te
 from ..te.hybrid.runtime import output_tensor
 from ..te.indices import signed_index
 from ..te.tensor import Tensor, tensor_text

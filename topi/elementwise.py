@@ -20,7 +20,7 @@ from ..base.errors import user_source
 from ..ir import ops
 from ..ir.dtype import FLOAT32, DType
 from ..ir.expr import EQ, GE, GT, LE, LT, NE, CompareOp, Expr, IntImm
-from ..te import either as te
+from ..te import polymorphic as te
 from ..te.elementwise import operate
 from ..te.shape import same_extent, scalar_dtype, shape_text
 from ..te.tensor import Tensor, tensor_text

@@ -12,7 +12,7 @@ from ..base.errors import user_source
 from ..ir import ops
 from ..ir.expr import Expr, IntImm
 from ..ir.ops import integer_value
-from ..te import either as te
+from ..te import polymorphic as te
 from ..te.shape import same_extent, scalar_dtype, shape_text
 from ..te.tensor import Tensor, tensor_text
 from .checks import check_shape, tensor

@@ -15,7 +15,7 @@ import numpy as np
 from ..base.errors import user_source
 from ..ir.expr import IntImm
 from ..ir.ops import integer_value
-from ..te import either as te
+from ..te import polymorphic as te
 from ..te.tag import AlgorithmTag
 from ..te.tensor import Tensor, tensor_text
 from .checks import check_count, integers, normalize_axis, tensor

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..ir import ops
 from ..ir.expr import Expr
-from ..te import either as te
+from ..te import polymorphic as te
 from .elementwise import BOOL, NUMBERS, SAME, Operand, lift, unary_operator
 from .references import erf as error_function
 from .references import numbers

@@ -20,7 +20,7 @@ from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar
 from ..ir.ops import integer_value
-from ..te import either as te
+from ..te import polymorphic as te
 from ..te.hybrid.forms import where_target_has
 from ..te.indices import clipped_index, index_from_end, is_in_range
 from ..te.scatter import Combine, scatter

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .. import topi
 from ..ir import ops
 from ..ir.ops import common_dtype, is_const
-from ..te import either as te
+from ..te import polymorphic as te
 from ..te.shape import same_extent
 from .half_precision import convert_elements, sum_dtype
 from .matmul import product

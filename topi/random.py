@@ -14,7 +14,7 @@ from typing import Any
 
 from ..base.errors import user_source
 from ..ir.ops import convert
-from ..te import either as te
+from ..te import polymorphic as te
 from ..te.shape import scalar_dtype
 from ..te.tensor import Tensor
 from .checks import integers, tensor

@@ -23,7 +23,7 @@ from ..ir import ops
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar
 from ..ir.ops import is_const
-from ..te import either as te
+from ..te import polymorphic as te
 from ..te.elementwise import operate
 from ..te.shape import INT64_FROM
 from ..te.tensor import Tensor, tensor_text

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..te import hybrid
-from ..te.either import max_value, select
 from ..te.hybrid.runtime import allocate, const_range, output_tensor
+from ..te.polymorphic import max_value, select
 
 FEW_OF_A_ROW = 32
 """Up to how many first elements are held in order while a row is walked over once."""

@@ -8,8 +8,8 @@ from typing import Any
 from ..base.errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
-from ..te import either as te
 from ..te import hybrid
+from ..te import polymorphic as te
 from ..te.hybrid.runtime import allocate, output_tensor
 from ..te.indices import signed_index
 from ..te.shape import same_extent, scalar_dtype

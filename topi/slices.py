@@ -14,7 +14,7 @@ from ..ir import ops
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import IntImm
 from ..ir.ops import is_const
-from ..te import either as te
+from ..te import polymorphic as te
 from ..te.shape import same_extent
 from .row import floating, operator, sample
 from .transform import injective

@@ -11,7 +11,7 @@ import numpy as np
 from ..ir import ops
 from ..ir.builder import ir_builder
 from ..ir.stmt import Stmt
-from ..te import either as te
+from ..te import polymorphic as te
 from ..te.indices import index_from_end, is_in_range
 
 COMBINE: dict[str, Callable[[Any, Any], Any]] = {

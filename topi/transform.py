@@ -20,7 +20,7 @@ from ..ir import ops
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import Expr, IntImm
 from ..ir.ops import integer_value
-from ..te import either as te
+from ..te import polymorphic as te
 from ..te.shape import INT64_FROM, same_extent
 from ..te.tensor import Tensor, tensor_text
 from .checks import check_shape, integers, known, normalize_axes, normalize_axis, tensor

@@ -11,7 +11,7 @@ import numpy as np
 from ..base.errors import user_source
 from ..ir import ops
 from ..ir.expr import Expr
-from ..te import either as te
+from ..te import polymorphic as te
 from ..te.tag import AlgorithmTag
 from ..te.tensor import Tensor
 from .errors import BadParameter

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..te import either as te
+from ..te import polymorphic as te
 from ..te.indices import index_from_end
 from ..te.tensor import Tensor
 from .order import scatter_elements, scatter_nd

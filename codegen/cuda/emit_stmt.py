@@ -18,7 +18,7 @@ from ...ir.passes.common.simplify import build_analyzer
 from ...ir.passes.gpu.bulk_copies import PLACE_BYTES
 from ...ir.passes.gpu.errors import LocalNotConstant, TooMuchShared
 from ...ir.passes.gpu.hardware import BLOCK_TAGS
-from ...ir.passes.gpu.overlay import allocate_shared
+from ...ir.passes.gpu.shared_memory_reuse import allocate_shared
 from ...ir.passes.gpu.warp_specialization import MORE_REGISTERS
 from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, Function, LetStmt, LoopKind, Stmt
 from ...ir.structural import structural_key

@@ -17,9 +17,9 @@ from ...ir.copies import FEATURE as COPIES
 from ...ir.expr import BufferLoad, Expr, IntImm, Range, Var
 from ...ir.ops import const, logical_not
 from ...ir.passes.common.bound_checks import bound_checks as check_bounds
+from ...ir.passes.common.early_exit import leave_loops
 from ...ir.passes.common.flatten import flatten
 from ...ir.passes.common.fused_sums import round_sums
-from ...ir.passes.common.left_loops import leave_loops
 from ...ir.passes.common.remove_likely import remove_likely
 from ...ir.passes.common.runner import Pass, Watcher, run_pipeline
 from ...ir.passes.common.simplify import build_analyzer, simplify
@@ -38,13 +38,13 @@ from ...ir.passes.gpu.interior import free_interiors
 from ...ir.passes.gpu.lane_guards import share_lane_guards
 from ...ir.passes.gpu.narrow import narrow_arithmetic
 from ...ir.passes.gpu.narrow_results import narrow_results
-from ...ir.passes.gpu.overlay import separate
 from ...ir.passes.gpu.paired_loads import pair_loads
 from ...ir.passes.gpu.product_overlap import begin_products_first
 from ...ir.passes.gpu.reduce import join_thread_reductions, pair_inits
 from ...ir.passes.gpu.registers import free_registers
 from ...ir.passes.gpu.remove_prefetches import remove_prefetches
 from ...ir.passes.gpu.row_values import move_row_values
+from ...ir.passes.gpu.shared_memory_reuse import separate
 from ...ir.passes.gpu.swizzle import fence_stores, place_panels
 from ...ir.passes.gpu.threads import map_threads
 from ...ir.passes.gpu.vthread import inject_virtual_threads

@@ -8,10 +8,10 @@ from functools import partial
 
 from ...ir.passes.common.bound_checks import bound_checks as check_bounds
 from ...ir.passes.common.cse import share_subexpressions
+from ...ir.passes.common.early_exit import leave_loops
 from ...ir.passes.common.flatten import flatten
 from ...ir.passes.common.fused_sums import round_sums
 from ...ir.passes.common.hoist import hoist_invariants
-from ...ir.passes.common.left_loops import leave_loops
 from ...ir.passes.common.loop_partition import loop_partition
 from ...ir.passes.common.narrow import narrow_offsets
 from ...ir.passes.common.options import AS_USUAL, PassOptions

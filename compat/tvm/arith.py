@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from ...base.arguments import to_list
 from ...ir import ops
-from ...ir.analysis import digits, iterators, subspaces
+from ...ir.analysis import iterators, mixed_radix, subspaces
 from ...ir.analysis.bounds import symbolic_bounds
-from ...ir.analysis.digits import IterMark
-from ...ir.analysis.digits import IterSplit as IterSplitExpr
-from ...ir.analysis.digits import IterSum as IterSumExpr
 from ...ir.analysis.integer_systems import Constraints as IntConstraints
 from ...ir.analysis.integer_systems import Transform as IntConstraintsTransform
 from ...ir.analysis.integer_systems import deskew, solve_equations, solve_inequalities
+from ...ir.analysis.mixed_radix import IterMark
+from ...ir.analysis.mixed_radix import IterSplit as IterSplitExpr
+from ...ir.analysis.mixed_radix import IterSum as IterSumExpr
 from ...ir.analysis.region_cover import covered_box
 from ...ir.analysis.solved_bound import collect_coefficients, solved_bound
 from ...ir.arith import Analyzer as _Analyzer
@@ -300,7 +300,7 @@ def normalize_to_iter_sum(index: Expr, input_iters: Mapping[Var, Range]) -> Iter
 
 def normalize_iter_map_to_expr(expr: Any) -> Expr:
     """The expression of a sum of digits."""
-    return digits.normalize(expr)
+    return mixed_radix.normalize(expr)
 
 
 def iter_map_simplify(
@@ -312,7 +312,7 @@ def iter_map_simplify(
 ) -> list[Expr]:
     """The indices in the form of the map that they are, or as they were where they are none."""
     found = detect_iter_map(indices, input_iters, predicate, False, check_level, simplify_trivial_iterators)
-    return [_Analyzer().simplify(digits.normalize(each)) for each in found] or list(indices)
+    return [_Analyzer().simplify(mixed_radix.normalize(each)) for each in found] or list(indices)
 
 
 def subspace_divide(
@@ -334,4 +334,4 @@ def subspace_divide(
 
 def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[Expr]) -> dict[Var, Expr]:
     """The iterators by the values of the indices of a bijective map."""
-    return digits.inverse(iter_map, outputs)
+    return mixed_radix.inverse(iter_map, outputs)

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from ...autotune.errors import BadRecordLine
-from ...autotune.lines import is_time
+from ...autotune.json_lines import is_time
 from ...autotune.task import Task
 from ...autotune.templates import Template
 from ...autotune.trial import Trial

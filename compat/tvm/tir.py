@@ -25,7 +25,7 @@ from ...ir.expr import Broadcast, BufferLoad, Call, Expr, Let, Node, ProducerLoa
 from ...ir.stmt import Function, LetStmt, Stmt
 from ...ir.transform import transform as _transform
 from ...ir.visit import substitute as _substitute
-from ...te.either import (
+from ...te.polymorphic import (
     abs,
     acos,
     acosh,
@@ -92,8 +92,8 @@ from ...te.either import (
     truncmod,
     var,
 )
-from ...te.either import call_llvm_intrin as _call_llvm_intrin
-from ...te.either import decl_buffer as _decl_buffer
+from ...te.polymorphic import call_llvm_intrin as _call_llvm_intrin
+from ...te.polymorphic import decl_buffer as _decl_buffer
 from . import ir_builder, stmt_functor
 from . import tir_analysis as analysis
 from .intrinsic_rules import CallEffectKind, call_intrin

@@ -11,7 +11,7 @@ from ...ir.dtype import DType
 from ...ir.expr import Var
 from ..conversion import Conversion, Items, NeedsValue, Refused
 from ..errors import BadNode
-from ..inner import InnerScope, emit_if, emit_loop
+from ..subgraphs import InnerScope, emit_if, emit_loop
 from ..types import Extent, convert_extent
 from .context import Context
 from .reader import read_attributes

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..choosing import nonzero, select_positions, unique, unravel_positions
+from ..boolean_masks import nonzero, select_positions, unique, unravel_positions
 from ..conversion import Conversion, Refused, few, product
-from ..inner import InnerScope, emit_loop
+from ..subgraphs import InnerScope, emit_loop
 from .context import Context, converts
 
 __all__: list[str] = []

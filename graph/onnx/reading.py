@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ...base.errors import FAULTS, TilewrightError, is_interruption, user_source
 from ..conversion import NeedsValue, Refused, Scope
 from ..errors import InvalidNode, NotAModel
-from ..inner import InnerScope
 from ..node import Param
+from ..subgraphs import InnerScope
 from .context import ROWS, Context, operator_name
 from .reader import is_known, narrow_constants, read_array, read_attributes, widen_integers
 from .schema import check_node

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..conversion import Conversion, Refused
-from ..inner import InnerScope, emit_loop
+from ..subgraphs import InnerScope, emit_loop
 from ..types import Extent
 from .context import Context, converts
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..conversion import Conversion, Refused
-from ..inner import InnerScope, emit_loop
+from ..subgraphs import InnerScope, emit_loop
 from .context import Context, converts
 
 __all__: list[str] = []

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ...base.errors import FAULTS, GraphError, TilewrightError, is_interruption, user_source
 from ..conversion import Conversion, NeedsValue, Refused, Scope, product, unsupported_model
 from ..errors import NotAModel
-from ..inner import InnerScope, emit_if, emit_loop
 from ..shape_unification import complexity
+from ..subgraphs import InnerScope, emit_if, emit_loop
 from ..types import TensorType, find_symbols
 from .aliases import Alias, Step
 from .call import ROWS, SYNONYMS, VIEWS, Call, Row

@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from ..choosing import nonzero, unique
+from ..boolean_masks import nonzero, unique
 from ..conversion import Refused, broadcast, few, product
 from ..types import Extent
 from .call import Call, aten

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..conversion import Refused, few
-from ..inner import InnerScope
+from ..subgraphs import InnerScope
 from ..types import Extent, array_dtype
 from .call import Call, aten
 from .numbers import Formula, Ratio, combine, round_ratio

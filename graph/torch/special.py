@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..conversion import Conversion, Refused, product
-from ..inner import InnerScope, emit_loop
+from ..subgraphs import InnerScope, emit_loop
 from .call import Call, aten
 from .movement import cut
 

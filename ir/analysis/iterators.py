@@ -24,7 +24,7 @@ from ..expr import GE, GT, LE, LT, Add, Expr, FloorDiv, FloorMod, IntImm, Mul, R
 from ..ops import conjuncts, const, index_ceildiv, integer_value, is_const, maximum, minimum
 from ..structural import structural_key
 from ..visit import free_vars
-from .digits import IterMark, IterSplit, IterSum
+from .mixed_radix import IterMark, IterSplit, IterSum
 
 __all__ = ["NoMapError", "Rewriter", "detect", "digits"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ..expr import Expr, Range, Var
 from ..ops import conjunction, const, is_const
-from .digits import IterMark, IterSplit, IterSum, normalize
 from .iterators import NoMapError, Rewriter
+from .mixed_radix import IterMark, IterSplit, IterSum, normalize
 
 __all__ = ["subspace_divide"]
 

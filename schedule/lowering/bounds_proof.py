@@ -45,8 +45,8 @@ from ...ir.visit import children, free_vars, post_order, rebuild, rewrite, walk
 from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
 from ..model.stage import Stage
+from .bounds_check import Trial, is_proved
 from .sizes import size_checks
-from .trial import Trial, is_proved
 
 __all__ = ["Judgement", "guard_reads", "order_evaluation", "judge"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...ir.analysis.digits import IterSum
 from ...ir.analysis.iterators import detect
+from ...ir.analysis.mixed_radix import IterSum
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import IterVar, Range, Var
 from ...ir.ops import cast, const

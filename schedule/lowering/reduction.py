@@ -22,8 +22,8 @@ from ...ir.ops import const, is_const
 from ...ir.stmt import Allocate, BufferStore, If, LetStmt, Stmt
 from ...ir.visit import free_vars, post_order, seq, substitute
 from ..model.relations import Fuse
-from .alike import Alike, alike_values
 from .bounds import plain_loop
+from .invariant_components import Alike, alike_values
 from .nest import Nest
 from .stage_bounds import Loop, StageBounds
 

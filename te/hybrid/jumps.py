@@ -9,7 +9,7 @@
                                                       b[i] = a[i]
 
 So a loop that may be left is a loop over all of its range, which says where its indices lie, and passes leave it where nothing is
-left to do (ir/passes/common/left_loops.py). A `while` looks at a flag alone, and at its condition within:
+left to do (ir/passes/common/early_exit.py). A `while` looks at a flag alone, and at its condition within:
 
     while x < 1.0:                        left.2 = False
         x += step                    →    while not left.2:

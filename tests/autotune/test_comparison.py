@@ -17,8 +17,8 @@ from tilewright.autotune.comparison import Comparison, Load, beats
 from tilewright.autotune.measure import Done
 from tilewright.autotune.outcome import Failure, Outcome
 from tilewright.autotune.records import Database
-from tilewright.autotune.seal import make_mark
 from tilewright.autotune.trial import Trial
+from tilewright.autotune.trial_marks import make_mark
 from tilewright.autotune.tuner import _others  # pyright: ignore[reportPrivateUsage]
 from tilewright.schedule import to_json
 

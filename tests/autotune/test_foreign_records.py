@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import autotune, te
-from tilewright.autotune import record_lookup, seal
+from tilewright.autotune import record_lookup, trial_marks
 from tilewright.autotune.errors import BadRecordLine, CorruptDatabase, ForeignDatabase, NoRecord, WrongRecord
-from tilewright.autotune.lines import Line, write_line
+from tilewright.autotune.json_lines import Line, write_line
 from tilewright.autotune.measure import Measurer
 from tilewright.autotune.records import Database
 from tilewright.autotune.trial import Trial
@@ -222,7 +222,7 @@ def test_a_mark_of_something_else_says_nothing(
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
     task = faults.task()
     key = replace(task.key, workload="another") if change == "workload" else task.key
-    trial = Trial(RIGHT, 1e-3, mark=seal.make_mark(key, PARALLEL if change == "records" else RIGHT))
+    trial = Trial(RIGHT, 1e-3, mark=trial_marks.make_mark(key, PARALLEL if change == "records" else RIGHT))
     if change == "folder":
         monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "of another machine"))
     database.add(task.key, "B", trial)
@@ -236,14 +236,14 @@ def test_marks_hold_in_the_next_process_and_their_secret_is_the_users_alone(
     monkeypatch.setenv("TILEWRIGHT_CACHE", "1")
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     key = faults.task().key
-    mark = seal.make_mark(key, RIGHT)
-    seal._secret.cache_clear()  # as in another process
-    assert seal.make_mark(key, RIGHT) == mark
+    mark = trial_marks.make_mark(key, RIGHT)
+    trial_marks._secret.cache_clear()  # as in another process
+    assert trial_marks.make_mark(key, RIGHT) == mark
     (file,) = tmp_path.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600 and file.stat().st_size == 32
     file.chmod(0o644)
-    seal._secret.cache_clear()
-    assert seal.make_mark(key, RIGHT) != mark, "others could have read it"
+    trial_marks._secret.cache_clear()
+    assert trial_marks.make_mark(key, RIGHT) != mark, "others could have read it"
 
 
 def test_marks_survive_export_and_import(database: Database, tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ import drawn
 import pytest
 from tilewright import autotune
 from tilewright.autoschedule.search.space import Config
-from tilewright.autotune.lines import Line, write_line
+from tilewright.autotune.json_lines import Line, write_line
 from tilewright.autotune.records import Database
 from tilewright.autotune.report import render
-from tilewright.autotune.seal import make_mark
 from tilewright.autotune.trial import Trial
+from tilewright.autotune.trial_marks import make_mark
 from tilewright.autotune.tuner import RECALLED
 
 RECORDS = '[["unroll", 1, {"axis": {"axis": [1, 0]}}]]'

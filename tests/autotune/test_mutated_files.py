@@ -13,7 +13,7 @@ import autotune_faults as faults
 import drawn
 import pytest
 from tilewright.autoschedule.search.space import Config
-from tilewright.autotune.lines import Line, read_lines, write_line
+from tilewright.autotune.json_lines import Line, read_lines, write_line
 from tilewright.autotune.records import Database
 from tilewright.autotune.trial import Trial
 from tilewright.base.errors import RecordError

@@ -12,8 +12,8 @@ import tilewright as tw
 from tilewright import autotune, te, topi
 from tilewright.autotune import worker as worker_module
 from tilewright.autotune.errors import CannotBeChecked, TargetCannotBeTuned
+from tilewright.autotune.gpu_ranking import rank_candidate
 from tilewright.autotune.outcome import Limits
-from tilewright.autotune.probe import rank_candidate
 from tilewright.autotune.ranking import probe_text
 from tilewright.autotune.records import Database
 from tilewright.autotune.runners import make_runner

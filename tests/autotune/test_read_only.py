@@ -13,8 +13,8 @@ import autotune_faults as faults
 import drawn
 import pytest
 from tilewright import autotune
+from tilewright.autotune.database_file import read_only
 from tilewright.autotune.errors import DatabaseBusy
-from tilewright.autotune.opening import read_only
 from tilewright.autotune.records import Database
 from tilewright.autotune.trial import Trial
 

@@ -18,10 +18,10 @@ from tilewright.autotune.board import Address
 from tilewright.autotune.errors import BadTuningOption, NoRecord, RunnerLost, TargetCannotBeTuned
 from tilewright.autotune.outcome import Limits, Outcome
 from tilewright.autotune.records import Database
-from tilewright.autotune.seal import make_mark
 from tilewright.autotune.ssh import BoardMeasurer, BoardPlace
 from tilewright.autotune.task import Task
 from tilewright.autotune.trial import Trial
+from tilewright.autotune.trial_marks import make_mark
 from tilewright.codegen.target import Target
 
 LIMITS = Limits(timeout=5.0, budget=0.005, workers=1)

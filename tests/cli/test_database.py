@@ -9,7 +9,7 @@ import autotune_faults as faults
 import pytest
 from rich.console import Console
 from tilewright import te
-from tilewright.autotune.lines import Line, write_line
+from tilewright.autotune.json_lines import Line, write_line
 from tilewright.autotune.progress import Progress
 from tilewright.autotune.records import Database
 from tilewright.autotune.report import render

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import tilewright as tw
 from tilewright import te
-from tilewright.autotune.lines import Line, write_line
+from tilewright.autotune.json_lines import Line, write_line
 from tilewright.autotune.task import Task
 from tilewright.autotune.trial import Trial
 from tilewright.ir.text.printer import file_text

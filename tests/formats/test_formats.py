@@ -12,7 +12,7 @@ import pytest
 import tilewright as tw
 from formats.make_files import scaled
 from tilewright import ir, te
-from tilewright.autotune.lines import FORMAT, parse_line
+from tilewright.autotune.json_lines import FORMAT, parse_line
 from tilewright.autotune.records import Database
 from tilewright.ir.text.printer import TEXT_VERSION, file_text
 from tilewright.runtime.metadata import MAGIC, VERSION

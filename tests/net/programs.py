@@ -18,7 +18,7 @@ from tilewright import te
 from tilewright.schedule import from_json
 
 from .internals import tagged
-from .written import WRITTEN
+from .python_programs import WRITTEN
 
 __all__ = ["Program", "load_declarations", "load_models", "load_programs"]
 

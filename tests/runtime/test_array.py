@@ -8,12 +8,12 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-import handmade
+import handwritten_kernels
 import ml_dtypes
 import numpy as np
 import pytest
 import tilewright as tw
-from handmade import Signature, Symbol, buffers
+from handwritten_kernels import Signature, Symbol, buffers
 from tilewright.base.errors import CudaError
 from tilewright.runtime import cuda_driver, errors
 from tilewright.runtime.array import ALIGNMENT, Array, array, empty, from_dlpack
@@ -156,7 +156,7 @@ def test_what_has_no_memory_is_refused():
 
 def test_kernels_take_torch_tensors_without_a_copy():
     torch = pytest.importorskip("torch")
-    add = handmade.vector_add()
+    add = handwritten_kernels.vector_add()
     a, c = torch.arange(8, dtype=torch.float32), torch.zeros(8)
     add(a, a, c)
     assert c.tolist() == [2.0 * i for i in range(8)]
@@ -172,7 +172,7 @@ def test_kernels_take_torch_tensors_without_a_copy():
 
 def test_kernels_take_bfloat16_from_anyone():
     torch = pytest.importorskip("torch")
-    double = handmade.build(
+    double = handwritten_kernels.build(
         Signature("first", buffers("A:bfloat16[n] out B:bfloat16[n]"), (Symbol("n"),)),
         "define i32 KERNEL(ptr %a, ptr %b, i64 %n) {\n %x = load i16, ptr %a\n store i16 %x, ptr %b\n ret i32 0\n}",
     )
@@ -199,7 +199,7 @@ class _OnGpu(_Exporter):
 
 
 def test_array_interface_and_rank_0():
-    add = handmade.vector_add()
+    add = handwritten_kernels.vector_add()
     a, c = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
 
     class Holder:
@@ -207,7 +207,7 @@ def test_array_interface_and_rank_0():
 
     add(a, a, Holder())
     assert c.tolist() == [0, 2, 4, 6]
-    scalar = handmade.build(
+    scalar = handwritten_kernels.build(
         Signature("scalar", buffers("A:float32[] out B:float32[]")),
         "define i32 KERNEL(ptr %a, ptr %b) {\n %x = load float, ptr %a\n store float %x, ptr %b\n ret i32 0\n}",
     )
@@ -221,7 +221,7 @@ def test_array_interface_and_rank_0():
 
 
 def test_a_read_only_dlpack_tensor_is_no_output():
-    add = handmade.vector_add()
+    add = handwritten_kernels.vector_add()
     a, frozen = np.zeros(4, np.float32), np.zeros(4, np.float32)
     frozen.flags.writeable = False
     with pytest.raises(errors.ReadOnlyOutput, match="'C'"):

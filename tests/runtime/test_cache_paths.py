@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te
-from tilewright.autotune.seal import _secret
+from tilewright.autotune.trial_marks import _secret
 from tilewright.cli import main
 from tilewright.runtime.cache_paths import cache_folder, write_atomically
 

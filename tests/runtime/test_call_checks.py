@@ -5,12 +5,12 @@ from __future__ import annotations
 import array as stdarray
 import gc
 
-import handmade
+import handwritten_kernels
 import ml_dtypes
 import numpy as np
 import pytest
 import tilewright  # noqa: F401
-from handmade import BufferParam, ScalarParam, Signature, Symbol, buffers
+from handwritten_kernels import BufferParam, ScalarParam, Signature, Symbol, buffers
 from tilewright.base.errors import CallError
 from tilewright.runtime import abi, errors
 from tilewright.runtime.array import Array, array, empty
@@ -21,15 +21,15 @@ F32 = np.float32
 
 @pytest.fixture(scope="module")
 def add():
-    return handmade.vector_add()
+    return handwritten_kernels.vector_add()
 
 
 @pytest.fixture(scope="module")
 def add2():
     """C = A + B over float32[4, 5]."""
-    return handmade.build(
+    return handwritten_kernels.build(
         Signature("add2", buffers("A:float32[4,5] B:float32[4,5] out C:float32[4,5]")),
-        handmade.elementwise("20", symbols=0),
+        handwritten_kernels.elementwise("20", symbols=0),
     )
 
 
@@ -75,7 +75,7 @@ def test_inputs_of_every_kind_are_read_in_place(add, wrap):
 )
 def test_each_dtype_is_taken_on_the_fast_path_and_no_other(name, monkeypatch):
     """Monkeypatching the Python path away shows that right calls never get there."""
-    kernel = handmade.build(
+    kernel = handwritten_kernels.build(
         Signature("one", (BufferParam("A", name, (3,)), BufferParam("B", name, (3,), True))),
         "define i32 KERNEL(ptr %a, ptr %b) {\n ret i32 0\n}",
     )
@@ -178,7 +178,7 @@ def test_released_memory_is_refused(add):
 
 
 def test_symbols_bind_where_they_first_occur():
-    kernel = handmade.build(
+    kernel = handwritten_kernels.build(
         Signature(
             "f",
             (
@@ -211,7 +211,7 @@ def test_symbols_bind_where_they_first_occur():
 
 def test_a_symbol_is_solved_from_an_expression():
     signature = Signature("g", (BufferParam("A", "int8", (("-", ("*", 3, "n"), 2),)),), (Symbol("n", "int64"),))
-    kernel = handmade.build(
+    kernel = handwritten_kernels.build(
         signature, "define i32 KERNEL(ptr %a, i64 %n) {\n %b = trunc i64 %n to i8\n store i8 %b, ptr %a\n ret i32 0\n}"
     )
     a = np.zeros(10, np.int8)
@@ -224,7 +224,7 @@ def test_a_symbol_is_solved_from_an_expression():
 
 
 def test_extents_beyond_an_int32_symbol_are_refused():
-    kernel = handmade.build(
+    kernel = handwritten_kernels.build(
         Signature("big", (BufferParam("A", "int8", ("n",)),), (Symbol("n"),)),
         "define i32 KERNEL(ptr %a, i64 %n) {\n ret i32 0\n}",
     )
@@ -235,7 +235,7 @@ def test_extents_beyond_an_int32_symbol_are_refused():
 
 
 def test_strides_of_unit_and_empty_dimensions_are_free():
-    kernel = handmade.build(
+    kernel = handwritten_kernels.build(
         Signature("unit", (BufferParam("A", "float32", ("n", 1, 4)),), (Symbol("n"),)),
         "define i32 KERNEL(ptr %a, i64 %n) {\n ret i32 0\n}",
     )
@@ -256,7 +256,7 @@ def test_scalars_are_passed_by_value_and_range_checked():
         ScalarParam("n", "int32", 0, (1 << 30) - 1),
         BufferParam("O", "float64", (6,), True),
     )
-    kernel = handmade.build(
+    kernel = handwritten_kernels.build(
         Signature("s", params),
         """
 define i32 KERNEL(i8 %i, i64 %u, float %x, half %h, i1 %t, i32 %n, ptr %o) {
@@ -305,7 +305,7 @@ define i32 KERNEL(i8 %i, i64 %u, float %x, half %h, i1 %t, i32 %n, ptr %o) {
 
 
 def test_a_scalar_may_be_an_extent():
-    kernel = handmade.build(
+    kernel = handwritten_kernels.build(
         Signature("k", (BufferParam("A", "int8", ("n",)), ScalarParam("n", "int32", 0, 100))),
         "define i32 KERNEL(ptr %a, i32 %n) {\n ret i32 0\n}",
     )
@@ -315,7 +315,7 @@ def test_a_scalar_may_be_an_extent():
 
 
 def test_a_kernel_that_fails_raises():
-    kernel = handmade.build(
+    kernel = handwritten_kernels.build(
         Signature("fails", (ScalarParam("status", "int32"),)),
         "define i32 KERNEL(i32 %s) {\n ret i32 %s\n}",
         ("index i is out of range",),
@@ -370,7 +370,7 @@ def test_dropping_a_kernel_frees_its_code():
         def __del__(self):
             Code.freed = True
 
-    kernel = handmade.vector_add("dropped")
+    kernel = handwritten_kernels.vector_add("dropped")
     kernel._entry.code = (Code(), kernel._entry.code)
     call = kernel.__call__
     a, c = make(), np.zeros(16, F32)

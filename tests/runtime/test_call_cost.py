@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import timeit
 
-import handmade
+import handwritten_kernels
 import numpy as np
 import pytest
 import tilewright  # noqa: F401
@@ -21,7 +21,7 @@ def best(call, number=20_000):
 @pytest.mark.alone
 def test_a_call_costs_less_than_numpys():
     """Three 16-float arrays: at most 0.3 us wherever numpy takes that or less, and never more than numpy's own."""
-    add = handmade.vector_add()
+    add = handwritten_kernels.vector_add()
     a, b, c = (np.ones(16, np.float32) for _ in range(3))
     x, y, z = array(a), array(b), empty(16)
     ours, arrays, theirs = (best(lambda: add(a, b, c)), best(lambda: add(x, y, z)), best(lambda: np.add(a, b, c)))
@@ -34,7 +34,7 @@ def test_a_call_costs_less_than_numpys():
 
 @pytest.mark.alone
 def test_time_grows_to_the_duration_asked_for():
-    add = handmade.vector_add()
+    add = handwritten_kernels.vector_add()
     a, c = np.ones(16, np.float32), np.zeros(16, np.float32)
     result = add.time(a, a, c, repeat=5, min_repeat_ms=2)
     assert len(result.results) == 5
@@ -58,7 +58,7 @@ def test_timing_results():
 
 
 def test_notebooks_show_kernels_and_times_as_tables():
-    html = handmade.vector_add()._repr_html_()
+    html = handwritten_kernels.vector_add()._repr_html_()
     assert html.startswith("<table>") and html.count("<tr>") == 4 and ">(n)<" in html and ">out<" in html
     html = TimingResult((1e-3, 3e-3, 2e-3), 10)._repr_html_()
     assert all(f">{cell}<" in html for cell in ("median", "2 ms", "3 ms", "3 x 10"))
@@ -66,7 +66,7 @@ def test_notebooks_show_kernels_and_times_as_tables():
 
 
 def test_timing_refuses_senseless_counts_and_bad_arguments():
-    add = handmade.vector_add()
+    add = handwritten_kernels.vector_add()
     a = np.ones(16, np.float32)
     for options in ({"number": 0}, {"repeat": 0}, {"min_repeat_ms": -1}):
         with pytest.raises(errors.WrongTiming, match="cannot time with"):
@@ -76,11 +76,11 @@ def test_timing_refuses_senseless_counts_and_bad_arguments():
 
 
 def test_sources_come_from_whoever_built_the_kernel():
-    signature = handmade.vector_add().signature
-    text = handmade.elementwise("%n0")
+    signature = handwritten_kernels.vector_add().signature
+    text = handwritten_kernels.elementwise("%n0")
     with pytest.raises(errors.NoSuchSource, match="vadd has no source texts"):
-        handmade.build(signature, text).source("ir")
-    assert handmade.build(signature, text, sources=lambda kind: f"<{kind}>").source("asm") == "<asm>"
-    kernel = handmade.build(signature, text)
+        handwritten_kernels.build(signature, text).source("ir")
+    assert handwritten_kernels.build(signature, text, sources=lambda kind: f"<{kind}>").source("asm") == "<asm>"
+    kernel = handwritten_kernels.build(signature, text)
     assert kernel.name == kernel.entry_name == "vadd"
     assert repr(kernel) == "<Kernel vadd(A: float32[n], B: float32[n], C: out float32[n])>"

@@ -14,23 +14,23 @@ CALLS = 1_000
 PROGRAM = r"""
 import array, collections, faulthandler, sys
 faulthandler.enable()
-import handmade, numpy as np
-from handmade import Signature, Symbol, ScalarParam, BufferParam, buffers
+import handwritten_kernels, numpy as np
+from handwritten_kernels import Signature, Symbol, ScalarParam, BufferParam, buffers
 from tilewright.base.errors import CallError
 from tilewright.runtime.array import Array, empty
 
 seed, calls = int(sys.argv[1]), int(sys.argv[2])
 rng = np.random.default_rng(seed)
 
-ADD = handmade.elementwise
+ADD = handwritten_kernels.elementwise
 KERNELS = [
-    (handmade.build(Signature("fixed", buffers("A:float32[4,5] B:float32[4,5] out C:float32[4,5]")),
+    (handwritten_kernels.build(Signature("fixed", buffers("A:float32[4,5] B:float32[4,5] out C:float32[4,5]")),
                     ADD("20", symbols=0)),
      [(4, 5)] * 3, "float32"),
-    (handmade.build(Signature("free", buffers("A:float64[n,m] B:float64[n,m] out C:float64[n,m]"),
+    (handwritten_kernels.build(Signature("free", buffers("A:float64[n,m] B:float64[n,m] out C:float64[n,m]"),
                               (Symbol("n"), Symbol("m"))),
                     ADD("%n0", "double", 2)), [(6, 3)] * 3, "float64"),
-    (handmade.build(Signature("ints", buffers("A:int16[n] B:int16[n] out C:int16[n]"), (Symbol("n", "int64"),)),
+    (handwritten_kernels.build(Signature("ints", buffers("A:int16[n] B:int16[n] out C:int16[n]"), (Symbol("n", "int64"),)),
                     ADD("%n0", "i16", operation="add")), [(33,)] * 3, "int16"),
 ]
 

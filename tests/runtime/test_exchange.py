@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-import handmade
+import handwritten_kernels
 import numpy as np
 import pytest
 import tilewright as tw
@@ -82,7 +82,7 @@ def floats(*numbers: float) -> Any:
 
 
 def test_tensors_are_read_by_the_function_of_their_type() -> None:
-    add, own = handmade.vector_add(), kind()
+    add, own = handwritten_kernels.vector_add(), kind()
     a, b, c = own(floats(1, 2, 3)), own(floats(10, 20, 30)), own(floats(0, 0, 0))
     before = Tensor.described
     add(a, b, c)
@@ -95,7 +95,7 @@ def test_tensors_are_read_by_the_function_of_their_type() -> None:
 
 
 def test_what_the_function_describes_is_checked() -> None:
-    add, own = handmade.vector_add(), kind()
+    add, own = handwritten_kernels.vector_add(), kind()
     a, c = own(floats(1, 2, 3)), own(floats(0, 0, 0))
     add(a, a, c)
     for values, error, message in (
@@ -113,7 +113,7 @@ def test_what_the_function_describes_is_checked() -> None:
 
 
 def test_what_the_function_cannot_tell_takes_the_way_of_capsules() -> None:
-    add, own = handmade.vector_add(), kind()
+    add, own = handwritten_kernels.vector_add(), kind()
     a, c = own(floats(1, 2, 3)), own(floats(0, 0, 0))
     add(a, a, c)
     add(a, own(floats(5, 6, 7), fails=True), c)
@@ -129,7 +129,7 @@ def test_what_the_function_cannot_tell_takes_the_way_of_capsules() -> None:
 def test_tensors_without_memory_are_refused() -> None:
     """As torch's whose storage was freed (`x.untyped_storage().resize_(0)`) or that stand for another one: a second call with such a one
     ended the process."""
-    add, own = handmade.vector_add(), kind()
+    add, own = handwritten_kernels.vector_add(), kind()
     a, b, c = own(floats(1, 2, 3)), own(floats(1, 2, 3)), own(floats(0, 0, 0))
     add(a, b, c)
     for freed in (b, c):
@@ -148,7 +148,7 @@ def test_negative_views_are_refused() -> None:
     a, c, turned = own(floats(1)), own(floats(0)), own(floats(1))
     turned.negative = True
     for known in (False, True):  # read by capsule first, then described
-        add = handmade.vector_add()
+        add = handwritten_kernels.vector_add()
         if known:
             add(a, a, c)
         with pytest.raises(errors.UnreadableTensor, match=r"(?s)'B'.*negative view.*fix: pass x.resolve_neg\(\)"):
@@ -172,7 +172,7 @@ LATER = ExchangeApi(2, 0, None, None, None, None, ctypes.cast(describe, ctypes.c
     ids=["whose tensors may be read-only", "another capsule", "no capsule", "a version to come", "a subclass"],
 )
 def test_other_types_are_not_believed(other: type[Tensor]) -> None:
-    add = handmade.vector_add()
+    add = handwritten_kernels.vector_add()
     before, c = Tensor.described, floats(0, 0)
     for _ in range(2):
         add(other(floats(1, 2)), other(floats(3, 4)), c)

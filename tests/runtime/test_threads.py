@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 import drawn
-import handmade
+import handwritten_kernels
 import numpy as np
 import pytest
 import tilewright  # noqa: F401
-from handmade import BufferParam, ScalarParam, Signature
+from handwritten_kernels import BufferParam, ScalarParam, Signature
 from tilewright.runtime import errors, threads
 from tilewright.runtime.abi import GIL_THRESHOLD
 
@@ -80,7 +80,7 @@ define i32 KERNEL(i32 %limit, i32 %bad, ptr %out) {
 
 
 def spinning(long_running=True, size=1):
-    return handmade.build(
+    return handwritten_kernels.build(
         Signature(
             "spin", (ScalarParam("n", "int64"), BufferParam("O", "int64", (size,), True)), long_running=long_running
         ),
@@ -90,7 +90,7 @@ def spinning(long_running=True, size=1):
 
 def counting(text=PARALLEL):
     params = (ScalarParam("limit", "int32"), ScalarParam("bad", "int32"), BufferParam("O", "int32", (4096,), True))
-    return handmade.build(Signature("count", params, long_running=True), text, tuple("abcdefg"))
+    return handwritten_kernels.build(Signature("count", params, long_running=True), text, tuple("abcdefg"))
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_long_kernels_and_large_tensors_release_the_lock(long_running, size, rel
 
 
 def test_two_threads_call_one_kernel():
-    add, failures = handmade.vector_add(), []
+    add, failures = handwritten_kernels.vector_add(), []
 
     def work(seed):
         rng = np.random.default_rng(seed)
@@ -176,7 +176,7 @@ def test_a_kernel_dropped_while_another_thread_runs_it():
     worker.start()
     started.wait()
     for _ in range(20):
-        handmade.vector_add()  # memory that was freed too early would be used again
+        handwritten_kernels.vector_add()  # memory that was freed too early would be used again
     worker.join()
     assert out[0] == 100_000_000
 

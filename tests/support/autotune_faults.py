@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import te
-from tilewright.autotune.seal import make_mark
 from tilewright.autotune.task import Task
 from tilewright.autotune.trial import Trial
+from tilewright.autotune.trial_marks import make_mark
 
 _HEAD = '@attrs(stage="loops")\ndef main(A: float32[64], B: out float32[64]):\n'
 _RIGHT = ("for i in 64:", "    B[i] = A[i] * 2.0")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...base.arguments import to_list
-from ...te import either as te
+from ...te import polymorphic as te
 from .choices import Choices
 from .program import Draw, Program, exact_sum, small
 from .scripts import SCRIPTS, row_sums

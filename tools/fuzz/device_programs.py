@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ... import topi
-from ...te import either as te
+from ...te import polymorphic as te
 from .choices import Choices
 from .program import Draw, Program, exact_sum, small
 from .terms import numpy_type

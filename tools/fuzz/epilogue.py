@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.expr import IntImm
-from ...te import either as te
+from ...te import polymorphic as te
 from .choices import Choices
 from .program import Program
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.builder import ir_builder
-from ...te import either as te
+from ...te import polymorphic as te
 from .choices import Choices
 from .program import Draw, Program, small
 from .terms import DTYPES, Size

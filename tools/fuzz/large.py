@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...te import either as te
+from ...te import polymorphic as te
 from ...views.sparse import sparse
 from .choices import Choices
 from .expressions import draw_data

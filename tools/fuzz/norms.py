@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...te import either as te
+from ...te import polymorphic as te
 from .chains import UFUNC
 from .choices import Choices
 from .program import Draw, Program, exact_sum, small

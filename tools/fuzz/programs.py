@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .boundaries import draw_boundaries
-from .cells import draw_cells
 from .chains import draw_chain, draw_siblings
 from .choices import Choices, replay_choices
 from .contractions import draw_factors, draw_itself
@@ -15,6 +14,7 @@ from .control import draw_hybrid, draw_product, draw_scan
 from .derivatives import draw_gradient
 from .epilogue import add_window_sums
 from .extern_stages import draw_extern
+from .histograms import draw_cells
 from .images import draw_blur, draw_gather, draw_layout
 from .large import draw_large
 from .networks import draw_conv2d, draw_matmul, draw_pool

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...te import either as te
+from ...te import polymorphic as te
 from .chains import IDENTITY, fold
 from .choices import Choices
 from .program import Draw, Program, exact_sum, small

@@ -21,11 +21,11 @@ from ...driver.build import lower
 from ...ir.interpret.interpreter import Interpreter
 from ...ir.lazy_values import cached_property
 from .case import empty_report
-from .cells import draw_cells
 from .chains import draw_chain
 from .choices import Choices, case_choices, replay_choices
 from .contractions import draw_contraction, draw_factors, draw_itself
 from .control import draw_product, draw_scan
+from .histograms import draw_cells
 from .images import draw_blur, draw_gather, draw_layout
 from .networks import draw_conv2d, draw_matmul, draw_pool
 from .norms import draw_norm, draw_running

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...te import either as te
+from ...te import polymorphic as te
 from ...topi.fourier import fourier
 from .choices import Choices
 from .program import Draw, Program

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor

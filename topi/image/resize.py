@@ -17,7 +17,7 @@ import numpy as np
 from ...base.errors import user_source
 from ...ir.expr import Expr
 from ...ir.ops import integer_value
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor
 from ..nn.window import pair

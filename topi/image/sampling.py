@@ -14,7 +14,7 @@ from typing import Any
 from ...base.errors import user_source
 from ...ir import ops
 from ...ir.expr import Expr
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.tensor import Tensor, tensor_text
 from ..checks import check_count, tensor
 from ..errors import BadOperand, BadParameter

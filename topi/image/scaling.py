@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import ops
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.shape import same_extent
 from ..row import floating, integers, operator, sample
 from ..transform import injective

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ...ir import ops
 from ...ir.expr import Expr, IntImm
-from ...te import either as te
+from ...te import polymorphic as te
 from ..weighted_sums import keys_weights, weighted_sum
 
 _ROUNDINGS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any, Any], Any]]] = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...base.errors import user_source
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.indices import clipped_index
 from ...te.shape import shape_text
 from ...te.tensor import Tensor

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import user_source
 from ...ir import ops
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.elementwise import operate
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text

@@ -37,7 +37,7 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import DType
 from ...ir.expr import Expr, IntImm
 from ...ir.ops import index_ceildiv, is_const
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.shape import same_extent
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor, tensor_text

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...base.errors import user_source
 from ...ir.expr import IntImm
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.tensor import Tensor, tensor_text
 from ..checks import normalize_axis, tensor
 from ..errors import BadOperand, BadParameter

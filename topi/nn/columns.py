@@ -8,7 +8,7 @@ from typing import Any
 
 from ...base.errors import user_source
 from ...ir import ops
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import known, tensor

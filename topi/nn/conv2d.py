@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from ..alternatives import offer

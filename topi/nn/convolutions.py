@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor as check_tensor

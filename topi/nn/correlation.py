@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.tensor import Tensor
 from ..half_precision import sum_dtype
 from ..signatures import Positive

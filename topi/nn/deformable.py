@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.expr import IntImm
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.tensor import Tensor
 from ..checks import tensor
 from ..image.sampling import weigh_neighbours

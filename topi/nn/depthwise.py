@@ -13,7 +13,7 @@ from typing import Any
 from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...ir.ops import is_const
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from ..signatures import ElementType

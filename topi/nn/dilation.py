@@ -14,7 +14,7 @@ from ...base.arguments import is_a
 from ...base.errors import user_source
 from ...ir import ops
 from ...ir.expr import IntImm
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.tensor import Tensor, tensor_text
 from .. import transform
 from ..checks import integers, normalize_axis, tensor

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ir.expr import Expr
 from ...ir.ops import convert
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.tensor import Tensor
 from ..checks import normalize_axis, tensor
 from ..transform import injective

@@ -23,7 +23,7 @@ from typing import Any
 from ...base.errors import user_source
 from ...ir.expr import Expr, IterVar
 from ...ir.ops import index_ceildiv, is_const
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.shape import same_extent
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor, tensor_text

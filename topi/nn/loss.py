@@ -6,7 +6,7 @@ from typing import Any
 
 from ...base.errors import user_source
 from ...ir import ops
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.indices import clipped_index, signed_index
 from ...te.tensor import Tensor, tensor_text
 from .. import reduction as sums

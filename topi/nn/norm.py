@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...base.arguments import is_a
 from ...base.errors import user_source
 from ...ir.expr import Expr
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.tensor import Tensor
 from ..checks import normalize_axis
 from ..errors import BadAxis, BadParameter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.tensor import Tensor
 from ..checks import tensor
 from ..reduction import arg_reducer

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import topi
-from ...te import either as te
+from ...te import polymorphic as te
 from ..references import dtype_bound
 from ..row import floating, operator, sample
 from .pool import sum_pool

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.expr import Expr, IntImm
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.operation import ZERO_GRADIENT
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor

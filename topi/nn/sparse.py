@@ -11,8 +11,8 @@ from typing import Any
 
 from ...base.errors import user_source
 from ...ir.ops import common_dtype
-from ...te import either as te
 from ...te import hybrid
+from ...te import polymorphic as te
 from ...te.hybrid.runtime import output_tensor
 from ...te.tensor import Tensor, tensor_text
 from ..checks import tensor

@@ -23,7 +23,7 @@ from ...base.arguments import is_array
 from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...ir.ops import index_ceildiv
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.shape import integer_expr
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor, tensor_text

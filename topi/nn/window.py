@@ -9,7 +9,7 @@ from typing import Any
 from ...base.arguments import to_list
 from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor
 from .errors import BadWindow

@@ -31,7 +31,7 @@ import numpy as np
 
 from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.shape import same_extent, shape_text
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor

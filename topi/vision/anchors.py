@@ -10,8 +10,8 @@ import numpy as np
 
 from ...base.errors import user_source
 from ...ir.expr import IntImm
-from ...te import either as te
 from ...te import hybrid
+from ...te import polymorphic as te
 from ...te.hybrid.runtime import allocate, output_tensor
 from ...te.tensor import Tensor, tensor_text
 from ..checks import check_count, tensor

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...base.errors import user_source
 from ...ir import ops
-from ...te import either as te
+from ...te import polymorphic as te
 from ...te.indices import clipped_index
 from ...te.tensor import Tensor, tensor_text
 from ..checks import integers, tensor

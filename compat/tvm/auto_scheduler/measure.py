@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
-from ....autotune.lines import Line, parse_line, write_line
+from ....autotune.json_lines import Line, parse_line, write_line
 from ..autotvm.measure import MeasureErrorNo
 from .measure_record import logged
 

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from ....autotune.errors import BadRecordLine, NoRecord
-from ....autotune.lines import Line, write_line
+from ....autotune.json_lines import Line, write_line
 from ....autotune.records import Database
 from ....autotune.task import Key
 from ....autotune.trial import Trial

@@ -3,7 +3,7 @@
 A reduction is declared as a left fold: it begins with the identity (or `init=`) and takes up its terms one after the other.
 Another order, or partial results, give the same only by these laws. A law is proved by a table of known forms, by all values
 where an operand has few, by all orders of values where the combiner only chooses among them (tables.py), or by calculating with
-polynomials (algebra.py). A search (trials.py) finds counterexamples and proves nothing.
+polynomials (algebra.py). A search (counterexamples.py) finds counterexamples and proves nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...expr import Add, And, Call, CommReducer, Expr, FloatImm, IntImm, Max, Mi
 from ...interpret.scalars import numpy_dtype
 from ...structural import Key, structural_key
 from ...visit import post_order, substitute
-from . import algebra, tables, trials
+from . import algebra, counterexamples, tables
 
 __all__ = ["Law", "Laws", "laws_of"]
 
@@ -237,7 +237,7 @@ def _examine_part(part: CommReducer, constants: tuple[Expr | None, ...]) -> Laws
     whole = tables.laws_by_values(part) if Law.UNPROVED in laws else None
     if whole is not None:
         return _tabled_laws(*whole)
-    found = trials.search(part, constants)
+    found = counterexamples.search(part, constants)
     for at, counterexample in ((0, found.association), (3, found.repetition), (4, found.idleness)):
         if counterexample and (laws[at] == Law.UNPROVED or at == 4):  # infinities are no real numbers
             laws[at] = Law.REFUTED

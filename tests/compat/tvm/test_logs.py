@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright.autotune.errors import BadRecordLine
-from tilewright.autotune.lines import Line, write_line
+from tilewright.autotune.json_lines import Line, write_line
 from tilewright.autotune.record_lookup import find_schedule
 from tilewright.autotune.records import Database
 from tilewright.autotune.task import Task

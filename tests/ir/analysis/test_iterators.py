@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 from tilewright import te
-from tilewright.ir.analysis.digits import IterSum, inverse, normalize
 from tilewright.ir.analysis.iterators import detect
+from tilewright.ir.analysis.mixed_radix import IterSum, inverse, normalize
 from tilewright.ir.analysis.subspaces import subspace_divide
 from tilewright.ir.expr import Range, Var
 from tilewright.ir.ops import const

@@ -9,7 +9,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
-from everywhere import EMULATED, as_declared, holds, replays
+from every_backend import EMULATED, as_declared, holds, replays
 from schedule_state import exact
 from tilewright import te
 from tilewright.schedule.errors import BadReorder, BadRfactor, FuseApart

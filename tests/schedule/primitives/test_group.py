@@ -11,7 +11,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
-from everywhere import EMULATED, holds, replays
+from every_backend import EMULATED, holds, replays
 from lowered import allocated, loops
 from schedule_state import exact
 from tilewright import te

@@ -8,7 +8,7 @@ from typing import Any
 import drawn
 import numpy as np
 import pytest
-from everywhere import EMULATED, as_declared, holds, replays
+from every_backend import EMULATED, as_declared, holds, replays
 from schedule_state import exact
 from tilewright import te
 from tilewright.schedule.errors import BadRfactor, BadThreadBinding

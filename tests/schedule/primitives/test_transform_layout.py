@@ -10,7 +10,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
-from everywhere import EMULATED, holds, replays
+from every_backend import EMULATED, holds, replays
 from schedule_state import exact
 from tilewright import te
 from tilewright.ir.expr import ProducerLoad

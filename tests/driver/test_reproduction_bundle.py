@@ -12,7 +12,7 @@ import tilewright as tw
 from tilewright import te
 from tilewright.base.errors import CATALOGUE, InternalError
 from tilewright.codegen.llvm import pipeline
-from tilewright.driver import bundle
+from tilewright.driver import reproduction_bundle
 from tilewright.ir import Function, equal, parse
 from tilewright.schedule.model.serialise import from_json
 
@@ -20,7 +20,7 @@ from tilewright.schedule.model.serialise import from_json
 @pytest.fixture(autouse=True)
 def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(bundle, "_WRITTEN", {})
+    monkeypatch.setattr(reproduction_bundle, "_WRITTEN", {})
 
 
 def program() -> tuple[te.Schedule, list[te.Tensor]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import autotune
-from tilewright.autotune.parts import shares
+from tilewright.autotune.trial_shares import shares
 from tilewright.cli import main
 from tilewright.graph import Builder
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from same_result import after
-from tilewright.ir.passes.common.left_loops import leave_loops
+from tilewright.ir.passes.common.early_exit import leave_loops
 
 
 def left(guard: str, body: str) -> str:
