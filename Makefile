@@ -53,8 +53,8 @@ lint: $(STAMP)  ## ruff (layout and rules) and pyright
 	@$(BIN)/ruff check .
 	@$(BIN)/pyright
 
-docs: $(STAMP)  ## the site, out/site/index.html: pages, tutorials with what they print, the reference
-	@$(BIN)/python docs/make_site.py out/site
+docs: $(STAMP)  ## the site, out/docs/VERSION/index.html: pages, tutorials with what they print, the reference
+	@$(BIN)/python docs/make_site.py out/docs
 
 dist: $(STAMP)  ## dist/: the source distribution and the wheel, built twice and compared
 	@rm -rf dist out/dist

@@ -1,4 +1,7 @@
-"""Makes the site: `python docs/make_site.py out/site`, or `make docs`.
+"""Makes the site: `python docs/make_site.py out/docs`, or `make docs`.
+
+It lies in a folder of its version, `out/docs/1.0.0`, beside those of earlier versions that are there; each page has a choice of
+them. `latest` and `stable` lead to the newest version, and to the newest that is no pre-release, page by page.
 
 The pages of docs/, the tutorials, each with what it prints, and a reference from the docstrings, as files that are opened from the
 disk. Warnings of the generator, links that lead nowhere among them, are errors. `--unrun` leaves out what tutorials print;
@@ -8,12 +11,17 @@ disk. Warnings of the generator, links that lead nowhere among them, are errors.
 from __future__ import annotations
 
 import ast
+import contextlib
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+import tilewright
+from packaging.version import InvalidVersion, Version  # of Sphinx
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -80,10 +88,47 @@ def make(target: Path, run: bool = True, sample: bool = False) -> int:
         return generated("html", strictly)
 
 
+def find_versions(folder: Path) -> list[Version]:
+    """The versions whose sites lie in a folder, the newest first."""
+    found: list[Version] = []
+    for site in folder.iterdir():
+        with contextlib.suppress(InvalidVersion):
+            found += [Version(site.name)] if (site / "index.html").is_file() else []
+    return sorted(found, reverse=True)
+
+
+_REDIRECT = """<!DOCTYPE html>
+<meta charset="utf-8"><title>tilewright</title>
+<meta http-equiv="refresh" content="0; url={target}"><link rel="canonical" href="{target}">
+<a href="{target}">{target}</a>
+"""
+
+
+def write_versions(folder: Path) -> None:
+    """Write the list that pages choose from, the pages that lead to the newest and the newest stable version, and index.html."""
+    versions = find_versions(folder)
+    folder.joinpath("versions.js").write_text(
+        f"window.TILEWRIGHT_VERSIONS = {json.dumps([str(each) for each in versions])};\n"
+    )
+    stable = next((each for each in versions if not each.is_prerelease), versions[0])
+    for name, version in (("latest", versions[0]), ("stable", stable)):
+        shutil.rmtree(folder / name, ignore_errors=True)
+        site = folder / str(version)
+        for page in site.rglob("*.html"):
+            path = page.relative_to(site)
+            to_root = "../" * len(path.parts)
+            redirect = folder / name / path
+            redirect.parent.mkdir(parents=True, exist_ok=True)
+            redirect.write_text(_REDIRECT.format(target=f"{to_root}{version}/{path.as_posix()}"))
+    folder.joinpath("index.html").write_text(_REDIRECT.format(target="stable/index.html"))
+
+
 if __name__ == "__main__":
     options = {"--unrun", "--sample"}
     arguments = [argument for argument in sys.argv[1:] if argument not in options]
-    place = Path(arguments[0] if arguments else "out/site").absolute()
-    status = make(place, "--unrun" not in sys.argv, "--sample" in sys.argv)
-    print(f"the site is {place / 'index.html'}" if not status else "the site has errors")
+    place = Path(arguments[0] if arguments else "out/docs").absolute()
+    status = make(place / tilewright.__version__, "--unrun" not in sys.argv, "--sample" in sys.argv)
+    if not status:
+        write_versions(place)
+    print(f"the site is {place / tilewright.__version__ / 'index.html'}" if not status else "the site has errors")
     raise SystemExit(status)

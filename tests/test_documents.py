@@ -89,23 +89,31 @@ def test_the_pictures_are_what_schedules_draw_now() -> None:
 
 def test_the_site_is_made_without_a_warning(tmp_path: Path) -> None:
     """Links between pages, to headings and to pictures included; tutorials run in their own test. All pages are read, a few are
-    written: `make docs` writes all."""
+    written: `make docs` writes all. A folder of an earlier version stands beside them, as a server keeps it."""
     pytest.importorskip("sphinx", reason="the package sphinx, which makes the site, is not installed")
+    sites, site = tmp_path / "site", tmp_path / "site" / tw.__version__
+    (sites / "0.9.0").mkdir(parents=True)
+    (sites / "0.9.0" / "index.html").write_text("an earlier version")
     done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "make_site.py"), str(tmp_path / "site"), "--unrun", "--sample"],
+        [sys.executable, str(ROOT / "docs" / "make_site.py"), str(sites), "--unrun", "--sample"],
         capture_output=True,
         text=True,
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert "split" in (tmp_path / "site" / "primitives.html").read_text()
-    assert (tmp_path / "site" / "tutorials" / "01_first_kernel.html").is_file()
+    assert "split" in (site / "primitives.html").read_text()
+    assert (site / "tutorials" / "01_first_kernel.html").is_file()
+    assert f'TILEWRIGHT_VERSIONS = ["{tw.__version__}", "0.9.0"]' in (sites / "versions.js").read_text()
+    redirect = (sites / "latest" / "tutorials" / "01_first_kernel.html").read_text()
+    assert f'href="../../{tw.__version__}/tutorials/01_first_kernel.html"' in redirect
+    assert 'href="../0.9.0/index.html"' in (sites / "stable" / "index.html").read_text(), "no candidate of a release"
+    assert "_static/versions.js" in (site / "index.html").read_text()
     remote = re.compile(r'(?:src|href)="https?://[^"]*"')
-    links = remote.findall((tmp_path / "site" / "index.html").read_text())
+    links = remote.findall((site / "index.html").read_text())
     assert not [link for link in links if link.startswith("src") or ".css" in link], (
         "a page from the disk asks no other machine"
     )
-    listed = zlib.decompress((tmp_path / "site" / "objects.inv").read_bytes().split(b"\n", 4)[4]).decode().splitlines()
+    listed = zlib.decompress((site / "objects.inv").read_bytes().split(b"\n", 4)[4]).decode().splitlines()
     told = {line.partition(" ")[0] for line in listed}
     rooms = {"tilewright": tw, "tilewright.te": te, "tilewright.te.hybrid": te.hybrid, "tilewright.topi.nn": topi.nn}
     public = [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
+import sqlite3
 import struct
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import tilewright as tw
 from formats.make_files import scaled
 from tilewright import ir, te
 from tilewright.autotune.json_lines import FORMAT, parse_line
+from tilewright.autotune.layout import LAYOUT
 from tilewright.autotune.records import Database
 from tilewright.ir.text.printer import TEXT_VERSION, file_text
 from tilewright.runtime.metadata import MAGIC, VERSION
@@ -83,3 +86,35 @@ def test_libraries_are_called_or_refused(folder: Path, tmp_path: Path) -> None:
     later.write_bytes(content.replace(begin, MAGIC + struct.pack("<i", VERSION + 1)))
     with pytest.raises(tw.ExportError, match=rf"TW07\d\d(.|\n)*{VERSION + 1}"):
         tw.load(later)
+
+
+@releases
+def test_databases_are_opened(folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder / "tune.sqlite", tmp_path)
+    for _ in range(2):  # the first one may bring it to the layout of now
+        with Database(tmp_path / "tune.sqlite") as database:
+            (task,) = database.tasks()
+            assert task.key.machine == "a processor of that time, 2 threads"
+            assert [trial.seconds for trial in database.trials(task.key)] == [1e-3]
+    with sqlite3.connect(tmp_path / "tune.sqlite") as connection:
+        connection.execute(f"pragma user_version = {LAYOUT + 1}")
+    connection.close()
+    with pytest.raises(tw.RecordError, match=rf"TW0632(.|\n)*{LAYOUT + 1}"):
+        Database(tmp_path / "tune.sqlite")
+
+
+@releases
+def test_cached_kernels_are_built_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry of another release that lies where ours would is not run: its key names other sources."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE", "1")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    s, args = scaled()
+    tw.build(s, args)
+    (entry,) = tmp_path.glob("kernels/*.kernel")
+    built, old = entry.read_bytes(), (folder / "scaled.kernel").read_bytes()
+    entry.write_bytes(old)
+    f = tw.build(*scaled())
+    b = np.empty(100, "float32")
+    f(np.arange(100, dtype="float32"), b)
+    np.testing.assert_array_equal(b, np.arange(100, dtype="float32") * 2)
+    assert (entry.read_bytes() == old) == (built == old), "both are true until a source is changed after a release"

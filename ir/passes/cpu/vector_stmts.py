@@ -120,7 +120,7 @@ class LaneStmts:
 
     def _some_runs(self, loop: For) -> Expr | None:
         """Of a loop that each lane leaves when a flag of its own is set: whether some lane is in it still, so that the loop is over
-        when the last one has left (see ..common.left_loops). Lanes that a mask leaves out have set no flag."""
+        when the last one has left (see ..common.early_exit). Lanes that a mask leaves out have set no flag."""
         body = loop.body  # the flag is tested by an If around the whole body, else something runs after it is set
         if self.exprs.mask is not None or loop.kind is not LoopKind.SERIAL:
             return None
