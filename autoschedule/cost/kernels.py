@@ -18,6 +18,7 @@ from math import ceil, log2, prod
 from typing import TypeAlias
 
 from ...ir.analysis.footprint import Access, Array, access_box, line_bytes
+from ...ir.analysis.linear import terms
 from ...ir.analysis.warps import count_transactions
 from ...ir.expr import ProducerLoad, Var
 from ...ir.structural import Key
@@ -25,7 +26,7 @@ from ...ir.visit import post_order
 from ..accesses import ASSUMED
 from ..loop_nest import Body, Memory, Nest, Transfer
 
-__all__ = ["KernelWork", "Phase", "Unique", "count_kernel"]
+__all__ = ["SECTOR", "KernelWork", "Phase", "Unique", "count_kernel"]
 
 WARP, SECTOR, LINE = 32, 32, 128
 """Threads that run together; bytes that memory gives at once, and that the first cache keeps together."""
@@ -328,7 +329,8 @@ def _own_threads(path: Path) -> dict[str, float]:
 
 def _is_by_data(access: Access) -> bool:
     """Return whether data say which element is meant."""
-    return access.indices is None or any(isinstance(node, ProducerLoad) for node in post_order(*access.indices))
+    atoms = [atom for form in access.forms for atom, _ in terms(form) if not isinstance(atom, Var)]
+    return access.indices is None or any(isinstance(node, ProducerLoad) for node in post_order(*atoms))
 
 
 def _begins_sector(access: Access) -> bool:

@@ -8,8 +8,9 @@ from math import ceil, prod
 
 from ...ir.analysis.count import evaluate_count
 from ...ir.analysis.footprint import Access, access_box
+from ...ir.arith.linear import LinearForm
 from ...ir.expr import Expr, IterVar, ProducerLoad, Var
-from ..accesses import ASSUMED, dimension, find_axes, numeric_shape
+from ..accesses import ASSUMED, Dimension, dimension, find_axes
 from ..cost.instructions import Work
 from ..loop_nest import Body, Nest
 from .draft import DraftStage, extent_in_numbers
@@ -66,44 +67,46 @@ class Value:
         return self.owns[0] if self.owns else None
 
 
-def make_frame(producer: DraftStage, loads: Sequence[ProducerLoad], frame: Frame, inner: Mapping[Var, int]) -> Frame:
-    """The frame that loads in a reader ask of a stage. frame: of the reader; inner: the values that loops inside take of
-    its axes."""
-    box = _union(loads, inner)
+def make_frame(producer: DraftStage, reads: Sequence[Access], frame: Frame, inner: Mapping[Var, int]) -> Frame:
+    """The frame that a reader's loads ask of a stage. reads: what they read of all that it computes; frame: of the reader; inner:
+    the values that loops inside take of its axes."""
+    box = _union(reads, inner)
     names: dict[Var, Var] = {}
     moved: dict[Var, Expr] = {}
     around: set[Var] = set()
     widths: dict[Var, int] = {axis: extent_in_numbers(axis) for axis in producer.reduced}
-    own_axes = {id(index): axis for index, axis in zip(loads[0].indices, producer.own, strict=False)}
+    indices = reads[0].indices or ()
+    own_axes = {id(index): axis for index, axis in zip(indices, producer.own, strict=False)}
     runs = {
         tuple(id(own_axes[each]) for each in axes): values
         for axes, values in frame.runs.items()
         if all(each in own_axes for each in axes)
     }
     for place, axis in enumerate(producer.own):
-        index = loads[0].indices[place]
-        if not frame.around.isdisjoint(find_axes(index)):
+        index, extent = indices[place], extent_in_numbers(axis)
+        is_axis = isinstance(index, IterVar)
+        if frame.around and not frame.around.isdisjoint((index,) if is_axis else find_axes(index)):
             around.add(axis)
-        if isinstance(index, IterVar) and all(load.indices[place] is index for load in loads):
-            widths[axis] = min(inner.get(index, 1), extent_in_numbers(axis))
+        if is_axis and all(read.indices is not None and read.indices[place] is index for read in reads):
+            widths[axis] = min(inner.get(index, 1), extent)
             name = frame.names.get(index, index)
             if name is not axis:
                 names[axis] = name
             if index in frame.moved:
                 moved[axis] = frame.moved[index]
         else:
-            widths[axis] = min(box[place], extent_in_numbers(axis))
-            by = _make_shift(index, frame, inner)
+            widths[axis] = min(box[place], extent)
+            by = _make_shift(reads[0].forms[place], frame, inner)
             if by is not None:
                 moved[axis] = by
     box = tuple(widths[axis] for axis in producer.own)
     return Frame(widths, names, moved, box, frozenset(around), runs)
 
 
-def _make_shift(index: Expr, frame: Frame, inner: Mapping[Var, int]) -> Expr | None:
+def _make_shift(index: LinearForm, frame: Frame, inner: Mapping[Var, int]) -> Expr | None:
     """The distance that loops around a reader move an index."""
     total: Expr | None = None
-    for axis, step in dimension(index).steps.items():
+    for axis, step in Dimension(index).steps.items():
         values = inner.get(axis, 1)
         if values < extent_in_numbers(axis):
             place = frame.names.get(axis, axis) * (step * values)
@@ -150,20 +153,16 @@ def divide(whole: Digits, factor: int) -> tuple[Digits, Digits]:
     return [(first, ceil(steps / prod(trips for _, trips in others))), *others], inner
 
 
-def _union(loads: Sequence[ProducerLoad], widths: Mapping[Var, int]) -> tuple[int, ...]:
+def _union(reads: Sequence[Access], widths: Mapping[Var, int]) -> tuple[int, ...]:
     """The box around what loads of one tensor read."""
-    first = loads[0]
-    shape = numeric_shape(first.producer)
-    boxes = [
-        [parse_width(size) for size in access_box(Access(load.producer, load.indices, shape), widths)] for load in loads
-    ]
-    if len(loads) == 1:
+    boxes = [[parse_width(size) for size in access_box(read, widths)] for read in reads]
+    if len(reads) == 1:
         return tuple(boxes[0])
-    spread: list[int] = []
-    for place in range(len(shape)):
-        offsets = [dimension(load.indices[place]).offset for load in loads]
-        spread.append(max(offsets) - min(offsets))
-    return tuple(min(max(box[place] for box in boxes) + spread[place], extent) for place, extent in enumerate(shape))
+    offsets = zip(*([form.const for form in read.forms] for read in reads), strict=True)
+    return tuple(
+        min(max(sizes) + max(apart) - min(apart), parse_width(extent))
+        for sizes, apart, extent in zip(zip(*boxes, strict=True), offsets, reads[0].shape, strict=True)
+    )
 
 
 def parse_width(width: object) -> int:

@@ -11,7 +11,7 @@ Registers hold what one thread reads, shared memory what all threads of a block 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from ...ir.analysis.footprint import Access, Array, access_box
 from ...ir.expr import IterVar, ProducerLoad, Var
 from ..accesses import find_axes
 from ..cost.instructions import Work, distinct_elements
+from ..cost.kernels import SECTOR
 from ..loop_nest import Body, Memory, Nest, Transfer
 from .draft import Draft, DraftStage, extent_in_numbers
 from .frames import Digits, Frame, Parts, Value, is_register, join_frames, make_frame
@@ -63,13 +64,21 @@ class _KernelNests(Nests):
 
     def lay_out_shape(self, stage: DraftStage, box: Sequence[int]) -> tuple[int, ...]:
         """The extents of a box as they lie; of axes that it has whole, those of the layout's loops, since they begin with these."""
-        shape = super().lay_out_shape(stage, box)
         if stage.layout is None:
-            return shape
-        part = {axis for axis, size, extent in zip(stage.own, box, stage.extents, strict=True) if size < extent}
+            return tuple(box)
+        shape, extents = super().lay_out_shape(stage, box), stage.extents
+        part = {axis for axis, size, extent in zip(stage.own, box, extents, strict=True) if size < extent}
         return tuple(
-            size if find_axes(index) & part else extent_in_numbers(loop)
-            for index, size, loop in zip(stage.layout(*stage.own), shape, stage.op.axis, strict=True)
+            extent_in_numbers(loop) if axes.isdisjoint(part) else size
+            for axes, size, loop in zip(self._find_layout_axes(stage), shape, stage.op.axis, strict=True)
+        )
+
+    def _find_layout_axes(self, stage: DraftStage) -> Sequence[set[IterVar]]:
+        """The axes that tell each index of a layout."""
+        return self.draft.shared.once(
+            ("layout axes", self._layout_key(stage)),
+            stage.own,
+            lambda: [find_axes(index) for index in self._places(stage)],
         )
 
     def _is_renamed(self, stage: DraftStage) -> bool:
@@ -131,11 +140,12 @@ class _KernelStage(StageNest):
             loads = [load for load in value.loads if self.nests.producer(load) is producer]
             if not loads:
                 continue
+            reads = list(map(self.nests.whole, loads))
             if self.nests.has_shared:
                 block = self._block_values(self.at) if value is self.value else frame.block or frame.widths
-                needed = _make_frames(producer, loads, frame, inner, block)
+                needed = _make_frames(producer, reads, frame, inner, block)
             else:
-                needed = make_frame(producer, loads, frame, inner)
+                needed = make_frame(producer, reads, frame, inner)
             found = needed if found is None else join_frames(found, needed, producer)
         return found
 
@@ -228,14 +238,27 @@ class _KernelStage(StageNest):
                 box = access_box(several[0][2], written, [max(each) - min(each) for each in offsets])
                 together = prod(size if isinstance(size, int) else 1 for size in box) * several[0][1]
                 share = min(together / max(sum(counts), 1e-9), 1.0)
-            for (load, _, _), count in zip(several, counts, strict=True):
+            alike: dict[Hashable, list[int]] = {}  # those that differ in nothing that is counted, as one
+            for at, (load, _, plain) in enumerate(several):
+                alike.setdefault(self._place_key(load, plain, lanes), []).append(at)
+            for places in alike.values():
+                load = several[places[0]][0]
                 producer = self.nests.producer(load)
                 placed = producer if producer is not None and producer.attach_type == "at" else None
                 box = self._find_box(placed) if placed is not None else None
                 scope = placed.scope if placed is not None else "global"
                 access = self.nests.read(load, self.frame, box)
-                transfers.append(self._transfer(access, scope, count * share, lanes))
+                transfers.append(self._transfer(access, scope, share * sum(counts[at] for at in places), lanes))
         return transfers
+
+    def _place_key(self, load: ProducerLoad, plain: Access, lanes: Mapping[Var, int]) -> Hashable:
+        """The same for loads of one form whose elements lie alike in sectors, or in shared memory, which has none."""
+        producer = self.nests.producer(load)
+        if producer is not None and producer.attach_type == "at" and producer.scope == "shared" and not lanes:
+            return producer
+        if producer is not None and producer.layout is not None:
+            return load
+        return producer, *(offset % SECTOR for offset in plain.pattern[1][-1:])
 
     def _transfer(self, access: Access, scope: str, places: float, lanes: Mapping[Var, int]) -> Transfer:
         count = prod(lanes.values())
@@ -267,18 +290,12 @@ def _find_share(work: Work, around: Digits) -> float:
 
 
 def _make_frames(
-    producer: DraftStage,
-    loads: Sequence[ProducerLoad],
-    frame: Frame,
-    inner: Mapping[Var, int],
-    block: Mapping[Var, int] | None,
+    producer: DraftStage, reads: Sequence[Access], frame: Frame, inner: Mapping[Var, int], block: Mapping[Var, int]
 ) -> Frame:
     """The frame that loads ask of a stage: what a thread reads, or of what lies in shared memory what all threads of a block read, whose
     values of its axes are `block`; with what that is anyway."""
-    if block is None:
-        return make_frame(producer, loads, frame, inner)
-    whole = make_frame(producer, loads, frame, block)
-    own = whole if producer.scope == "shared" else make_frame(producer, loads, frame, inner)
+    whole = make_frame(producer, reads, frame, block)
+    own = whole if producer.scope == "shared" else make_frame(producer, reads, frame, inner)
     return replace(own, block=whole.widths)
 
 

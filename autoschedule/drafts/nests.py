@@ -55,6 +55,7 @@ class Nests:
         self.frames: dict[int, Frame] = {}
         self.shared: dict[int, frozenset[int]] = {}
         self.placed: dict[tuple[int, IterVar], list[DraftStage]] = {}
+        self.values: dict[int, Value] = {}
         for stage in draft.stages:
             if stage.attach_type == "at" and stage.parent is not None:
                 parent, axis = stage.parent
@@ -109,6 +110,12 @@ class Nests:
 
     def value(self, stage: DraftStage) -> Value:
         """The value of a stage, found once for an operation and what is inlined into it."""
+        known = self.values.get(id(stage))
+        if known is None:
+            known = self.values[id(stage)] = self._find_value(stage)
+        return known
+
+    def _find_value(self, stage: DraftStage) -> Value:
         inlined = find_inlined(stage)  # type: ignore[arg-type]
         key = ("value", id(stage.op), *(id(each.op) for each in inlined))
 
@@ -147,6 +154,12 @@ class Nests:
         return self.draft.shared.once(("written out", id(value), *map(id, told)), (value, told), make)
 
     # Accesses
+
+    def whole(self, load: ProducerLoad) -> Access:
+        """The element that is loaded of all that its producer has, by indices as they were written."""
+        return self.draft.shared.once(
+            ("whole", id(load)), load, lambda: Access(load.producer, load.indices, numeric_shape(load.producer))
+        )
 
     def producer(self, load: Load) -> DraftStage | None:
         """The stage that computes what is loaded, where the candidate schedules it."""
@@ -226,17 +239,25 @@ class Nests:
         return self.draft.shared.once(key, (load, stage, names, moved), make)
 
     def _layout_key(self, stage: DraftStage) -> Hashable:
-        assert stage.layout is not None
         if stage.layout_key is None:
-            stage.layout_key = tuple(structural_key(index) for index in stage.layout(*stage.own))
+            stage.layout_key = tuple(map(structural_key, self._places(stage)))
         return stage.layout_key
+
+    def _places(self, stage: DraftStage) -> Sequence[Expr]:
+        """The indices of the place of an element in a layout."""
+        assert stage.layout is not None
+        return stage.layout(*stage.own)
 
     def lay_out_shape(self, stage: DraftStage, box: Sequence[int]) -> tuple[int, ...]:
         """The extents of a box of elements as they lie in memory."""
         if stage.layout is None:
             return tuple(box)
-        widths: dict[Var, int] = dict(zip(stage.own, box, strict=True))
-        return tuple(parse_width(count_values(index, widths)) for index in stage.layout(*stage.own))
+        widths = dict[Var, int](zip(stage.own, box, strict=True))
+        return self.draft.shared.once(
+            ("laid out", self._layout_key(stage), *box),
+            stage.own,
+            lambda: tuple(parse_width(count_values(index, widths)) for index in self._places(stage)),
+        )
 
     def written(self, stage: DraftStage, frame: Frame) -> Access:
         """The element that is stored."""
