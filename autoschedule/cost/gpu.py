@@ -25,6 +25,7 @@ __all__ = [
     "count_resident",
     "estimate_kernels",
     "estimate_works",
+    "least_kernel_seconds",
 ]
 
 OTHER_REGISTERS = 24
@@ -82,6 +83,11 @@ def estimate_works(works: Sequence[KernelWork], gpu: Gpu) -> Estimate:
         for name, seconds in _kernel_parts(work, unique, gpu):
             total[name] = total.get(name, 0.0) + seconds
     return Estimate(tuple(total.items()))
+
+
+def least_kernel_seconds(kernels: int, slots: float, gpu: Gpu) -> float:
+    """The seconds that kernels take at least whose threads together begin so many instructions."""
+    return kernels * LAUNCH + slots / WARP / ISSUED / gpu.processors / (gpu.clock * 1e9)
 
 
 def _kernel_parts(work: KernelWork, unique: float, gpu: Gpu) -> Parts:

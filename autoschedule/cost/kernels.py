@@ -26,7 +26,7 @@ from ...ir.visit import post_order
 from ..accesses import ASSUMED
 from ..loop_nest import Body, Memory, Nest, Transfer
 
-__all__ = ["SECTOR", "KernelWork", "Phase", "Unique", "count_kernel"]
+__all__ = ["SECTOR", "SLOTS_OF_TRANSFER", "KernelWork", "Phase", "Unique", "count_kernel"]
 
 WARP, SECTOR, LINE = 32, 32, 128
 """Threads that run together; bytes that memory gives at once, and that the first cache keeps together."""
@@ -36,6 +36,8 @@ FRAGMENTS = ("mma", "wgmma")
 """Scopes of registers that a warp has together."""
 SLOTS = {"div": 10, "sqrt": 8, "call": 20, "join": 0}
 """Instructions behind one operator, where they are several: of NVRTC for sm_80, of calls in between (exp 10, tanh 17, log 31)."""
+SLOTS_OF_TRANSFER = 2
+"""For the address, and for the load or store."""
 POWERS = {"div": 1, "sqrt": 1, "call": 1}
 """Of them, those of the unit for special functions."""
 ARITHMETIC = ("add", "mul", "fma")
@@ -251,8 +253,7 @@ class _Counter:
             return
         count = body.instructions
         transfers = sum(transfer.times for transfer in body.transfers)
-        # two slots for the address and the instruction of a transfer
-        slots = sum(times * SLOTS.get(name, 1) for name, times in count.items()) + 2 * transfers
+        slots = sum(times * SLOTS.get(name, 1) for name, times in count.items()) + SLOTS_OF_TRANSFER * transfers
         phase.issued += runs * warps * slots
         phase.of_thread += runs * slots
         phase.arithmetic += runs * warps * WARP * sum(count.get(name, 0) for name in ARITHMETIC)

@@ -78,7 +78,7 @@ class _KernelNests(Nests):
         return self.draft.shared.once(
             ("layout axes", self._layout_key(stage)),
             stage.own,
-            lambda: [find_axes(index) for index in self._places(stage)],
+            lambda: [find_axes(index) for index in self._map_indices(stage)],
         )
 
     def _is_renamed(self, stage: DraftStage) -> bool:
@@ -140,7 +140,7 @@ class _KernelStage(StageNest):
             loads = [load for load in value.loads if self.nests.producer(load) is producer]
             if not loads:
                 continue
-            reads = list(map(self.nests.whole, loads))
+            reads = list(map(self.nests.access_all, loads))
             if self.nests.has_shared:
                 block = self._block_values(self.at) if value is self.value else frame.block or frame.widths
                 needed = _make_frames(producer, reads, frame, inner, block)

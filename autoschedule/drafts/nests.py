@@ -155,7 +155,7 @@ class Nests:
 
     # Accesses
 
-    def whole(self, load: ProducerLoad) -> Access:
+    def access_all(self, load: ProducerLoad) -> Access:
         """The element that is loaded of all that its producer has, by indices as they were written."""
         return self.draft.shared.once(
             ("whole", id(load)), load, lambda: Access(load.producer, load.indices, numeric_shape(load.producer))
@@ -240,10 +240,10 @@ class Nests:
 
     def _layout_key(self, stage: DraftStage) -> Hashable:
         if stage.layout_key is None:
-            stage.layout_key = tuple(map(structural_key, self._places(stage)))
+            stage.layout_key = tuple(map(structural_key, self._map_indices(stage)))
         return stage.layout_key
 
-    def _places(self, stage: DraftStage) -> Sequence[Expr]:
+    def _map_indices(self, stage: DraftStage) -> Sequence[Expr]:
         """The indices of the place of an element in a layout."""
         assert stage.layout is not None
         return stage.layout(*stage.own)
@@ -256,7 +256,7 @@ class Nests:
         return self.draft.shared.once(
             ("laid out", self._layout_key(stage), *box),
             stage.own,
-            lambda: tuple(parse_width(count_values(index, widths)) for index in self._places(stage)),
+            lambda: tuple(parse_width(count_values(index, widths)) for index in self._map_indices(stage)),
         )
 
     def written(self, stage: DraftStage, frame: Frame) -> Access:

@@ -140,7 +140,7 @@ class StageNest(StageLoops):
         for value, frame, inner in readers:
             loads = [load for load in value.loads if self.nests.producer(load) is producer]
             if loads:
-                needed = make_frame(producer, list(map(self.nests.whole, loads)), frame, inner)
+                needed = make_frame(producer, list(map(self.nests.access_all, loads)), frame, inner)
                 found = needed if found is None else join_frames(found, needed, producer)
         return found
 

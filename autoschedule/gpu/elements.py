@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from math import gcd
+from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from ...ir.expr import Expr, IterVar, Node, ProducerLoad
@@ -23,15 +23,22 @@ from ...te.rewrite import collect_loads
 from ...te.shape import same_extent
 from ...te.tensor import find_tensor
 from ..accesses import contiguous_axes, dimension, find_axes, load_axes, op_loads
+from ..cost.estimate import Estimate
+from ..cost.gpu import least_kernel_seconds
+from ..cost.kernels import SLOTS_OF_TRANSFER
+from ..drafts.draft import Drafts, extent_in_numbers
 from ..operations import elements, fixed_extent
+from ..plan import Candidate
 from .threads import THREADS, VECTOR, WARP, count_lanes
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
     from ..groups import Group
 
-__all__ = ["element_a_thread", "injective", "vectors_a_thread"]
+__all__ = ["DECLARED", "choose_or_declared", "element_a_thread", "injective", "vectors_a_thread"]
 
+DECLARED = "an element a thread"
+"""The description of a program as it was declared."""
 BANK = 4
 """Bytes of a bank of shared memory."""
 TILE_COLUMNS = 8
@@ -50,7 +57,8 @@ def injective(group: Group) -> None:
     ways: list[tuple[str, Callable[[Group], None]]] = []
     for lanes in (*fewer, most):  # of those that take as long the one that asks for the fewest sectors
         text = why if lanes == most else ", since those beside them are read apart"
-        ways.append(("; ".join([f"{lanes} elements a thread{text}", *scatter]), partial(_apply_vectors, lanes)))
+        each = f"{lanes} elements a thread" if lanes > 1 else DECLARED
+        ways.append(("; ".join([f"{each}{text}", *scatter]), partial(_apply_vectors, lanes)))
     if across:
         names, lanes = ", ".join(dict.fromkeys(find_tensor(load).name for load in across[1])), _tile_lanes(op, *across)
         size = max(WARP, TILE_COLUMNS * lanes)
@@ -59,7 +67,7 @@ def injective(group: Group) -> None:
             f"tiles of {size} x {size} in shared memory, {lanes} elements at once, since {names} is read across{small}"
         )
         ways.insert(0, (text, partial(_apply_tiles, *across, lanes)))
-    group.choose("injective", group.draft_candidates(ways))
+    choose_or_declared(group, "injective", group.draft_candidates(ways))
 
 
 def apply_elements(group: Group) -> None:
@@ -77,6 +85,34 @@ def element_a_thread(group: Group) -> None:
     for op in group.parts:
         thread_each(group.s, op, op)
     thread_each(group.s, group.output, group.anchor)
+
+
+def choose_or_declared(group: Group, rule: str, candidates: Sequence[Candidate]) -> None:
+    """Choose among a rule's candidates, and a thread for each element, which changes nothing of how the group was declared."""
+    begun = group.begun >= 0 and all(each.primitive == "compute_inline" for each in group.s.records[group.begun :])
+    declared = any(candidate.description.startswith(DECLARED) for candidate in candidates)
+    if begun and not declared and all(op.values for op in (*group.parts, group.anchor, group.output)):
+        time = None
+        if all(candidate.estimate is not None for candidate in candidates):
+            least = _least_seconds(group)
+            # a draft costs more than to see that it cannot be the quickest
+            is_slow = least > min(candidate.seconds for candidate in candidates)
+            time = Estimate((("at least", least),)) if is_slow else group.draft(element_a_thread, Drafts())
+        candidates = [*candidates, Candidate(DECLARED, partial(element_a_thread, group), time)]
+    group.choose(rule, candidates)
+
+
+def _least_seconds(group: Group) -> float:
+    """The seconds that a thread for each element takes at least: a kernel for each operation, whose threads load and take up each
+    term of a sum."""
+    assert group.gpu is not None
+    slots = 0.0
+    for op in (*group.parts, group.anchor):
+        if op.reduce_axis:
+            moved = {load.producer for load in op_loads(op) if op.reduce_axis[-1] in load_axes(load)}
+            terms = prod(map(extent_in_numbers, (*op.axis, *op.reduce_axis)))
+            slots += terms * (1 + SLOTS_OF_TRANSFER * len(moved))
+    return least_kernel_seconds(len(group.parts) + 1, slots, group.gpu)
 
 
 def _lanes(op: Operation) -> tuple[int, str]:

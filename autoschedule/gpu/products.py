@@ -32,6 +32,7 @@ from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
+from .elements import choose_or_declared
 from .grids import LINE, Grid, bind_blocks, count_product
 from .hopper import warpgroup_candidates
 from .shortfalls import OF_COPIES
@@ -103,7 +104,7 @@ def product(group: Group, in_order: bool = False) -> bool:
         ]
         candidates.sort(key=lambda candidate: candidate.seconds)
     if candidates:
-        group.choose("product", candidates)
+        choose_or_declared(group, "product", candidates)
     return bool(candidates)
 
 

@@ -24,7 +24,7 @@ from ...te.operation import Operation
 from ..drafts.draft import Draft
 from ..forms.rows import RowChain, match_rows
 from ..operations import fixed_extent, is_expensive, is_plain, is_shareable
-from .elements import apply_elements, element_a_thread, injective
+from .elements import apply_elements, choose_or_declared, element_a_thread, injective
 from .row_blocks import Row, RowBlock, bytes_at_once, describe_block, row_blocks, rows_read
 from .sums import apply_usual, sums
 
@@ -54,7 +54,7 @@ def rows(group: Group) -> None:
     ]
     if is_plain(group.output):
         ways.append(("each reduction apart", _apply_separate))
-    group.choose("rows", group.draft_candidates(ways))
+    choose_or_declared(group, "rows", group.draft_candidates(ways))
 
 
 def _split_chain(group: Group) -> tuple[list[Operation], list[Group]]:

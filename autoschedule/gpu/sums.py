@@ -23,7 +23,7 @@ from ...te.tensor import find_tensor
 from ..accesses import contiguous_axes, op_loads, tensor_bytes
 from ..operations import fixed_extent, is_shareable, iteration_count
 from ..plan import Candidate
-from .elements import element_a_thread
+from .elements import DECLARED, choose_or_declared, element_a_thread
 from .register_tiles import register_tiles
 from .row_blocks import Row, RowBlock, bytes_at_once, describe_block, find_vector_terms, row_blocks
 from .threads import THREADS, VECTOR, WARP
@@ -40,7 +40,7 @@ FILLED = 4
 def sums(group: Group) -> None:
     """Threads share a sum where there are few of them, else a thread has each."""
     group.inline_cheap_heads()
-    group.choose("sums", sum_candidates(group))
+    choose_or_declared(group, "sums", sum_candidates(group))
 
 
 def sum_candidates(group: Group) -> list[Candidate]:
@@ -49,7 +49,7 @@ def sum_candidates(group: Group) -> list[Candidate]:
     if tiles:
         return tiles
     blocks, among = _shared_ways(group)
-    return group.draft_candidates([("an element a thread", element_a_thread), *blocks, *among])
+    return group.draft_candidates([(DECLARED, element_a_thread), *blocks, *among])
 
 
 def apply_usual(group: Group) -> None:

@@ -30,7 +30,7 @@ from ..forms.window import Window, match_windows
 from ..loops import fuse_axes
 from ..operations import data_extents, fixed_extent, is_expensive, is_plain, iteration_count
 from ..plan import Candidate
-from .elements import element_a_thread
+from .elements import DECLARED, element_a_thread
 from .threads import count_lanes
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def windows(group: Group) -> bool:
     ]
     candidates.sort(key=lambda candidate: candidate.seconds)
     alone = group.draft(element_a_thread, drafts)
-    candidates.append(Candidate("an element a thread", partial(element_a_thread, group), alone, "windows lie anywhere"))
+    candidates.append(Candidate(DECLARED, partial(element_a_thread, group), alone, "windows lie anywhere"))
     group.choose("windows", candidates)
     return True
 

@@ -11,10 +11,12 @@ import drawn
 import pytest
 from tilewright import te, topi
 from tilewright.autoschedule import scheduler
+from tilewright.autoschedule.cost.gpu import estimate_kernels
 from tilewright.autoschedule.cost.kernels import KernelWork, count_kernel
 from tilewright.autoschedule.drafts.draft import Draft, Drafts
 from tilewright.autoschedule.drafts.kernels import kernels_of_draft
 from tilewright.autoschedule.gpu import products, tensor_cores
+from tilewright.autoschedule.gpu.elements import DECLARED
 from tilewright.autoschedule.loop_nest import Nest
 from tilewright.autoschedule.lowered_kernels import nest_of_kernel
 from tilewright.autoschedule.plan import Candidate
@@ -46,12 +48,12 @@ def columns(some: Integers) -> te.Tensor:
 
 
 def softmaxes(some: Integers) -> te.Tensor:
-    return topi.nn.softmax(te.placeholder((32 * some(1, 30), 128 * some(1, 6)), name="A"), axis=1)
+    return topi.nn.softmax(te.placeholder((256 * some(1, 5), 128 * some(1, 6)), name="A"), axis=1)
 
 
 def norms(some: Integers) -> te.Tensor:
     columns = 128 * some(1, 6)
-    A = te.placeholder((16 * some(1, 30), columns), name="A")
+    A = te.placeholder((256 * some(1, 3), columns), name="A")
     return topi.nn.rms_norm(A, te.placeholder((columns,), name="g"), [1])
 
 
@@ -84,6 +86,7 @@ def test_drafts_have_the_kernels_that_are_lowered(declare: Callable[[Integers], 
 
         def choose(name: str, candidates: Sequence[Candidate]) -> int:
             del name
+            assert drafts or any(each.description.startswith((DECLARED, "each ")) for each in candidates)
             at = int(rng.integers(len(candidates)))
             drafts.append(draft_of(candidates[at]))
             return at
@@ -99,7 +102,7 @@ def test_drafts_have_the_kernels_that_are_lowered(declare: Callable[[Integers], 
         assert len(lowered) == len(drafts[0])
         for draft, kernel in zip(drafts[0], lowered, strict=True):
             found, wanted = count_kernel(draft), count_kernel(nest_of_kernel(kernel, s.decisions[0].machine))
-            exactly = declare not in SHIFTED
+            exactly = declare not in SHIFTED and s.decisions[0].description != DECLARED
             assert features(found, exactly) == pytest.approx(features(wanted, exactly), rel=0.1), s.decisions
             compared += 1
     assert compared
@@ -127,7 +130,12 @@ def test_products_have_the_work_that_is_lowered(dtype: str) -> None:
 
         def choose(name: str, candidates: Sequence[Candidate]) -> int:
             del name
-            ways = [(at, *way.apply.args[1:3]) for at, way in enumerate(candidates) if isinstance(way.apply, partial)]
+            assert candidates[-1].description == DECLARED and candidates[-1].estimate is not None
+            least, drafted = candidates[-1].seconds, estimate_kernels(draft_of(candidates[-1]), GPUS["sm_80"]).seconds
+            assert least == pytest.approx(drafted) or min(each.seconds for each in candidates) < least < drafted
+            ways = [
+                (at, *way.apply.args[1:3]) for at, way in enumerate(candidates[:-1]) if isinstance(way.apply, partial)
+            ]
             if dtype == "float32":  # guards of threads that copy nothing are no loops
                 ways = [
                     way for way in ways if min(way[2].rows, way[2].columns) * way[2].depth >= 4 * prod(way[2].threads)

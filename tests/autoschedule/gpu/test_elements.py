@@ -42,23 +42,23 @@ def test_a_transpose_goes_through_shared_memory_whose_rows_lie_in_other_banks() 
     assert "__shared__ __align__(16) float A_shared[1055]" in text and "__syncthreads()" in text
 
 
-@pytest.mark.parametrize(("shape", "lanes"), [((4, 33), 4), ((3, 34), 2), ((5, 33), 1)])
-def test_rows_of_one_shape_are_taken_as_one(shape: tuple[int, int], lanes: int) -> None:
+@pytest.mark.parametrize(("shape", "lanes"), [((4, 33), 4), ((3, 34), 2), ((5, 33), "an")])
+def test_rows_of_one_shape_are_taken_as_one(shape: tuple[int, int], lanes: int | str) -> None:
     A, B = te.placeholder(shape, name="A"), te.placeholder(shape, name="B")
     output = te.compute(shape, lambda i, j: A[i, j] + B[i, j], name="C")
-    assert gpu_choices.differs(output, np.random.default_rng(lanes)) == ""
+    assert gpu_choices.differs(output, np.random.default_rng(4)) == ""
     s = tw.autoschedule.schedule([output], target="cuda")
-    assert s.plan[0].description.startswith(f"{lanes} elements a thread")
+    assert s.plan[0].description.startswith(f"{lanes} element")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
 def test_a_transpose_moves_16_bytes_each_way_but_of_elements_wider_than_banks(dtype: str) -> None:
-    A = te.placeholder((64, 128), dtype, name="A")
-    output = te.compute((128, 64), lambda i, j: A[j, i], name="T")
+    A = te.placeholder((256, 512), dtype, name="A")
+    output = te.compute((512, 256), lambda i, j: A[j, i], name="T")
     s = tw.autoschedule.schedule([output], target="cuda -emulate")
     kernel = tw.build(s, [A, output], target="cuda -emulate")
-    values = np.arange(64 * 128).reshape(64, 128).astype(dtype)
-    result = np.empty((128, 64), dtype)
+    values = (np.arange(256 * 512) % 2000).reshape(256, 512).astype(dtype)
+    result = np.empty((512, 256), dtype)
     kernel(values, result)
     np.testing.assert_array_equal(result, values.T)
     (launch,) = kernel.kernels
@@ -81,17 +81,17 @@ def test_a_plan_says_what_is_not_read_side_by_side() -> None:
 @pytest.mark.parametrize(
     ("declared", "at_once"),
     [
-        (lambda A: te.compute((32, 64), lambda i, j: A[i, te.max(j - 1, 0)] + A[i, te.min(j + 1, 63)], name="C"), 1),
-        (lambda A: te.compute((32, 64), lambda i, j: A[i, j] + A[te.max(i - 1, 0), j], name="C"), 4),
-        (lambda A: te.compute((32, 128), lambda i, j: A[i, j // 2], name="C"), 1),  # by 4 as few
+        (lambda A: te.compute((32, 64), lambda i, j: A[i, te.max(j - 1, 0)] + A[i, te.min(j + 1, 63)], name="C"), "an"),
+        (lambda A: te.compute((32, 64), lambda i, j: A[i, j] + A[te.max(i - 1, 0), j], name="C"), "4"),
+        (lambda A: te.compute((32, 128), lambda i, j: A[i, j // 2], name="C"), "an"),  # by 4 as few
     ],
     ids=["beside", "above", "twice"],
 )
-def test_what_is_read_beside_its_place_is_read_by_neighbouring_threads(declared: Any, at_once: int) -> None:
+def test_what_is_read_beside_its_place_is_read_by_neighbouring_threads(declared: Any, at_once: str) -> None:
     A = te.placeholder((32, 64), name="A")
     output = declared(A)
     s = tw.autoschedule.schedule([output], target="cuda -emulate")
-    assert [row.description.partition(" ")[0] for row in s.plan] == [str(at_once)], "other numbers read more sectors"
+    assert [row.description.partition(" ")[0] for row in s.plan] == [at_once], "other numbers read more sectors"
     assert gpu_choices.differs(output, np.random.default_rng(6)) == ""
     f = tw.build(s, [A, output], target="cuda -emulate")
     f(np.ones((32, 64), "float32"), np.zeros(tuple(int(extent) for extent in output.shape), "float32"))
