@@ -12,7 +12,7 @@ absolute values. Integers wrap, and bools are counted in int32.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,6 +28,7 @@ from ..te.elementwise import operate
 from ..te.shape import INT64_FROM
 from ..te.tensor import Tensor, tensor_text
 from .arg_blocks import are_long, place_by_blocks
+from .channel_blocks import IMAGE_MEAN, Layout
 from .checks import known, normalize_axes, tensor
 from .elementwise import cast
 from .errors import BadOperand
@@ -46,8 +47,10 @@ F = TypeVar("F", bound=Callable[..., Tensor])
 _BOX = floating(3, 5, 7)
 
 
-def _row(name: str, reference: Callable[..., Any], *samples: Any) -> Callable[[F], F]:
-    """The row of a reduction. reference: numpy's function; samples: those that others have not."""
+def _row(
+    name: str, reference: Callable[..., Any], *samples: Any, alternatives: Mapping[str, Layout] | None = None
+) -> Callable[[F], F]:
+    """The row of a reduction. reference: numpy's function; samples: those that others have not; alternatives: its layouts."""
 
     def reduced(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
         return reference(x, axis=axes, keepdims=keepdims)
@@ -59,6 +62,7 @@ def _row(name: str, reference: Callable[..., Any], *samples: Any) -> Callable[[F
         fusion="rows",
         attributes={"axes": "axis", "keepdims": "keepdims"},
         defaults={"axes": REQUIRED},
+        alternatives=alternatives,
         samples=[*boxes, *samples],
     )
 
@@ -231,7 +235,7 @@ def any(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return _reduce(data, axis, keepdims, _ANY, "any", truth=True)
 
 
-@_row("mean", widened(np.mean))
+@_row("mean", widened(np.mean), alternatives={"blocks": IMAGE_MEAN})
 def mean(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The mean over axes: of integers and bools in float32, of floats in their dtype; of no elements it is a NaN.
 

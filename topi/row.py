@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .channel_blocks import POINTWISE, Layout
 from .homes import HOMES, ROWS
 from .signatures import checked
 
@@ -105,7 +106,9 @@ class Operator:
     is zero; None where there are none, and te.gradient takes it. error: by how many units in the last place an element may miss the
     reference, 0 where it is the same. growth: by how much an error of its input grows at most, None where nothing says. in_place: the
     tensor, of the first input's shape and dtype, of which only the elements that change are stored: from that shape and dtype, the
-    other inputs, and the attributes. samples: calls that show what it takes, at small and odd sizes.
+    other inputs, and the attributes. alternatives: other layouts in which it can be computed, by name, among which models choose by the
+    estimates of all kernels that change; what is elementwise has those of its inputs. samples: calls that show what it takes, at small and
+    odd sizes.
     """
 
     name: str
@@ -121,6 +124,7 @@ class Operator:
     error: float
     growth: float | None
     in_place: Callable[..., Any] | None
+    alternatives: Mapping[str, Layout]
     samples: tuple[Sample, ...]
 
 
@@ -152,6 +156,7 @@ def make_row(
     error: float = 0,
     growth: float | None = None,
     in_place: Callable[..., Any] | None = None,
+    alternatives: Mapping[str, Layout] | None = None,
     samples: Sequence[Sample] = (),
 ) -> Operator:
     """The row of a function; the parameters are those of operator()."""
@@ -177,6 +182,7 @@ def make_row(
         error,
         growth,
         in_place,
+        {"blocks": POINTWISE} if fusion == "elementwise" else alternatives or {},
         tuple(samples),
     )
 
@@ -236,6 +242,7 @@ def operator(
     error: float = 0,
     growth: float | None = None,
     in_place: Callable[..., Any] | None = None,
+    alternatives: Mapping[str, Layout] | None = None,
     samples: Sequence[Sample] = (),
 ) -> Callable[[F], F]:
     """Make a row of the function that it decorates. Its tensors are the parameters annotated so, or those before keywords.
@@ -246,7 +253,18 @@ def operator(
 
     def register(function: F) -> F:
         _OPERATORS[name] = make_row(
-            name, function, reference, fusion, attributes, defaults, derivative, error, growth, in_place, samples
+            name,
+            function,
+            reference,
+            fusion,
+            attributes,
+            defaults,
+            derivative,
+            error,
+            growth,
+            in_place,
+            alternatives,
+            samples,
         )
         return function
 

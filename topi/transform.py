@@ -23,6 +23,7 @@ from ..ir.ops import integer_value
 from ..te import polymorphic as te
 from ..te.shape import INT64_FROM, same_extent
 from ..te.tensor import Tensor, tensor_text
+from .channel_blocks import JOIN
 from .checks import check_shape, integers, known, normalize_axes, normalize_axis, tensor
 from .errors import BadAxis, BadOperand, BadParameter
 from .row import REQUIRED, floating, operator, sample
@@ -523,6 +524,7 @@ def _numpy_concatenate(*xs: NDArray[Any], axis: int) -> Any:
     reference=_numpy_concatenate,
     fusion="injective",
     defaults={"axis": REQUIRED},
+    alternatives={"blocks": JOIN},
     samples=[sample(floating(2, 3), floating(2, 1), floating(2, 4), axis=1)],
 )
 def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:

@@ -181,7 +181,7 @@ def test_kernels_of_tensors_are_kept_by_no_key_while_a_rule_of_ones_own_may_sche
     ],
 )
 def test_what_is_no_rule_is_refused(wrong: Any, reason: str) -> None:
-    with pytest.raises(tw.errors.ScheduleError, match=reason):
+    with pytest.raises(tw.ScheduleError, match=reason):
         tw.autoschedule.register(wrong)
 
 
@@ -189,7 +189,7 @@ def test_a_name_is_taken_once_and_a_rule_has_candidates() -> None:
     _, blur = blurred()
     with (
         tw.autoschedule.register(Columns()),
-        pytest.raises(tw.errors.ScheduleError, match="a rule of this name is registered"),
+        pytest.raises(tw.ScheduleError, match="a rule of this name is registered"),
     ):
         tw.autoschedule.register(Columns())
 
@@ -197,7 +197,7 @@ def test_a_name_is_taken_once_and_a_rule_has_candidates() -> None:
         def candidates(self, group: Group) -> Sequence[Candidate]:
             return []
 
-    with tw.autoschedule.register(Nothing()), pytest.raises(tw.errors.ScheduleError, match="it has no candidates"):
+    with tw.autoschedule.register(Nothing()), pytest.raises(tw.ScheduleError, match="it has no candidates"):
         tw.autoschedule.schedule(blur)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import topi
 from ...te import polymorphic as te
+from ..channel_blocks import IMAGE_POOL
 from ..references import dtype_bound
 from ..row import floating, operator, sample
 from .pool import sum_pool
@@ -48,6 +49,7 @@ def _numpy_max_pool(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation:
 @operator(
     "max_pool",
     reference=_numpy_max_pool,
+    alternatives={"blocks": IMAGE_POOL},
     samples=[
         sample(floating(2, 3, 6, 5, 4), kernel=(3, 2, 1), stride=(2, 1, 1), padding=(1, 0, 0, 0, 1, 0)),
         sample(floating(2, 3, 8), kernel=(3,), stride=(2,), padding=(1, 1), ceil_mode=True),
@@ -85,6 +87,7 @@ def _numpy_avg_pool(
 @operator(
     "avg_pool",
     reference=_numpy_avg_pool,
+    alternatives={"blocks": IMAGE_POOL},
     samples=[
         sample(floating(2, 3, 8), kernel=(3,), stride=(2,), padding=(1, 1), ceil_mode=True),
         sample(floating(1, 2, 7, 8), kernel=(3, 2), stride=(2, 3), padding=(1, 0, 1, 1)),

@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from ... import topi
 from ...ir import ops
 from ...te.shape import same_extent
+from ..channel_blocks import IMAGE_CONVOLUTION, TRANSPOSED
 from ..references import wide
 from ..row import floating, operator, sample
 from .convolutions import transposed_operands
@@ -77,6 +78,7 @@ def _numpy_conv(x: Any, w: Any, bias: Any = None, *, stride: Any, padding: Any, 
 @operator(
     "conv",
     reference=_wide_but_bias(_numpy_conv),
+    alternatives={"blocks": IMAGE_CONVOLUTION},
     samples=[
         sample(floating(1, 2, 9), floating(3, 2, 3), floating(3), stride=(2,), padding=(1, 0), dilation=(2,)),
         sample(floating(2, 3, 7, 9), floating(5, 3, 3, 3), floating(5), padding=(1, 0, 1, 2)),
@@ -153,6 +155,7 @@ def _numpy_conv_transpose(
 @operator(
     "conv_transpose",
     reference=_wide_but_bias(_numpy_conv_transpose),
+    alternatives={"blocks": TRANSPOSED},
     samples=[
         sample(floating(1, 2, 5), floating(2, 3, 3), floating(3), stride=(2,), padding=(1, 0), output_padding=(1,)),
         sample(floating(1, 4, 3, 4), floating(4, 2, 3, 2), groups=2, dilation=(2, 1), stride=(1, 3)),
