@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import CallError, user_source
 from ..runtime.array import readable_array
+from ..runtime.diagnose import is_traced_by_jax
 from .errors import BadGraphInput
 from .node import Node, Parts
 from .operators import result_types, row_of
@@ -134,7 +135,11 @@ def _convert_input(g: Parts, name: str, given: Any) -> NDArray[Any]:
     try:
         array = readable_array(given)
     except CallError as refused:
-        raise _bad(g, f"numpy makes no array of what is given for {name}: {refused.reason}"[:300]) from None
+        raise _bad(
+            g,
+            f"numpy makes no array of what is given for {name}: {refused.reason}"[:300],
+            _JAX_ADVICE if is_traced_by_jax(given) else _ADVICE,
+        ) from None
     if not hasattr(given, "dtype") and array.dtype.kind in "fiub" and not kind.dtype.startswith("bool"):
         array = array.astype(array_dtype(kind.dtype))
     if str(array.dtype) != kind.dtype or array.ndim != len(kind.shape):
@@ -168,12 +173,16 @@ def _solve_symbol(extent: Extent, symbol: str, size: int, sizes: Mapping[str, in
     return max(1 + (size - first) // (second - first), 0) if second > first else None
 
 
-def _bad(g: Parts, reason: str) -> BadGraphInput:
+_ADVICE = "its inputs in order, or by name, as arrays of these types"
+_JAX_ADVICE = "under jax.jit jax.pure_callback(model, [jax.ShapeDtypeStruct(shape, dtype), ...], *inputs), a shape for each output"
+
+
+def _bad(g: Parts, reason: str, fix: str = _ADVICE) -> BadGraphInput:
     takes = ", ".join(f"{name}: {kind}" for name, kind in g.inputs.items())
     return BadGraphInput(
         f"graph {g.name} cannot be called like this",
         reason=reason,
         called=user_source(),
         allowed=takes,
-        fix="its inputs in order, or by name, as arrays of these types",
+        fix=fix,
     )

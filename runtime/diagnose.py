@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..base.arguments import is_array
 from ..base.errors import CallError, SourceLine, user_source
 from .abi import ITEM_BYTES, OUT_OF_MEMORY, Check, unpack_status
 from .errors import (
@@ -197,6 +198,15 @@ class _Report:
             fix=fix,
         )
 
+    def advise(self, numpy: str, torch: str) -> str:
+        """What to pass, in numpy's words, and for what was handed out by another library in torch's too."""
+        owner = self.found.owner if self.found is not None else None
+        base = getattr(owner, "base", None) if is_array(owner) else owner
+        is_exported = isinstance(owner, tuple) or f"{type(base).__module__}.{type(base).__name__}".endswith(
+            ("torch.Tensor", "PyCapsule")
+        )
+        return f"pass {torch} of a torch tensor, {numpy} of others" if is_exported else f"pass {numpy}"
+
     def got(self, text: str) -> str:
         return text if self.found is not None else "another"
 
@@ -216,10 +226,11 @@ class _Report:
 
 def _wrong_dtype(r: _Report) -> CallError:
     got = f"dtype {r.found.dtype}" if r.found else "another dtype"
+    converted = r.advise(f'x.astype("{r.param.dtype}")', f"x.to(torch.{r.param.dtype})")
     fix = (
         f'make the output with dtype="{r.param.dtype}"'
         if r.buffer.is_output
-        else (f'pass x.astype("{r.param.dtype}"), or declare the placeholder with that dtype')
+        else f"{converted}, or declare the placeholder with that dtype"
     )
     # complex numbers arrive as their own dtype
     if r.found is not None and str(r.found.dtype) == {"float32": "complex64", "float64": "complex128"}.get(
@@ -308,7 +319,9 @@ def _wrong_stride(r: _Report) -> CallError:
         WrongStride,
         f"has {got} in bytes; {compact} is expected: dimension {r.detail} has another "
         "stride than a compact row-major tensor",
-        "pass np.ascontiguousarray(x)" if not r.buffer.is_output else "give a contiguous output, then copy",
+        "give a contiguous output, then copy"
+        if r.buffer.is_output
+        else r.advise("np.ascontiguousarray(x)", "x.contiguous()"),
     )
 
 

@@ -436,6 +436,15 @@ def _clamp(c: Call) -> str:
     return value
 
 
+@aten("round.decimals")
+def _convert_round(c: Call) -> str:
+    """To so many digits: the scaled number is rounded to the nearest whole one, as torch does."""
+    decimals = c.integer("decimals")
+    scale = c.scalar(10.0 ** abs(decimals), c.dtype)
+    there, back = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
+    return c.emit(back, c.emit("nearbyint", c.emit(there, c.tensor(), scale)), scale)
+
+
 @aten("lerp.Scalar", "lerp.Tensor")
 def _convert_lerp(c: Call) -> str:
     """From the nearer end on, as torch has it: at infinities it matters."""

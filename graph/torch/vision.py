@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from ..conversion import few, open_extent
+from ..conversion import Refused, few, open_extent
 from .call import Call, aten
 from .layers import add_batch, cover_windows, many, remove_batch
 
@@ -33,7 +33,11 @@ def _convert_grid_sample(c: Call) -> str:
 @aten("affine_grid_generator.default")
 def _convert_affine_grid(c: Call) -> str:
     """The points of an image, in coordinates from -1 to 1, times the maps."""
-    theta, (batch, _, *sizes), align = c.tensor("theta"), c.integers("size"), bool(c.known("align_corners"))
+    theta, align = c.tensor("theta"), bool(c.known("align_corners"))
+    batch, _, *extents = c.extents("size")
+    sizes = [size for size in extents if isinstance(size, int)]
+    if len(sizes) < len(extents):
+        raise Refused(f"its size {extents} has to be known, but for the number of images")
     few(*sizes)
     axes = [
         np.linspace(-1, 1, size) * (1 if align else (size - 1) / size) if size > 1 else np.zeros(1) for size in sizes

@@ -92,6 +92,7 @@ COLUMNS: dict[str, Callable[[Any], Any]] = {
     "running extremes": lambda x: x.cummax(1)[0] + x.cummin(1)[1],
     "running logarithms of sums": lambda x: x.logcumsumexp(1),
     "mode": lambda x: x.round().mode(1),
+    "an affine grid for each": lambda x: F.affine_grid(x.T[:, :3, None].expand(-1, 3, 3)[:, 1:], (x.shape[1], 1, 4, 5)),
     "stft": lambda x: torch.stft(x, 8, 2, window=torch.hann_window(8), return_complex=True).abs(),
     "shifted": lambda x: torch.slice_scatter(x, x[:, :-1] * 2, 1, 1, None),
     "first half": lambda x: torch.slice_scatter(x, x[:, x.shape[1] // 2 :], 1, -(x.shape[1] - x.shape[1] // 2), None),

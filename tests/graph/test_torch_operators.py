@@ -153,6 +153,8 @@ FUNCTIONS: list[tuple[Callable[..., Any], list[Any]]] = [
     (
         lambda x: (
             torch.lerp(x, x.flip(0), 0.75),
+            torch.round(x, decimals=1),
+            torch.round(x * 100, decimals=-2),
             torch.take_along_dim(x, torch.tensor([4, 0])),
             torch.remainder(5, x.abs() + 1),
             *torch.ops.aten.native_layer_norm(x, [3], None, None, 1e-5),
