@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...ir.text.parser import parse_expression
 from ..conversion import Refused
-from ..types import Extent, tensor_type
+from ..types import Extent, convert_extent, tensor_type
 
 __all__ = ["Formula", "Ratio", "combine", "extent", "number", "to_ratio", "round_ratio"]
 
@@ -87,8 +88,12 @@ _FORMULAS = ("add", "mul", "neg", "pow", "sqrt", "sub", "sym_float", "truediv")
 
 
 def extent(text: Extent) -> Extent:
-    """An extent, in its one form."""
-    return text if isinstance(text, int) else tensor_type([text], "bool").shape[0]
+    """An extent, in its one form; a text of numbers alone is one."""
+    if isinstance(text, int):
+        return text
+    return tensor_type([text if any(map(str.isalpha, text)) else convert_extent(parse_expression(text))], "bool").shape[
+        0
+    ]
 
 
 def to_ratio(value: Any) -> Ratio:
