@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..ir.analysis.lane_strides import neighbour_distance
 from ..ir.analysis.linear import linear, occurs
 from ..ir.expr import Add, BufferLoad, Call, Expr, IfThenElse, IterVar, Max, Min, Mul, ProducerLoad, StringImm, Sub, Var
 from ..ir.passes.cpu.reassociation import REASSOCIATE
@@ -224,18 +225,10 @@ def count_scattered(statement: Stmt, var: Var) -> int:
     """The number of accesses of a statement that are neither side by side in neighbouring iterations of a loop nor at one place, and of
     elements that are stored to again and again."""
     return sum(
-        _stride(node.indices, var) not in ((1,) if isinstance(node, BufferStore) else (0, 1))
+        neighbour_distance(node.indices, var) not in ((1,) if isinstance(node, BufferStore) else (0, 1))
         for node in walk(statement)
         if isinstance(node, BufferLoad | BufferStore | ProducerLoad)
     )
-
-
-def _stride(indices: Sequence[Expr], var: Var) -> int | None:
-    """The distance of the elements of neighbouring iterations; None where it is no number, or they lie in different rows."""
-    forms = [linear(index) for index in indices]
-    if any(occurs(var, form) for form in forms) or any(form.coefficient(var) for form in forms[:-1]):
-        return None
-    return forms[-1].coefficient(var) if forms else 0
 
 
 def _is_hoistable(stage: Stage, axes: list[IterVar], nest: tuple[IterVar, ...]) -> bool:

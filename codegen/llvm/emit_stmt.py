@@ -380,10 +380,11 @@ class StmtEmitter:
         known = any(key == INDEPENDENT for key, _ in stmt.pragmas)
         # a search, done only where something depends on it
         independent = cache(lambda: known or are_independent(stmt, self.exprs.facts.bounds))
-        sums = next((value.value for key, value in stmt.pragmas if key == REASSOCIATE and isinstance(value, IntImm)), 0)
+        cut = {key: value.value for key, value in stmt.pragmas if isinstance(value, IntImm) and value.value > 1}
+        sums, step_lanes = cut.get(REASSOCIATE, 0), max(cut.get(REASSOCIATE, 0), cut.get(INDEPENDENT, 0))
         lanes = plain_lanes(stmt, self.kernel.vector_bits, self.kernel.fast_math or sums > 1, independent)
-        chains = sums // lanes if lanes else 0
-        lanes = min(lanes, sums or lanes)
+        chains = step_lanes // lanes if lanes else 0
+        lanes = min(lanes, step_lanes or lanes)
         most = self.exprs.facts.bounds(stmt.extent).hi
         if most is not None and most < lanes:  # shorter than a vector: LLVM would make one for nothing
             lanes = 0
@@ -402,7 +403,7 @@ class StmtEmitter:
         hints = [f'!{{!"llvm.loop.vectorize.width", i32 {lanes or 1}}}']
         hints += [f'!{{!"llvm.loop.parallel_accesses", {group}}}'] if group is not None else []
         hints += ['!{!"llvm.loop.unroll.disable"}'] if scheduled else []
-        if not lanes or sums:  # a loop that is no vector is not interleaved either
+        if not lanes or step_lanes:  # a loop that is no vector is not interleaved either
             hints.append(f'!{{!"llvm.loop.interleave.count", i32 {max(chains, 1)}}}')
         hint = f.module.loop_metadata(*hints)
         f.jump(latch)

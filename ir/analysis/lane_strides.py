@@ -7,16 +7,16 @@ for i in vectorized(16):                 for j in vectorized(16):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..buffer import Buffer
-from ..expr import Expr, IntImm
+from ..expr import Expr, IntImm, Var
 from ..stmt import For, LoopKind, Stmt
 from ..visit import stores, walk
 from .linear import linear, occurs
 
-__all__ = ["ScatteredLanes", "find_scattered_lanes"]
+__all__ = ["ScatteredLanes", "find_scattered_lanes", "neighbour_distance"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +52,11 @@ def _stride(buffer: Buffer, indices: tuple[Expr, ...], loop: For) -> int:
         distance += by * width
         width = width * extent.value if isinstance(extent, IntImm) else 0
     return abs(distance)
+
+
+def neighbour_distance(indices: Sequence[Expr], var: Var) -> int | None:
+    """The distance of the elements of neighbouring iterations; None where it is no number, or they lie in different rows."""
+    forms = [linear(index) for index in indices]
+    if any(occurs(var, form) for form in forms) or any(form.coefficient(var) for form in forms[:-1]):
+        return None
+    return forms[-1].coefficient(var) if forms else 0

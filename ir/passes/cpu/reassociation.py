@@ -1,9 +1,11 @@
-"""Reassociation: loops that may add in any order, cut for lanes.
+"""Reassociation: loops that may add in any order, cut for lanes; and independent ones of any length likewise.
 
     for k in n: t += x[k]      →      for k in n // 64 * 64: t += x[k]        # reassociate=64: four vectors of 16 lanes a step
                                       for k in the next n // 16 % 4 * 16: ... # reassociate=16
                                       for k in the next n // 4 % 4 * 4: ...   # reassociate=4
                                       for k in the last n % 4: ...
+
+    for j in n: a[i, j] -= b * a[k, j]    →    the same with independent=64, 16, 4
 
 LLVM makes the lanes, and adds them up at the end of each loop. Of a loop that it cuts itself it leaves up to 63 iterations one by one,
 which is most of a short one.
@@ -15,11 +17,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...analysis.lane_strides import neighbour_distance
 from ...expr import Add, BufferLoad, FloorDiv, IntImm, Max, Mul, Sub, Var
 from ...ops import const, is_const
 from ...stmt import BufferStore, For, Function, LoopKind, Stmt
 from ...visit import rewrite_statements, seq, walk
 from ..common.fresh_copy import fold, fresh_copy
+from .scalar_promotion import INDEPENDENT
 
 __all__ = ["REASSOCIATE", "cut_sums"]
 
@@ -35,17 +39,29 @@ def cut_sums(function: Function, vector_bits: int) -> Function:
     """`function` with such loops cut."""
 
     def rule(node: Stmt) -> Stmt | None:
-        if isinstance(node, For) and any(key == REASSOCIATE for key, _ in node.pragmas):
-            return _cut(node, vector_bits)
+        if not isinstance(node, For) or not node.pragmas:
+            return None
+        if any(key == REASSOCIATE for key, _ in node.pragmas):
+            return _cut(node, REASSOCIATE, vector_bits)
+        if any(key == INDEPENDENT for key, _ in node.pragmas) and _lies_side_by_side(node):
+            return _cut(node, INDEPENDENT, vector_bits)
         return None
 
     return function.with_body(rewrite_statements(function.body, rule))
 
 
-def _cut(loop: For, vector_bits: int) -> Stmt:
+def _lies_side_by_side(loop: For) -> bool:
+    """Return whether neighbouring iterations of a loop of any length touch neighbours, or what stays where it is."""
+    accesses = [node for node in walk(loop.body) if isinstance(node, BufferLoad | BufferStore)]
+    return not isinstance(loop.extent, IntImm) and all(
+        neighbour_distance(node.indices, loop.var) in ((1,) if isinstance(node, BufferStore) else (0, 1)) for node in accesses
+    )
+
+
+def _cut(loop: For, pragma: str, vector_bits: int) -> Stmt:
     """A loop in lanes, as many as there are numbers in a vector of what it touches."""
-    wanted = any(key == REASSOCIATE and not is_const(value, 0) for key, value in loop.pragmas)
-    others = tuple(pair for pair in loop.pragmas if pair[0] != REASSOCIATE)
+    wanted = any(key == pragma and not is_const(value, 0) for key, value in loop.pragmas)
+    others = tuple(pair for pair in loop.pragmas if pair[0] != pragma)
     plain = replace(loop, pragmas=others)
     nodes = list(walk(loop.body))
     if not wanted or loop.kind is not LoopKind.SERIAL or any(isinstance(node, For) for node in nodes):
@@ -58,7 +74,7 @@ def _cut(loop: For, vector_bits: int) -> Stmt:
         by = const(count, extent.dtype)
         until = fold(Mul, fold(FloorDiv, extent, by), by)
         var = Var(loop.var.name, loop.var.dtype)
-        pragmas = ((REASSOCIATE, by), *others) if count > 1 else others
+        pragmas = ((pragma, by), *others) if count > 1 else others
         part = replace(
             plain,
             var=var,

@@ -13,6 +13,13 @@ Independence: a loop whose iterations store to elements that no other one touche
     for j in n - i:                                            for j in n - i:    # independent
         a[i, i + j] = a[i, i + j] - a[i, k] * a[k, i + j]  →       ...                               k < i
 
+Index set splitting: so is each part of a loop that stores once to the element that it reads throughout (R. Allen, K. Kennedy,
+"Optimizing Compilers for Modern Architectures", section 5.6).
+
+    for j in n:                                            for j in k: ...            # independent
+        a[i, j] = min(a[i, j], a[i, k] + a[k, j])  →       a[i, k] = min(a[i, k], a[i, k] + a[k, k])
+                                                           for j in k + 1 to n: ...   # independent
+
 No bit changes.
 
 It stands while indices are n-d, where one dimension is often enough for the proof.
@@ -23,19 +30,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...analysis.dependence import Indices, Iterations, Meets, accesses_of
+from ...analysis.dependence import Accesses, Indices, Iterations, Meets, accesses_of
+from ...analysis.linear import expression, is_index, linear, terms
+from ...arith.analyzer import Analyzer
+from ...arith.linear import LinearForm
 from ...atomics import is_atomic
 from ...buffer import Buffer
-from ...expr import BufferLoad, Call, IntImm, Let, Node, Range, Var
-from ...ops import TRUE, const
+from ...expr import Add, BufferLoad, Call, Expr, IntImm, Let, Node, Range, Sub, Var
+from ...ops import TRUE, const, integer_value, logical_and, maximum, minimum
 from ...stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
 from ...structural import Key, equal, structural_key
 from ...visit import Rewriter, free_vars, rewrite, seq, walk
+from ..common.fresh_copy import fold, fresh_copy
 
 __all__ = ["INDEPENDENT", "promote_scalars"]
 
 INDEPENDENT = "independent"
 """The pragma: no iteration of a loop touches what another one stores."""
+
+SPLIT = 32
+"""Iterations of a loop that is split: three loops take their time to begin, and their code its place."""
 
 _STAYS = (Allocate, Assert, Evaluate, For, While)
 """Statements of which a loop that has one in it stays as it is: it is not the innermost one, or may be left on the way."""
@@ -71,8 +85,11 @@ class _Promoter(Rewriter):
         ranges = {loop.var: Range(loop.begin, loop.extent), **accesses.bound}
         iterations = Iterations(loop.var, ranges, shared=self.around, constant=accesses.constant)
         if not stores:
-            free = accesses.meeting(iterations) is None
-            return replace(loop, pragmas=(*loop.pragmas, (INDEPENDENT, TRUE))) if free else loop
+            meeting = accesses.meeting(iterations)
+            if meeting is None:
+                return _mark_independent(loop)
+            parts = self._split(loop, accesses, _meeting_point(loop.var, own, *meeting[1:]))
+            return loop if parts is None else parts
         promoted: Stmt = loop
         for store in stores:
             touched = (*accesses.stored[store.buffer], *accesses.loaded.get(store.buffer, ()))
@@ -80,6 +97,57 @@ class _Promoter(Rewriter):
             if others and all(iterations.between(store.indices, other).meets is Meets.NEVER for other in others):
                 promoted = _carry(promoted, loop, store)
         return promoted
+
+
+    def _split(self, loop: For, accesses: Accesses, point: Expr | None) -> Stmt | None:
+        """The iterations before that of `point`, it and those behind; None where those of a part still meet."""
+        begin, end, one = loop.begin, fold(Add, loop.begin, loop.extent), const(1, loop.var.dtype)
+        if point is None or (integer_value(loop.extent) or SPLIT) < SPLIT:
+            return None
+        behind = fold(Add, point, one)
+        for low, high in ((begin, point), (behind, end)):  # a part is empty where `point` lies outside
+            ranges = {loop.var: Range(low, fold(Sub, high, low)), **accesses.bound}
+            iterations = Iterations(loop.var, ranges, shared=self.around, constant=accesses.constant)
+            if accesses.meeting(iterations) is not None:
+                return None
+        analyzer = Analyzer()
+        for var, within in self.around.items():
+            analyzer.bind(var, within)
+        sure = analyzer.can_prove(begin <= point) and analyzer.can_prove(point < end)
+        once = fresh_copy(loop.body, {loop.var: point})
+        return seq(
+            _mark_independent(_part(loop, begin, point if sure else minimum(point, end))),
+            once if sure else If(logical_and(begin <= point, point < end), once),
+            _mark_independent(_part(loop, behind if sure else maximum(behind, begin), end)),
+        )
+
+
+def _mark_independent(loop: For) -> For:
+    return replace(loop, pragmas=(*loop.pragmas, (INDEPENDENT, TRUE)))
+
+
+def _part(loop: For, begin: Expr, end: Expr) -> For:
+    """The iterations of a loop from `begin` to `end`, as a loop beside it."""
+    var = Var(loop.var.name, loop.var.dtype)
+    extent = maximum(fold(Sub, end, begin), const(0, var.dtype))
+    return replace(loop, var=var, begin=begin, extent=extent, body=fresh_copy(loop.body, {loop.var: var}))
+
+
+def _meeting_point(var: Var, own: set[Var], stored: Indices, touched: Indices) -> Expr | None:
+    """The one iteration in which a place that moves by an element each time is one that stays; None where that is not known."""
+    for a, b in zip(stored, touched, strict=True):
+        if not (is_index(a) and is_index(b) and a.dtype == b.dtype == var.dtype):
+            continue
+        moving, staying = sorted((linear(a), linear(b)), key=lambda form: -form.coefficient(var))
+        place = staying.plus(moving.without(var), -1)
+        if moving.coefficient(var) == 1 and not staying.coefficient(var) and _is_plain(place, own):
+            return expression(place, var.dtype)
+    return None
+
+
+def _is_plain(form: LinearForm, own: set[Var]) -> bool:
+    """Return whether numbers and variables from outside a loop tell a place."""
+    return all(isinstance(atom, Var) and atom not in own for atom, _ in terms(form))
 
 
 def _certain_stores(body: Stmt) -> Iterator[BufferStore]:

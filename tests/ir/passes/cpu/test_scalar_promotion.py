@@ -34,6 +34,10 @@ def triangle(n: int, shifts: tuple[int, int, int], least: int) -> Any:
             for k in range(3, i):
                 for j in range(n - 3 - i):
                     x[i, i + j] = x[i, i + j] - x[i, k + third] * x[k, i + j + other]
+            for j in range(n):
+                x[i, j] = min(x[i, j], x[i, i + one] + x[i + other, j])
+            for j in range(2, i):
+                x[i, j] = x[i, j] - x[i, 4 + third] * A[i, j]
         return x
 
     return swept
@@ -65,9 +69,10 @@ def test_drawn_triangles_keep_every_bit(target: str) -> None:
 def test_only_what_no_other_access_meets_is_carried() -> None:
     A = te.placeholder((33, 33), name="A")
     for shifts, least, promoted, independent in (
-        ((0, 0, 0), 0, 1, 1),
-        ((0, 0, 0), 1, 0, 1),  # j = i is read beside x[i, i]
-        ((0, 0, 1), 0, 1, 0),  # k + 1 may be i
+        ((0, 0, 0), 0, 1, 5),  # one loop as it is, and two before and behind the element that they read throughout
+        ((0, 0, 0), 1, 0, 5),  # j = i is read beside x[i, i]
+        ((0, 0, 1), 0, 1, 6),  # k + 1 may be i, where the loop is split too
+        ((1, 0, -1), 0, 0, 5),  # j + 1 = i is
     ):
         function = promote_scalars(function_of(triangle(33, shifts, least)(A), A))
         assert sum(isinstance(node, Allocate) for node in walk(function.body)) == promoted
