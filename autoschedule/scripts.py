@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.analysis.lane_strides import neighbour_distance
 from ..ir.analysis.linear import linear, occurs
+from ..ir.buffer import Buffer
 from ..ir.expr import Add, BufferLoad, Call, Expr, IfThenElse, IterVar, Max, Min, Mul, ProducerLoad, StringImm, Sub, Var
 from ..ir.passes.cpu.reassociation import REASSOCIATE
 from ..ir.stmt import BufferStore, For, If, Seq, Stmt, While
@@ -34,7 +35,8 @@ from ..schedule.errors import BadReorder
 from ..schedule.model.axes import refuse_swapped
 from ..schedule.model.hybrid_errors import HybridLoopCarries
 from ..schedule.model.hybrid_loops import check_independent, check_reordered
-from ..schedule.primitives.fission import can_part
+from ..schedule.primitives.fission import can_part, split_iteration
+from ..schedule.primitives.sink import can_sink
 from ..te.axis import thread_axis
 from ..te.shape import constant_extent
 
@@ -48,6 +50,8 @@ THREADS = 64
 """Threads of a block: iterations of a script's loop take long, so that few of them fill a machine."""
 LEAST = 32
 """Terms of a sum that lanes share: they take a few additions to be added up themselves."""
+MOST_EXPANDED = 4096
+"""Iterations of a loop each of which gets an element for a scalar of its own: they stay in a cache."""
 COLUMNS = 64
 """Elements next to each other that one thread walks over, where loops around carry something."""
 
@@ -64,6 +68,7 @@ def schedule_in_order(group: Group) -> Stage:
     """The rule for CPUs where each element takes up its terms in their order. Returns the stage."""
     stage = _begin(group)
     part_loops(stage)
+    sink_triangles(stage)
     orders = {nest: interchange(stage, nest) for nest in stage.op.declared_loops.nests}
     for nest in (orders[nest] for nest in _outermost(group, stage)):
         free = [axis for axis in nest if _is_free(stage, axis)]
@@ -134,9 +139,27 @@ def part_loops(stage: Stage) -> None:
         with stage.schedule.attempt() as attempt:
             parts = stage.fission(axis)
             nests = [stage.op.declared_loops.axis_chain(part) for part in parts]
-            gained = any(_best_order(stage, nest) != nest for nest in nests)
+            gained = any(_gains_by_sinking(stage, part) for part in parts) or any(
+                _best_order(stage, nest) != nest for nest in nests
+            )
         if not gained:
             stage.schedule.undo(attempt)
+
+
+def sink_triangles(stage: Stage) -> None:
+    """Exchange the loops of triangles that lie better so, though something stands behind the inner one."""
+    for axis in list(stage.leaf_iter_vars):
+        if axis in stage.op.declared_loops.loops and _gains_by_sinking(stage, axis):
+            stage.sink(axis)
+
+
+def _gains_by_sinking(stage: Stage, axis: IterVar) -> bool:
+    """Return whether a loop is a triangle, with something behind the inner loop, along which all of that lies side by side."""
+    if not can_sink(stage, axis):
+        return False
+    within = stage.op.declared_loops.loop(axis).body
+    inner = within.body[0] if isinstance(within, Seq) else None
+    return isinstance(inner, For) and count_scattered(inner, axis) == 0 < count_scattered(inner, _innermost(inner))
 
 
 def _gains_by_parting(stage: Stage, axis: IterVar) -> bool:
@@ -144,9 +167,11 @@ def _gains_by_parting(stage: Stage, axis: IterVar) -> bool:
     declared = stage.op.declared_loops
     if axis not in declared.loops or not can_part(stage, axis):
         return False
-    within = declared.loop(axis).body
-    inner = [each for each in (within.body if isinstance(within, Seq) else ()) if isinstance(each, For)]
-    return any(count_scattered(each, axis) == 0 < count_scattered(each, _innermost(each)) for each in inner)
+    memory, statements = split_iteration(declared.loop(axis))
+    inner = [each for each in statements if isinstance(each, For)]
+    return (not memory or (constant_extent(axis) or MOST_EXPANDED) <= MOST_EXPANDED) and any(
+        count_scattered(each, axis, memory) == 0 < count_scattered(each, _innermost(each)) for each in inner
+    )
 
 
 def _innermost(loop: For) -> Var:
@@ -221,13 +246,17 @@ def _depends(indices: Sequence[Expr], var: Var) -> bool:
     return any(var in free_vars(index) for index in indices)
 
 
-def count_scattered(statement: Stmt, var: Var) -> int:
+def count_scattered(statement: Stmt, var: Var, memory: Sequence[Buffer] = ()) -> int:
     """The number of accesses of a statement that are neither side by side in neighbouring iterations of a loop nor at one place, and of
-    elements that are stored to again and again."""
+    elements that are stored to again and again.
+
+    memory: of an iteration, which fission would make an element of that of all."""
     return sum(
         neighbour_distance(node.indices, var) not in ((1,) if isinstance(node, BufferStore) else (0, 1))
         for node in walk(statement)
-        if isinstance(node, BufferLoad | BufferStore | ProducerLoad)
+        if isinstance(node, ProducerLoad)
+        or isinstance(node, BufferLoad | BufferStore)
+        and (node.indices or node.buffer not in memory)
     )
 
 

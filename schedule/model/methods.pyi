@@ -23,6 +23,7 @@ class StagePrimitives:
 
         axis: a serial loop that a hybrid script declares around statements after each other, before loops of it are scheduled. It is
         cut wherever no statement behind touches in an iteration what one before touches in a later one, one of them storing to it.
+        Memory of an iteration that several parts touch becomes memory of all iterations.
         Returns the loops' axes, in their order. No bit changes.
 
         Raises HybridLoopsApart (TW0281), HybridLoopCarries (TW0280), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202).
@@ -94,6 +95,21 @@ class StagePrimitives:
             The loop is annotated.
         ScanLoopsStay (TW0261), HybridLoopsApart (TW0281), HybridLoopCarries (TW0280)
             Steps of the scan, or statements of the script, would run in another order.
+        """
+
+    def sink(self, axis: IterVar) -> tuple[IterVar, IterVar]:
+        """Exchange the loops of a script's triangle, with what stands behind the inner one.
+
+            for j in n:                                     for k in n:                                    # sink(j)
+                for k in j:                                     a[i, k] = a[i, k] / a[k, k]
+                    a[i, j] -= a[i, k] * a[k, j]      →         for j in n - 1 - k:
+                a[i, j] = a[i, j] / a[j, j]                         a[i, k + 1 + j] -= a[i, k] * a[k, k + 1 + j]
+
+        axis: a serial loop that a hybrid script declares, before loops of it are scheduled. The first statement in it is a loop of as many
+        iterations as the loop's variable says, and each step of that one takes from what stood behind earlier ones alone. Returns the outer
+        axis and the inner one. No bit changes.
+
+        Raises HybridLoopsApart (TW0281), HybridLoopCarries (TW0280), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202).
         """
 
     def skew(self, axis: IterVar, by: IterVar, slope: int = 1) -> IterVar:

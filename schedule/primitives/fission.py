@@ -7,19 +7,35 @@
                                                      c[j.1] += A[k] * B[k, j.1]
 
 Loops that stood around others with something between them stand directly around them then, and may change places.
+
+Scalar expansion: what an iteration has to itself, and several of the parts touch, has an element for each iteration (R. Allen,
+K. Kennedy, "Optimizing Compilers for Modern Architectures", section 5.3).
+
+    for j in n:                              t: float32[n]
+        t: float32                           for j in n:
+        t = 0                         →          t[j] = 0
+        for k in m: t += A[k] * B[k, j]      for j.1 in n:
+        c[j] = t                                 for k in m: t[j.1] += A[k] * B[k, j.1]
+                                             for j.2 in n:
+                                                 c[j.2] = t[j.2]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ...base.errors import user_source
 from ...ir.analysis.dependence import Iterations, Meets, accesses_of
-from ...ir.expr import Expr, IterVar, Node, Range, Var
-from ...ir.stmt import For, LoopKind, Seq, Stmt
-from ...ir.visit import Rewriter, rewrite, seq
+from ...ir.analysis.linear import is_index
+from ...ir.buffer import Buffer
+from ...ir.expr import Add, BufferLoad, Expr, IterVar, Node, Range, Var
+from ...ir.ops import const
+from ...ir.passes.common.fresh_copy import fold
+from ...ir.stmt import Allocate, BufferStore, For, LetStmt, LoopKind, Seq, Stmt
+from ...ir.visit import Rewriter, rewrite, seq, substitute, walk
 from ..model.axes import find_leaf, outline
 from ..model.foreign import AXIS
 from ..model.hybrid_errors import HybridLoopCarries, HybridLoopsApart
@@ -29,7 +45,7 @@ from ..model.primitive import Attempt, Drawer, primitive
 from ..model.stage import Stage
 from .trials import each_loop
 
-__all__ = ["can_part", "fission"]
+__all__ = ["RenamedLoops", "ReplacedLoop", "can_part", "fission", "split_iteration"]
 
 
 def _draw(drawer: Drawer) -> Attempt | None:
@@ -58,24 +74,44 @@ def _obstacle(stage: Stage, axis: IterVar) -> str:
     loop = op.declared_loops.loop(axis)
     if not stage.is_untouched():
         return "its loops are scheduled already"
-    if loop.kind is not LoopKind.SERIAL or not isinstance(loop.body, Seq):
-        return "it stands around one statement, or memory of its own"
+    if loop.kind is not LoopKind.SERIAL or len(split_iteration(loop)[1]) < 2:
+        return "it stands around one statement"
     return ""
+
+
+def split_iteration(loop: For) -> tuple[list[Buffer], list[Stmt]]:
+    """The memory that an iteration of a loop has to itself, numbers with names among it, and the statements of one."""
+    memory, statements, stack = list[Buffer](), list[Stmt](), [loop.body]
+    while stack:
+        stmt = stack.pop()
+        if isinstance(stmt, Seq):
+            stack += reversed(stmt.body)
+        elif isinstance(stmt, Allocate):
+            memory.append(stmt.buffer)
+            stack.append(stmt.body)
+        elif isinstance(stmt, LetStmt) and is_index(stmt.value):
+            stack.append(substitute(stmt.body, {stmt.var: stmt.value}))
+        elif isinstance(stmt, LetStmt) and stmt.var.dtype.is_float:
+            memory.append(Buffer(stmt.var.name, (), stmt.var.dtype, scope="local"))
+            stack.append(substitute(stmt.body, {stmt.var: BufferLoad(memory[-1], ())}))
+            statements.append(BufferStore(memory[-1], stmt.value, ()))
+        else:
+            statements.append(stmt)
+    return memory, statements
 
 
 def _partition_points(stage: Stage, axis: IterVar) -> list[int]:
     """The places between the statements of a loop at which it may be cut: nothing behind touches in an iteration what stands before
     touches in a later one."""
     op = stage.op
-    body = op.declared_loops.loop(axis).body
-    assert isinstance(body, Seq)
+    memory, statements = split_iteration(op.declared_loops.loop(axis))
     iterations = compared_iterations(stage, axis)
-    accesses = [accesses_of(each) for each in body.body]
+    accesses = [accesses_of(each) for each in statements]
     if any(each.opaque for each in accesses):
         return []
 
     def reaches_back(later: int, earlier: int) -> bool:
-        for buffer in {*accesses[later].stored, *accesses[later].loaded}:
+        for buffer in {*accesses[later].stored, *accesses[later].loaded}.difference(memory):
             stored, loaded = (accesses[later].stored.get(buffer, []), accesses[later].loaded.get(buffer, []))
             before = accesses[earlier]
             pairs = [
@@ -86,7 +122,7 @@ def _partition_points(stage: Stage, axis: IterVar) -> list[int]:
                 return True
         return False
 
-    count = len(body.body)
+    count = len(statements)
     back = [(earlier, later) for later in range(1, count) for earlier in range(later) if reaches_back(later, earlier)]
     return [at for at in range(1, count) if not any(earlier < at <= later for earlier, later in back)]
 
@@ -97,11 +133,11 @@ def _meets_later(iterations: Iterations, later: Sequence[Expr], earlier: Sequenc
     return found.meets is not Meets.NEVER and (found.distance is None or found.distance > 0)
 
 
-class _Renamed(Rewriter):
-    """A statement with axes of its own for the loops in it, and another one for a loop around."""
+class RenamedLoops(Rewriter):
+    """A statement with axes of its own for the loops in it, and values for those around."""
 
-    def __init__(self, axis: IterVar, new: IterVar) -> None:
-        self.new: dict[Var, Expr] = {axis: new}
+    def __init__(self, values: Mapping[Var, Expr]) -> None:
+        self.new = dict(values)
 
     def For(self, node: For) -> Stmt:
         begin, extent = self.visit(node.begin), self.visit(node.extent)
@@ -117,7 +153,7 @@ class _Renamed(Rewriter):
 
 
 @dataclass(frozen=True)
-class _Replaced:
+class ReplacedLoop:
     """A rule that puts a statement in the place of a loop."""
 
     loop: For
@@ -157,6 +193,7 @@ def fission(stage: Stage, axis: IterVar) -> tuple[IterVar, ...]:
 
     axis: a serial loop that a hybrid script declares around statements after each other, before loops of it are scheduled. It is
     cut wherever no statement behind touches in an iteration what one before touches in a later one, one of them storing to it.
+    Memory of an iteration that several parts touch becomes memory of all iterations.
     Returns the loops' axes, in their order. No bit changes.
 
     Raises HybridLoopsApart (TW0281), HybridLoopCarries (TW0280), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202).
@@ -183,17 +220,50 @@ def fission(stage: Stage, axis: IterVar) -> tuple[IterVar, ...]:
             loops=outline(stage, [axis]),
             fix="choose a loop whose statements take from each other within an iteration alone",
         )
-    op = stage.op
-    loop = op.declared_loops.loop(axis)
-    assert isinstance(loop.body, Seq)
     stage.schedule.record("fission", stage, axis=axis)
-    parts = [seq(*loop.body.body[a:b]) for a, b in zip((0, *cuts), (*cuts, len(loop.body.body)), strict=True)]
-    axes, loops = [axis], [replace(loop, body=parts[0])]
-    for part in parts[1:]:
+    loop = stage.op.declared_loops.loop(axis)
+    memory, statements = split_iteration(loop)
+    parts = [seq(*statements[a:b]) for a, b in zip((0, *cuts), (*cuts, len(statements)), strict=True)]
+    own, expanded = _share_memory(stage, axis, memory, parts)
+    axes, loops = [axis], list[Stmt]()
+    for part, private in zip(parts, own, strict=True):
+        inner = rewrite(part, partial(_expand, expanded, axis))
+        for buffer in private:
+            inner = Allocate(buffer, inner)
+        if not loops:
+            loops.append(replace(loop, body=inner))
+            continue
         twin = _twin(axis, loop.begin, loop.extent)
         assert isinstance(twin, IterVar)
         axes.append(twin)
-        loops.append(replace(loop, var=twin, body=_Renamed(axis, twin).visit(part)))
-    parted = op.rewritten(lambda body: rewrite(body, _Replaced(loop, seq(*loops))))
+        loops.append(replace(loop, var=twin, body=RenamedLoops({axis: twin}).visit(inner)))
+    whole = seq(*loops)
+    for buffer in expanded.values():
+        whole = Allocate(buffer, whole)
+    parted = stage.op.rewritten(lambda body: rewrite(body, ReplacedLoop(loop, whole)))
     stage.schedule.rewrite({}, anew={stage: parted})
     return tuple(axes)
+
+
+def _share_memory(
+    stage: Stage, axis: IterVar, memory: Sequence[Buffer], parts: Sequence[Stmt]
+) -> tuple[list[list[Buffer]], dict[Buffer, Buffer]]:
+    """The memory of each part alone, and for that of several parts memory of all iterations."""
+    touched = [{node.buffer for node in walk(part) if isinstance(node, BufferLoad | BufferStore)} for part in parts]
+    shared = [buffer for buffer in memory if sum(buffer in each for each in touched) > 1]
+    loop = stage.op.declared_loops.loop(axis)
+    count = fold(Add, loop.begin, loop.extent)
+    if any(isinstance(node, Var) and node in stage.op.declared_loops.loops for node in walk(count)):
+        most = compared_iterations(stage, axis).analyzer.interval(count).hi
+        count = (
+            count if most is None else const(most, count.dtype)
+        )  # of one size for all iterations of the loops around
+    own = [[buffer for buffer in memory if buffer in each and buffer not in shared] for each in touched]
+    return own, {buffer: replace(buffer, shape=(*buffer.shape, count), scope="global") for buffer in shared}
+
+
+def _expand(expanded: Mapping[Buffer, Buffer], axis: IterVar, node: Node) -> Node | None:
+    """An access of memory of one iteration as one of that of all."""
+    if isinstance(node, BufferLoad | BufferStore) and node.buffer in expanded:
+        return replace(node, buffer=expanded[node.buffer], indices=(*node.indices, axis))
+    return None

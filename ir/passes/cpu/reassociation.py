@@ -54,7 +54,8 @@ def _lies_side_by_side(loop: For) -> bool:
     """Return whether neighbouring iterations of a loop of any length touch neighbours, or what stays where it is."""
     accesses = [node for node in walk(loop.body) if isinstance(node, BufferLoad | BufferStore)]
     return not isinstance(loop.extent, IntImm) and all(
-        neighbour_distance(node.indices, loop.var) in ((1,) if isinstance(node, BufferStore) else (0, 1)) for node in accesses
+        neighbour_distance(node.indices, loop.var) in ((1,) if isinstance(node, BufferStore) else (0, 1))
+        for node in accesses
     )
 
 

@@ -98,7 +98,6 @@ class _Promoter(Rewriter):
                 promoted = _carry(promoted, loop, store)
         return promoted
 
-
     def _split(self, loop: For, accesses: Accesses, point: Expr | None) -> Stmt | None:
         """The iterations before that of `point`, it and those behind; None where those of a part still meet."""
         begin, end, one = loop.begin, fold(Add, loop.begin, loop.extent), const(1, loop.var.dtype)

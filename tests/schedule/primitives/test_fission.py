@@ -23,10 +23,13 @@ def statements(n: int, far: tuple[int, int, int, int]) -> Any:
         x = output_tensor((n + 6,), "float32")
         y = output_tensor((n + 6,), "float32")
         for j in range(n):
-            x[j + 3] = A[j] + y[j + a]
+            t = A[j] + y[j + a]
+            u = A[j]
+            x[j + 3] = t
             for k in range(3):
                 y[j + b] = y[j + b] + x[j + c] * A[k]
-            x[j + d] = x[j + d] + 1.0
+                u = u + t
+            x[j + d] = x[j + d] + u
         return x, y
 
     return several
