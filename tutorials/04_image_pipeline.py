@@ -5,11 +5,12 @@ The pipeline is that of `tilewright run --demo`, declared in demo/unsharp.py.
 
 import numpy as np
 import tilewright as tw
-from skimage import data
 from tilewright import te
 from tilewright.demo import unsharp
+from tilewright.demo.picture import read_picture
 
-image = data.coffee()
+picture, _ = read_picture()  # a photograph where scikit-image is installed, else rings
+image = np.ascontiguousarray(picture[:400, :600])
 height, width, channels = image.shape
 want = unsharp.reference(image)
 out = np.empty_like(image)

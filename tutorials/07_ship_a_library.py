@@ -1,6 +1,6 @@
 """7. Ship a library: a kernel for C, C++ and other Pythons, with no Python and no runtime of ours behind it.
 
-The unsharp mask of the image pipeline sharpens a photograph from a C program.
+The unsharp mask of the image pipeline sharpens a picture from a C program.
 """
 
 import platform
@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import tilewright as tw
-from skimage import data
 from tilewright.demo import unsharp
+from tilewright.demo.picture import read_picture
 
-image = np.ascontiguousarray(data.coffee())
+picture, _ = read_picture()  # a photograph where scikit-image is installed, else rings
+image = np.ascontiguousarray(picture[:400, :600])
 s, args = unsharp.scheduled(*image.shape)
 
 # A library runs on every processor that has what its target has: x86-64-v3 is any with AVX2, of the last ten years.
@@ -66,6 +67,6 @@ if shutil.which("cc"):
     subprocess.run(["./program"], cwd=folder, check=True)
     sharp = np.frombuffer((folder / "sharp.raw").read_bytes(), np.uint8).reshape(image.shape)
     assert (sharp == out).all()
-    print(f"{command}\n./program sharpened the photograph to the bit as Python does")
+    print(f"{command}\n./program sharpened the picture to the bit as Python does")
 else:
     print("no C compiler here: the library is in", folder)

@@ -2,8 +2,8 @@
 
 Reverse mode turns an expression into the expression of its derivative. The results are tensors like any other: the
 convolution's gradient is a sum over the kernel again, it is scheduled by the same primitives, and it ends up in the same
-kernel. Here LeNet-5 (LeCun et al., 1998) learns scikit-learn's handwritten digits; numpy makes the steps (AdamW: Loshchilov
-and Hutter, 2019).
+kernel. Here LeNet-5 (LeCun et al., 1998) learns scikit-learn's handwritten digits (`pip install scikit-learn`); numpy makes the
+steps (AdamW: Loshchilov and Hutter, 2019).
 """
 
 import time
