@@ -47,6 +47,7 @@ def _opt(options: argparse.Namespace) -> int:
     from ..ir.text.parser import parse
     from ..ir.text.printer import file_text
 
+    # the target decides which passes there are, so --list and --passes need it first
     passes = _target_pipeline(options)
     if options.list:
         print("\n".join(step.name for step in passes))
@@ -56,12 +57,14 @@ def _opt(options: argparse.Namespace) -> int:
         options.usage_error("FILE.ir is missing")
     if options.passes is not None:
         passes = _named_passes(options, passes)
+    # a usage error and no traceback: the path is what the user typed
     if file != "-" and not Path(file).is_file():
         options.usage_error(f"no file {file}")
     try:
         text = sys.stdin.read() if file == "-" else read_regular(file, _MOST_BYTES).decode()
     except UnicodeDecodeError:
         return options.usage_error(f"{file} is not text in UTF-8")
+    # text that people edit: a malformed function is told at the pass that made it
     watchers: list[Watcher] = [Verifying()]
     if options.print_each:
         watchers.append(_print_changes())

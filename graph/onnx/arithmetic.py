@@ -130,6 +130,7 @@ def _convert_reciprocal(c: Context) -> str:
 def _convert_pow(c: Context) -> str:
     dtype = c.type(0).dtype
     wide = dtype if _is_float(c, c[0]) else "float64" if dtype in ("int64", "uint64") else "float32"
+    # our power is of floats; 64 bits go through float64, so that small powers of them are exact
     power = c.emit("power", c.cast(c[0], wide), c.cast(c[1], wide))
     return c.cast(power, dtype)
 
@@ -179,6 +180,7 @@ def _clip(c: Context) -> str:
     """Before version 11 the bounds are attributes, and those of float32 where they are not given: infinities are cut."""
     value = c[0]
     if c.opset < 11:
+        # defaults of version 6, whatever the input's dtype is
         most = float(np.finfo(np.float32).max)
         low, high = float(c.attribute("min", -most)), float(c.attribute("max", most))
         bounds = [c.constant(low, 0), c.constant(high, 0)]
@@ -186,6 +188,7 @@ def _clip(c: Context) -> str:
         bounds = [c[at] if c.has(at) else "" for at in (1, 2)]
     known = [c.scope.graph.data(bound) if bound else None for bound in bounds]
     low, high = (None if one is None or one.size != 1 else one.reshape(-1)[0].item() for one in known)
+    # crossed bounds: the upper one wins, which maximum before minimum gives
     if low is not None and high is not None and low <= high:
         return c.emit("clip", value, low=low, high=high)
     for operator, bound in zip(("maximum", "minimum"), bounds, strict=True):
@@ -236,6 +239,7 @@ def _reduce(c: Context) -> str:
     if kind == "ReduceLogSumExp" and axes:
         value = value if _is_float(c, value) else c.cast(value, "float64")
         top = c.emit("max", value, axes=axes, keepdims=True)
+        # infinity minus itself would be NaN; 0 leaves exp its infinity
         top = c.emit("where", c.emit("isfinite", top), top, c.constant(0, top))
         total = c.emit("sum", c.emit("exp", c.emit("subtract", value, top)), axes=axes, keepdims=True)
         result = c.emit("add", c.emit("log", total), top)

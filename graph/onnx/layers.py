@@ -27,6 +27,7 @@ def window_attributes(c: Context, kernel: Sequence[int], value: str | int = 0) -
             _same_total(size, (taps - 1) * far + 1, step)
             for size, taps, step, far in zip(c.type(value).shape[2:], kernel, stride, dilation, strict=True)
         ]
+        # of an odd number of pads the last one goes to the end by "upper", to the beginning by "lower"
         low = [total // 2 if mode == "SAME_UPPER" else total - total // 2 for total in totals]
         padding = (*low, *(total - before for total, before in zip(totals, low, strict=True)))
     elif mode == "VALID":
@@ -89,10 +90,12 @@ def _convert_conv_transpose(c: Context) -> str:
         ]
         if wanted is not None:  # what is longer than what the taps reach is so at its end
             more = [extra + max(-total, 0) for extra, total in zip(more, totals, strict=True)]
+            # what was below 0 stands in output_padding now
             totals = [max(total, 0) for total in totals]
         upper = c.attribute("auto_pad", "NOTSET") == "SAME_UPPER"
         low = [total // 2 if upper else total - total // 2 for total in totals]
         high = [total - first for total, first in zip(totals, low, strict=True)]
+        # a negative pad at one end means more output there, which conv_transpose takes at the end alone
         more = [extra + max(-last, 0) for extra, last in zip(more, high, strict=True)]
         before = [max(-first, 0) for first in low]
         windows["padding"] = tuple(max(pad, 0) for pad in (*low, *high))
@@ -134,6 +137,7 @@ def _convert_max_pool_positions(c: Context, kernel: Sequence[int]) -> list[str]:
     values, places = c.emit_all("max_pool_with_places", c[0], kernel=tuple(kernel), **window_attributes(c, kernel))
     if c.attribute("storage_order", 0):
         places = _convert_to_column_major(c, places, shape[2:])
+    # ONNX counts through the whole tensor, the operator within a channel
     lead = np.arange(few(*shape[:2])).reshape(*shape[:2], *[1] * len(kernel)) * prod(shape[2:])
     return [values, c.emit("add", places, c.constant(lead))]
 
@@ -163,6 +167,7 @@ def _convert_global_lp_pool(c: Context) -> str:
 @converts("LpNormalization")
 def _convert_lp_normalization(c: Context) -> str:
     norm = c.norm(c[0], int(c.attribute("p", 2)), (c.axis(-1),), True)
+    # a vector of zeros stays so, where 0 / 0 would be NaN
     safe = c.emit("where", c.emit("equal", norm, c.constant(0, norm)), c.constant(1, norm), norm)
     return c.emit("divide", c[0], safe)
 
@@ -182,6 +187,7 @@ def _batch_norm(c: Context) -> str | Sequence[str]:
         raise Refused("it is in training, in a form before version 14")
     if not c.attribute("training_mode", 0):
         return c.emit("batch_norm", *c.inputs, epsilon=epsilon)
+    # channels are the second axis in all of ONNX's layouts
     axes = tuple(at for at in range(c.rank(0)) if at != 1)
     mean = c.emit("mean", c[0], axes=axes, keepdims=True)
     far = c.emit("square", c.emit("subtract", c[0], mean))
@@ -210,6 +216,7 @@ def _convert_layer_norm(c: Context) -> Sequence[str]:
     results = [c.emit("layer_norm", *c.inputs, axis=axis, epsilon=epsilon)]
     if c.outputs > 1:
         axes = tuple(range(axis, c.rank(0)))
+        # stash_type: the specification has statistics in float32 unless it is named
         wide = c.cast(c[0], "float32")
         mean = c.emit("mean", wide, axes=axes, keepdims=True)
         variance = c.emit("mean", c.emit("square", c.emit("subtract", wide, mean)), axes=axes, keepdims=True)

@@ -56,6 +56,7 @@ def _size(c: Context) -> str:
 
 @converts("Range")
 def _convert_range(c: Context) -> str:
+    # bounds that are computed from extents stay symbolic, so that the graph serves every size
     if any(c[at] in c.scope.shapes for at in range(2)):
         return _range_of_extents(c)
     begin, end, step = (c.array(at).reshape(()) for at in range(3))
@@ -79,6 +80,7 @@ def _range_of_extents(c: Context) -> str:
 
 @converts("Reshape")
 def _reshape(c: Context) -> str:
+    # shapes became an input in version 5
     given = c.extents(1) if c.opset >= 5 else list(c.attribute("shape"))
     source = c.type(0).shape
     zeros = c.attribute("allowzero", 0)
@@ -108,6 +110,7 @@ def _squeeze(c: Context) -> str:
     )
     if any(isinstance(shape[at], int) and shape[at] != 1 for at in dropped):
         raise Refused(f"axes {dropped} of {c.type(0)} are not 1")
+    # an open extent that is 1 at a call would be dropped, and the rank would change
     value = c[0] if axes is not None else c.not_one(c[0], range(len(shape)))
     return c.reshape(value, [extent for at, extent in enumerate(shape) if at not in dropped])
 
@@ -159,6 +162,7 @@ def _split(c: Context) -> Sequence[str]:
             value = c.reshape(value, (*shape[:axis], whole, *shape[axis + 1 :]))
             return c.emit_all("split", value, sizes=(each,) * count, axis=axis)
         each = -(-extent // count)
+        # num_outputs: equal parts rounded up, of which the last may be short or empty
         sizes = [max(min(each, extent - each * at), 0) for at in range(count)]
     return c.emit_all("split", value, sizes=tuple(sizes), axis=axis)
 
@@ -204,6 +208,7 @@ def _moving(c: Context) -> str | None:
     axes = [c.within(at, c.rank(0)) for at in (c.numbers(3) if c.has(3) else range(len(begins)))]
     analyzer = Analyzer()
     for number, trips in c.scope.trips.items():
+        # the proofs below hold for every trip of the loops around
         analyzer.bind(number, Range(ops.const(0, "int64"), *map(ops.convert, extents([trips]))))
     value = c[0]
     for at, (begin, end, axis) in enumerate(zip(begins, ends, axes, strict=True)):
@@ -215,6 +220,7 @@ def _moving(c: Context) -> str | None:
             or not analyzer.can_prove(ops.convert(end) <= extent)
         ):
             return None
+        # the length is fixed, so a gather of consecutive rows has a static shape
         first = c.emit("take", c[1], c.constant(np.asarray([at])), axis=0)
         places = c.emit("add", first, c.constant(np.arange(length.value), like=first))
         value = c.emit("take", value, places, axis=axis)
@@ -290,6 +296,7 @@ def _pad(c: Context) -> str:
     for at, low, high in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
         before[at], after[at] = low, high
     value = c[0]
+    # negative pads crop: that is a slice, and the pad does the rest
     if min(*before, *after, 0) < 0:
         cut = [at for at in range(rank) if before[at] < 0 or after[at] < 0]
         value = c.emit(
@@ -349,6 +356,7 @@ def _convert_tensor_scatter(c: Context) -> str:
         places = c.emit("add", places, c.reshape(c[2], (updates[0], *[1] * (rank - 1))))
     mode = c.attribute("mode", "linear")
     if mode == "circular":
+        # a ring buffer: positions past its end go on at the beginning
         places = c.emit("floor_mod", places, c.constant(np.asarray(c.extent(0, axis), np.int64)))
     elif mode != "linear":
         raise Refused(f"there is no mode {mode!r}")
@@ -367,6 +375,7 @@ def _convert_topk(c: Context) -> Sequence[str]:
         raise Refused("its results have no order")
     axis = c.axis(-1)
     extent = c.type(0).shape[axis]
+    # all of an open axis, however long it is at a call
     whole = c.opset >= 10 and isinstance(extent, str) and c.extents(1) == [extent]
     count = -1 if whole else int(c.attribute("k")) if c.opset < 10 else c.numbers(1)[0]
     return c.emit_all("topk", c[0], k=count, axis=axis, largest=bool(c.attribute("largest", 1)))
@@ -419,6 +428,7 @@ def _convert_dropout(c: Context) -> Sequence[str]:
     ratio = float(c.array(1).reshape(-1)[0]) if c.has(1) and training else 0.0
     if training and ratio:
         raise Refused("it is in training")
+    # the mask of what is kept: outside of training that is all
     everything = c.emit("broadcast_to", c.constant(np.asarray(True)), shape=c.type(0).shape) if c.outputs > 1 else ""
     return [c[0], everything][: c.outputs]
 

@@ -110,6 +110,7 @@ def _convert_leaky_relu(c: Call) -> str:
 def _convert_rrelu(c: Call) -> str:
     if c.known("training", False):
         raise Refused("its slopes are random numbers")
+    # outside of training torch takes the mean of the range of slopes
     return c.emit("leaky_relu", c.tensor(), alpha=(float(c.known("lower", 0.125)) + float(c.known("upper", 1 / 3))) / 2)
 
 
@@ -180,6 +181,7 @@ def _convert_softplus(c: Call) -> str:
     else:
         inner = c.emit("softplus", c.emit("multiply", c.tensor(), c.scalar(beta, c.dtype)))
         value = c.emit("divide", inner, c.scalar(beta, c.dtype))
+    # exp(-15) is below half a last bit of float32 at 15
     if threshold >= 15:
         return value
     above = c.emit("greater", c.emit("multiply", c.tensor(), c.scalar(beta, c.dtype)), c.scalar(threshold, c.dtype))
@@ -190,6 +192,7 @@ def _convert_softplus(c: Call) -> str:
 def _convert_prelu(c: Call) -> str:
     slope = c.tensor("weight")
     if c.rank(slope) == 1 and c.rank(c.tensor()) > 1:
+        # slopes belong to axis 1, and broadcasting would put them at the last
         slope = c.reshape(slope, (c.type(slope).shape[0], *[1] * (c.rank(c.tensor()) - 2)))
     return c.emit("prelu", c.tensor(), slope)
 
@@ -199,6 +202,7 @@ def _convert_glu(c: Call) -> str:
     axis = c.axis("dim", -1)
     half = open_extent([c.type(c.tensor()).shape[axis]], (2,))
     whole = [half if at == axis else extent for at, extent in enumerate(c.type(c.tensor()).shape)]
+    # halves as an axis of two: a slice of an open extent would need a proof of its bounds
     paired = c.reshape(c.tensor(), (*whole[:axis], 2, *whole[axis:]))
     first, second = (c.emit("take", paired, c.constant(at), axis=axis) for at in range(2))
     return c.emit("multiply", first, c.emit("sigmoid", second))
@@ -231,6 +235,7 @@ def _binary(ours: str) -> Row:
         if kind == "bool":
             logical = {"multiply": "logical_and", "maximum": "logical_or", "minimum": "logical_and"}
             name = logical.get(ours, ours.replace("bitwise", "logical"))
+            # False < True, as numbers: bools have no order among our operators
             if ours in ("less", "less_equal", "greater", "greater_equal"):
                 kind = "uint8"
         else:
@@ -330,6 +335,7 @@ def _convert_unary(c: Call) -> str:
         return c.emit("where", below, c.scalar(-math.inf, c.dtype), c.emit("negative", _product_with_log(c, x, x, 0)))
     if kind == "sinc":
         at_zero = c.emit("equal", x, c.scalar(0, c.dtype))
+        # the branch that is not taken has a finite derivative, so that its gradient is 0 and no NaN
         angle = c.emit("multiply", c.emit("where", at_zero, one, x), c.scalar(math.pi, c.dtype))
         return c.emit("where", at_zero, one, c.emit("divide", c.emit("sin", angle), angle))
     edge = c.known("eps", None)
@@ -383,6 +389,7 @@ def _convert_pow(c: Call) -> str:
     kind = c.promote_dtypes("self", "exponent")
     power = c.argument("exponent")
     base = c.operand("self", kind)
+    # torch writes out these powers too, so that last bits agree
     if isinstance(power, (int, float)) and ("float" in kind or power in (1, 2, 3)):
         if power == 1:
             return base
@@ -393,6 +400,7 @@ def _convert_pow(c: Call) -> str:
             return c.emit("sqrt" if power > 0 else "rsqrt", base)
         if power == -1:
             return c.emit("divide", c.scalar(1, kind), base)
+    # integer powers below 2**53 are exact so
     wide = kind if "float" in kind else "float64"
     return c.cast(c.emit("power", c.cast(base, wide), c.operand("exponent", wide)), kind)
 

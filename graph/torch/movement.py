@@ -34,6 +34,7 @@ def _same_back(_c: Call, _whole: str, part: str) -> str:
 
 @_view("detach.default", back=_same_back)
 def _convert_detach(c: Call) -> str:
+    # of integers there are no gradients to stop
     return c.emit("stop_gradient", c.tensor()) if "float" in c.dtype else c.tensor()
 
 
@@ -111,6 +112,7 @@ def _order(c: Call) -> list[int]:
         return [c.within(axis, rank) for axis in c.integers("dims")]
     if kind in ("movedim", "moveaxis"):
         source, to = ([c.within(axis, rank) for axis in c.integers(name)] for name in ("source", "destination"))
+        # axes that are not named keep their order around those that are
         rest = iter([axis for axis in order if axis not in source])
         return [source[to.index(at)] if at in to else next(rest) for at in order]
     if kind == "numpy_T":
@@ -167,6 +169,7 @@ def _range(c: Call, name: str, default: int, size: Extent) -> Extent:
     if isinstance(value, int) and isinstance(size, int):
         return min(max(value + size if value < 0 else value, 0), size)
     if isinstance(value, int) and value < 0:
+        # a begin before the first element is the first, unless torch says that the result has all those rows
         far = f"({size}) - {-value}"
         return extent(far if name == "end" or _declared_extent(c, c.axis("dim", 0)) == -value else f"max({far}, 0)")
     if isinstance(value, str) and is_below_zero(value):
@@ -216,6 +219,7 @@ def _slice_back(c: Call, whole: str, part: str) -> str:
     axis, begin, end, step = _bounds(c)
     if step != 1:
         count = c.type(part).shape[axis]
+        # written rows do not lie side by side: no concatenation gives them
         return c.emit("put", whole, c.steps_value(begin, step, count, "int64"), part, axis=axis)
     return put(c, whole, part, axis, begin, end)
 
@@ -296,6 +300,7 @@ def _select(c: Call) -> str:
     shape = c.type(c.tensor()).shape
     if not isinstance(shape[axis], int) or not isinstance(index, int):
         given = c.argument("index")
+        # a place that depends on sizes is data for the kernel, not an attribute
         return c.emit("take", c.tensor(), c.size_value(index if isinstance(given, str) else given), axis=axis)
     return c.reshape(cut(c, c.tensor(), axis, index, index + 1), [*shape[:axis], *shape[axis + 1 :]])
 
@@ -397,6 +402,7 @@ def _split(c: Call) -> Sequence[str]:
 @aten("cat.default", "concat.default", "concatenate.default")
 def _convert_cat(c: Call) -> str:
     given = c.tensors()
+    # torch skips empty vectors whatever the rank of the others, for old programs
     parts = [each for each in given if c.type(each).shape != (0,)] or given[:1]
     axis = c.axis("dim", 0, rank=c.rank(parts[0]))
     kind = widest([c.type(each).dtype for each in given])

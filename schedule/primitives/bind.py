@@ -46,6 +46,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
         return None
     axis = drawer.pick(axes)
     extent = drawer.extent(stage, axis)
+    # one thread axis has one extent in a kernel, and one loop of a stage
     taken = {
         held.thread_tag: drawer.extent(other, leaf) if other is not stage else "here"
         for other in drawer.stages
@@ -57,6 +58,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     if not tags or (extent is None and drawer.chance(0.7)):
         return None
     tag = drawer.pick(tags)
+    # TVM's programs declare the extent at the thread axis
     declared = (0, extent) if extent is not None and drawer.chance(0.3) else None
     thread = make_thread_axis(declared, tag) if declared is not None else make_thread_axis(tag)
     return f"bind({axis.name}, {tag}) of {stage.name}", lambda: stage.bind(axis, thread)

@@ -36,12 +36,14 @@ def _draw(drawer: Drawer) -> Attempt | None:
     if stage is None:
         return None
     readers = drawer.readers(stage)
+    # several readers seldom lie within one loop: nearly all such draws are refused
     if len(readers) > 1 and drawer.chance(0.9):
         return None
     parent = readers[0]
     if parent.attach_type in ("inline", "inlined") or not parent.leaf_iter_vars:
         return None
     has_parallel = any(stage.attr(leaf).kind == "parallel" for leaf in stage.leaf_iter_vars)
+    # a parallel loop inside of another is refused when both are known
     if has_parallel and drawer.chance(0.8):
         return None
     axis = drawer.pick(parent.leaf_iter_vars)

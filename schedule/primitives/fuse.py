@@ -36,6 +36,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
         return [
             (a, b)
             for a, b in pairwise(stage.leaf_iter_vars)
+            # mixed pairs are legal, but few primitives follow them
             if a in plain and b in plain and ((a.kind == "reduce") == (b.kind == "reduce") or drawer.chance(0.1))
         ]
 

@@ -25,6 +25,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     if stage is None:
         return None
     axes = short(stage)
+    # the last loop is what people vectorize; the others find strided accesses
     axis = axes[-1] if drawer.chance(0.7) else drawer.pick(axes)
     return f"vectorize({axis.name}) of {stage.name}", lambda: stage.vectorize(axis)
 
@@ -53,6 +54,7 @@ def vectorize(stage: Stage, axis: IterVar) -> None:
     find_leaf(stage, axis, "cannot vectorize")
     refuse_ordered(stage, [axis], "cannot vectorize")
     check_independent(stage, axis, "cannot vectorize")
+    # all lanes would add to one element at once
     if axis.kind == "reduce":
         raise race_error(
             VectorizeReduction, stage, axis, "cannot vectorize", "", "vector lanes", "vectorize a data axis"
