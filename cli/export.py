@@ -86,6 +86,7 @@ def _export(options: argparse.Namespace) -> int:
         made = _find_declared(source)
         if made is None:
             return 2
+        # one kernel for one processor is exported without the choice among cases
         if not options.python and options.version is None and len(options.target or ()) < 2:
             return _export_alone(made, options)
         library, described = _library_of_function(made, options), {}
@@ -121,6 +122,7 @@ def _require_database(path: str | None) -> None:
     """Raise NoRecord (TW0633) where there is no such file: its name is wrong, and libraries are not looked at as they are made."""
     from ..autotune.records import Database
 
+    # tw.build would make an empty database under a mistyped name
     if path is not None:
         Database(path, must_exist=True).close()
 
@@ -154,6 +156,7 @@ def _make_library(path: str, options: argparse.Namespace) -> tuple[Library, dict
     version = options.version or described.get("version", "0.1.0")
     library = Library(options.name or described["name"], tuned=tuned, version=version, **switches)
     for function in described["function"]:
+        # paths in a file are relative to it, wherever the command runs
         source = str(Path(path).parent / function["source"])
         try:
             made = _find_declared(source, function.get("arguments", {}))
@@ -191,6 +194,7 @@ def _read_description(path: str) -> dict[str, Any]:
 def _check_table(path: str, table: Mapping[str, Any], known: Mapping[str, tuple[type, ...]], *needed: str) -> None:
     for key, value in table.items():
         if key not in known:
+            # cutoff 0: some suggestion is better than none in a file of a dozen keys
             close = get_close_matches(key, known, 1, 0)
             raise _bad(path, f"it has a key {key!r}", f"{close[0]} = ...", f"the keys {', '.join(known)}")
         given: Any = value

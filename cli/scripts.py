@@ -35,6 +35,7 @@ class ArgumentsDoNotFit(ScriptFailed):
 @contextmanager
 def running(path: str) -> Generator[None]:
     """Run code of a program. Raises ScriptFailed for an exception that is none of tilewright's."""
+    # as `python FILE.py` does, so that a program finds the modules beside it
     folders = sys.path
     sys.path = [str(Path(path).resolve().parent), *sys.path]
     try:
@@ -43,6 +44,7 @@ def running(path: str) -> Generator[None]:
         raise
     except Exception as error:
         text = _traceback_text(error, path)
+        # no line of the program was reached: the error is of something before it
         if not text:
             raise
         raise ScriptFailed(text) from error
@@ -52,6 +54,7 @@ def running(path: str) -> Generator[None]:
 
 def call_function(function: Callable[..., Any], path: str, arguments: Mapping[str, Any] | None = None) -> Any:
     """Return what a function of a program does. Raises ScriptFailed, ArgumentsDoNotFit."""
+    # asked before the call, since a TypeError inside of the function would look the same
     with suppress(ValueError):  # of what has no signature
         try:
             signature(function).bind(**(arguments or {}))

@@ -80,6 +80,7 @@ def _tune(options: argparse.Namespace) -> int:
         result = tune(task, **how)
     except KeyboardInterrupt:
         Console(stderr=True).print(f"interrupted; every trial so far is in {options.database}, run it again to go on")
+        # 128 + SIGINT, as shells have it
         return 130
     gain = f", {result.baseline / result.best.seconds:.1f} x the unscheduled program" if result.baseline else ""
     best, trials = readable(result.best.seconds), len(result.history)

@@ -66,6 +66,7 @@ def places(lifetimes: Mapping[K, Lifetime]) -> tuple[dict[K, int], int]:
     """The offset of each value, and the size of the arena, in bytes: the best of several orders in which values get their places.
     In each, what ends highest is moved to the front, and all is placed again, until the arena is hardly larger than what lives at
     one time."""
+    # no arrangement takes less, so the search may stop near it; to find the best one is NP-hard (dynamic storage allocation)
     least = peak(lifetimes)
     best: tuple[dict[K, int], int] | None = None
     for rank in _RANKS:
@@ -76,6 +77,7 @@ def places(lifetimes: Mapping[K, Lifetime]) -> tuple[dict[K, int], int]:
                 best = offsets, size
             if best[1] <= least * _ENOUGH:
                 return best
+            # these alone decide the size: placed first, they get lower places
             highest = [name for name in order if _round_up(offsets[name] + lifetimes[name].size) == size]
             order = [*highest, *(name for name in order if name not in highest)]
     assert best is not None, "there are orders to try"
@@ -100,6 +102,7 @@ def peak(lifetimes: Mapping[K, Lifetime]) -> int:
     changes: Counter[int] = Counter()
     for life in lifetimes.values():
         changes[life.first] += _round_up(life.size)
+        # alive in its last step too: an output may not overlap an input that it is computed from
         changes[life.last + 1] -= _round_up(life.size)
     return max(accumulate(changes[at] for at in sorted(changes)), default=0)
 
@@ -119,6 +122,7 @@ def _lowest(taken: Sequence[tuple[int, int, Lifetime]], life: Lifetime) -> int:
     """The lowest gap that fits among places in ascending order."""
     at = 0
     for begin, end, other in taken:
+        # those that are never alive together may share bytes
         if other.first <= life.last and life.first <= other.last:
             if at + life.size <= begin:
                 break

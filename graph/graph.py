@@ -179,6 +179,7 @@ class Graph(Parts):
         BadBuckets (TW0909)
             The buckets are no sizes of the graph's symbols.
         """
+        # before the passes, which take seconds for large models
         chosen = refuse_foreign(self, target, here=True)
         after = transformed(self, default_passes(options.fast_math, exact, target=chosen))
         return Model(after, str(target), options, tuned, exact, buckets)
@@ -190,6 +191,7 @@ class Graph(Parts):
         chosen = Target.parse(target)
         passes = default_passes(target=chosen if chosen.backend.rules == "cpu" else None)
         variants = Variants.of(transformed(self, passes), buckets)
+        # names of buckets distinguish tasks only where there are some
         several = len(variants.each) > 1
         found = [task for each in variants.each for task in list_tasks(each.plan, str(each) if several else "")]
         return list({task.name: task for task in reversed(found)}.values())[::-1]

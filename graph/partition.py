@@ -53,6 +53,7 @@ def _trees(g: Parts) -> dict[str, tuple[Node, ...]]:
     parts, views = find_joined_parts(g), find_views(g)
     wholes = {whole for whole, _ in parts.values()}
     uses = Counter(name for node in g.nodes for name in set(node.inputs) if name)
+    # an output is read by the caller, so that it has to be stored
     uses.update(set(g.results.values()))
     trees: dict[str, tuple[Node, ...]] = {}
     for node in g.nodes:
@@ -63,6 +64,7 @@ def _trees(g: Parts) -> dict[str, tuple[Node, ...]]:
             for name in dict.fromkeys(node.inputs):
                 below = trees.get(name, ())
                 if (
+                    # a value with several readers would be computed once for each
                     uses[name] == 1
                     and below
                     and len(below[-1].outputs) == 1
@@ -84,6 +86,7 @@ def _join_trees(g: Parts, trees: dict[str, tuple[Node, ...]]) -> None:
     for node in g.nodes:
         for name in node.inputs:
             readers.setdefault(name, set()).add(owner.get(node.outputs[0], ""))
+    # from the outputs back, so that a tail is known before what it could join
     for root in reversed(list(trees)):
         refused: set[str] = set()
         while root in trees:
@@ -140,6 +143,7 @@ def time_ratio(before: Parts, after: Parts, target: Target, weigh: Callable[[Ste
         Counter(_ask(g, step) for step in cut_graph(g) if len(step.outputs) == 1 and weigh(step))
         for g in (before, after)
     ]
+    # kernels of both graphs cost the same and cancel out
     old, new = (list((asked[at] - asked[1 - at]).elements()) for at in (0, 1))
 
     def seconds(kernels: Sequence[_Question]) -> float:

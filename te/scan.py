@@ -114,6 +114,7 @@ class ScanOp(Operation):
             if op in needed:
                 needed.update(tensor.op for tensor in op.input_tensors)
         given = {tensor.op for tensor in (*self.states, *self.inputs)}
+        # what no state or input reaches is the same in every step, and stays outside of the loop
         reached, steps = set(given), dict.fromkeys(tensor.op for tensor in (*self.init, *self.update))
         for op in order:
             if op in needed and op not in reached and any(tensor.op in reached for tensor in op.input_tensors):
@@ -133,6 +134,7 @@ class ScanOp(Operation):
             shapes.append([sizes.extent(extent, sizes.most(both), is_output) for extent, *both in needs])
         steps, time = self.init[0].shape[0], self.states[0].shape[0]
         if isinstance(time, IntImm) and isinstance(steps, IntImm):
+            # one step beyond the first ones, or the update would never run
             chosen = max(steps.value + 1, *(shape[0].value for shape in shapes if isinstance(shape[0], IntImm)))
             time = const(min(chosen, time.value), time.dtype)
         for shape, state, init, update in zip(shapes, self.states, self.init, self.update, strict=True):
@@ -346,6 +348,7 @@ def _check_state(name: str, init: Tensor, update: Tensor, state: Tensor) -> None
                 tensor,
             )
     first = update.op.axis[0]
+    # the step's own elements are not stored yet; other dimensions may be read in any order
     same = next((load for load in update.op.loads if load.producer is state and load.indices[0] is first), None)
     if same is not None:
         raise _bad(
@@ -382,6 +385,7 @@ def _check_together(
 def _compute_initial(name: str, at: int, inits: tuple[Tensor, ...]) -> Tensor:
     """The initial tensor, as one that is computed into the state: a copy of what is not, or is another's too."""
     init = inits[at]
+    # it can be computed into the state's own memory, by one state alone
     if init.op.values and init not in inits[:at]:
         return init
     label = f"{name}.init" if len(inits) == 1 else f"{name}.init{at}"

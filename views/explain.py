@@ -185,6 +185,7 @@ def _is_shared(loop: Loop, scope: str) -> bool:
 
 
 def _warnings(explanation: Explanation, stage: Stage, around: Sequence[Loop]) -> list[str]:
+    # a halo of a few elements around a tile is what people ask for by compute_at
     if not around or explanation.recompute is None or explanation.recompute < BLOW_UP:
         return []
     used = {var for region in explanation.regions for end in (region.begin, region.extent) for var in free_vars(end)}
@@ -221,6 +222,7 @@ def _explain_inlined(schedule: Schedule, stage: Stage, lowered: Lowered, fixed: 
     """Evaluated wherever it is read."""
     explanation = Explanation(stage.name, "inlined into what reads it")
     evaluations: dict[Operation, Count] = {}
+    # a stage is inlined where its readers are evaluated, whose numbers are needed first
     for current in reversed(schedule.stages):  # consumers first
         if current.op.is_given:
             continue

@@ -113,6 +113,7 @@ def notebook_html(schedule: Schedule) -> str:
     loops as text where it is very long."""
     with deep_recursion():
         parts = _parts(schedule, Target.parse("llvm"))
+        # assembly is most of a page, and the first thing to leave out
         for assembly in (parts.assembly, None):
             parts.assembly = assembly
             frame = _frame(render(parts))
@@ -126,6 +127,7 @@ def notebook_html(schedule: Schedule) -> str:
 def _frame(text: str) -> str:
     """The page in a frame of its own, so that neither its style nor its program meets those of the notebook. It is packed: a
     notebook keeps what it has shown, and what is packed takes a sixth."""
+    # no time in it: a notebook that is run again has the same bytes
     packed = b64encode(gzip.compress(text.encode(), mtime=0)).decode()
     unpack = (
         "<meta charset=utf-8><script>"

@@ -20,6 +20,7 @@ class SparseArray(np.ndarray[Any, Any]):
     """By places in row-major order: what is not 0 there."""
 
     def copy(self, order: Any = "C") -> SparseArray:
+        # there is one order; a copy would touch all pages
         del order
         return sparse(self.shape, self.dtype, self.held)
 
@@ -27,6 +28,7 @@ class SparseArray(np.ndarray[Any, Any]):
 def sparse(shape: tuple[int, ...], dtype: Any, held: Mapping[int, Any] | None = None) -> SparseArray:
     """Zeros of a shape and dtype, but for what is `held` by places in row-major order."""
     dtype, count = np.dtype(dtype), math.prod(shape)
+    # pages that nobody touches take no memory: a tensor of 2**40 elements fits
     flat = np.frombuffer(host().reserved_memory(max(count * dtype.itemsize, 1)), dtype, count)
     for place, value in (held or {}).items():
         flat[place] = value
