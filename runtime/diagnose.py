@@ -199,7 +199,7 @@ class _Report:
         )
 
     def advise(self, numpy: str, torch: str) -> str:
-        """What to pass, in numpy's words, and for what was handed out by another library in torch's too."""
+        """Advice on what to pass, in numpy's words, and for what was handed out by another library in torch's too."""
         owner = self.found.owner if self.found is not None else None
         base = getattr(owner, "base", None) if is_array(owner) else owner
         is_exported = isinstance(owner, tuple) or f"{type(base).__module__}.{type(base).__name__}".endswith(
