@@ -148,7 +148,9 @@ def _region(
             within = _round_to_box(union(spans_read, running), declared[axis], axis, enclosing, running)
             # a span that leaves the domain by positions stays circular only with a constant length
             leaves = axis in wrapped and not _is_in_domain(within, declared[axis], bounds.analyzer)
-            if leaves and not isinstance(within.extent, IntImm):
+            # where it is computed once, lanes that were asked for by the declared extent have it
+            lanes = not enclosing and isinstance(declared[axis].extent, IntImm) and _is_written_out(computation, axis)
+            if (leaves or lanes) and not isinstance(within.extent, IntImm):
                 continue
             region[axis] = within
             circular.update([axis] if leaves else ())
@@ -167,6 +169,11 @@ def _has_elements(computation: Computation) -> bool:
     return bool(computation.op.values) and not any(
         stage.attr(axis).kind == "tensorized" for axis in stage.leaf_iter_vars
     )
+
+
+def _is_written_out(computation: Computation, axis: IterVar) -> bool:
+    """Return whether a whole axis is vectorized or unrolled, which takes a constant extent."""
+    return axis in computation.stage.leaf_iter_vars and computation.stage.attr(axis).kind in ("vectorized", "unrolled")
 
 
 def _may_turn(computation: Computation, enclosing: tuple[Loop, ...]) -> bool:

@@ -411,30 +411,22 @@ def test_nested_rfactor_with_predicates(first: int, second: int) -> None:
     agree([A, C], [a], np.where(a % 3 != 0, a, 0).sum(1).astype("int32"), nested(0), nested(1), exact=True)
 
 
-def test_uint32_differences() -> None:
-    """Unsigned differences wrap: x - y >= 0 says nothing, and (x - y) + y is x whatever x < y."""
-    n = 33
-    A, B = te.placeholder((n,), "uint32", "A"), te.placeholder((n,), "uint32", "B")
-    C = te.compute((n,), lambda i: te.select(A[i] - B[i] < 10, A[i] - B[i], (A[i] - B[i] + B[i]) // 3), "C")
-    D = te.compute(
-        (n,), lambda i: C[i] + (i - 7).astype("uint32") // 2 + te.select(A[i] >= B[i], te.const(1, "uint32"), 0), "D"
-    )
-    a, b = (integers(n, low=0, high=30, dtype="uint32", seed=seed) for seed in (1, 2))
-    a[:2], b[:2] = (0, 2**32 - 1), (2**32 - 1, 0)
-    difference = a - b
-    c = np.where(difference < 10, difference, a // 3)
-    expected = c + (np.arange(n) - 7).astype("uint32") // 2 + (a >= b)
+@pytest.mark.parametrize("kind", ["vectorize", "unroll"])
+def test_lanes_of_a_declared_extent_where_a_symbol_tells_how_many_are_read(kind: str) -> None:
+    """What is computed once is computed whole, though only n + 3 elements may be read of its four."""
+    n = te.var("n")
+    x, w = te.placeholder((n,), name="x"), te.placeholder((4,), name="w")
+    h = te.compute((4,), lambda c: w[c] * 2.0, "h")
+    y = te.compute((4 + n,), lambda i: te.if_then_else(i < 4, h[i], x[i - 4]), "y")
+    z = te.compute((n + 3,), lambda i: y[i + 1] + 1.0, "z")
 
-    def split(s: Any) -> None:
-        outer, inner = s[D].split(D.op.axis[0], 8)
-        s[D].vectorize(inner)
-        s[C].compute_at(s[D], outer)
-
-    def inlined(s: Any) -> None:
-        s[C].compute_inline()
-        s[D].parallel(D.op.axis[0])
-
-    agree([A, B, D], [a, b], expected.astype("uint32"), split, inlined, exact=True)
+    s = te.create_schedule(z.op)
+    getattr(s[h], kind)(h.op.axis[0])
+    for target in ("llvm", "interpret"):
+        for size in (0, 1, 5):
+            given, weights, found = np.arange(size, dtype="float32"), floats(4), np.zeros(size + 3, "float32")
+            tw.build(s, [x, w, z], target=target)(given, weights, found)
+            np.testing.assert_array_equal(found, np.concatenate([2 * weights, given])[1:] + 1)
 
 
 @pytest.mark.parametrize(("outer", "inner"), drawn.part([(10, 4), (12, 5), (7, 3), (9, 9)], 2))
