@@ -1,9 +1,9 @@
 """The steps that stages of a scan read: each was computed before.
 
     for t.outer in 5:                             # s[update].compute_at(s[S], t.outer)
-        for x.skewed in 39:                       # s[update].skew(x, t); s[update].reorder(x.skewed, t)
+        for d in 39:                              # d = x + t, in a parallelogram of places and steps
             for t in 8:
-                ... update[t, x.skewed - t] = (state[t - 1, x.skewed - t - 1] + state[t - 1, x.skewed - t + 1]) / 2 ...
+                ... update[t, d - t] = (state[t - 1, d - t - 1] + state[t - 1, d - t + 1]) / 2 ...
 
 An update that is computed for a tile of steps reads steps of its own tile. Its loops are then in a right order where each
 element still follows those that it is computed from, which distance vectors tell as they do of a script
