@@ -19,16 +19,15 @@ from ..base.errors import CodegenError, CudaError, LoweringError
 from ..codegen.export.files import write_text_file
 from ..codegen.target import Target
 from ..ir.passes.common.target_facts import resolve_facts
-from ..ir.stmt import BufferStore, Evaluate, For, Function, Stmt
-from ..ir.text.printer import write_lines
-from ..ir.visit import Rewriter, deep_recursion
+from ..ir.text.numbering import number_lines
+from ..ir.visit import deep_recursion
 from ..schedule import Schedule
 from ..schedule.lowering.lower import lower_parts
 from ..schedule.lowering.text import all_arguments
 from .page import Instruction, PageParts, render, stages_svg
 from .steps import Steps
 
-__all__ = ["notebook_html", "number_lines", "page", "show", "stages_picture", "write_page"]
+__all__ = ["notebook_html", "page", "show", "stages_picture", "write_page"]
 
 
 def page(schedule: Schedule, target: str | Target = "llvm") -> str:
@@ -150,23 +149,3 @@ def _is_notebook() -> bool:
 
 def _has_screen() -> bool:
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-# Statements that remember which line of the program's text they are, whatever passes make of them.
-
-
-def number_lines(function: Function) -> Function:
-    """`function` with the line of its text, counted from 1, noted in every loop, store and call."""
-    _, begins = write_lines(function)
-    with deep_recursion():
-        return function.with_body(_Numbering(begins).visit(function.body))
-
-
-class _Numbering(Rewriter):
-    def __init__(self, begins: dict[Stmt, int]) -> None:
-        self.begins = begins
-
-    def _number(self, node: For | BufferStore | Evaluate) -> Stmt:
-        return replace(self.generic(node), line=self.begins[node] + 1)
-
-    For = BufferStore = Evaluate = _number

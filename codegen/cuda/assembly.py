@@ -32,7 +32,7 @@ def sass_lines(function: Function, target: Target) -> list[AssemblyLine]:
     program = split(
         function, shape_symbols(function), (), bounds_check=False, features=FEATURES | target_features(target)
     )
-    text = cuda_text(program, function, GPUS[arch].block_shared, noted=True)
+    text = cuda_text(program, function, GPUS[arch].block_shared, LOOPS)
     sass = disassemble(compile_cuda(text.text, arch, ("--fmad=false", "-lineinfo")).cubin, lines=True)
     loops = {node.line for node in statements(function.body) if isinstance(node, For)}
     return find_loops([line for kernel in text.kernels for line in _parse_lines(sass, kernel.name)], loops)

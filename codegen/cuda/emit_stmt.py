@@ -64,14 +64,14 @@ class KernelText:
 
 
 def emit_kernel(
-    kernel: DeviceKernel, whole: Function, shared_limit: int, messages: list[str], noted: bool = False
+    kernel: DeviceKernel, whole: Function, shared_limit: int, messages: list[str], lines: str = ""
 ) -> KernelText:
     """The text of `kernel`, a part of `whole`. shared_limit: bytes of shared memory that a block may have. messages: of
-    assertions; new ones are appended. noted: whether each line says which of the loops' it came from, as a line of LOOPS.
+    assertions; new ones are appended. lines: the file whose line each says that it came from; "" for none.
 
     Raises LocalNotConstant, TooMuchShared.
     """
-    return _Emitter(kernel, build_analyzer(whole), shared_limit, messages, noted).emit()
+    return _Emitter(kernel, build_analyzer(whole), shared_limit, messages, lines).emit()
 
 
 class _Emitter(StmtEmitter):
@@ -79,7 +79,7 @@ class _Emitter(StmtEmitter):
     scoped = (LetStmt,)
 
     def __init__(
-        self, kernel: DeviceKernel, analyzer: Analyzer, shared_limit: int, messages: list[str], noted: bool
+        self, kernel: DeviceKernel, analyzer: Analyzer, shared_limit: int, messages: list[str], lines: str
     ) -> None:
         super().__init__(CudaExprEmitter(analyzer, CALLS), analyzer, messages)
         self.kernel, self.function = kernel, kernel.function
@@ -89,7 +89,7 @@ class _Emitter(StmtEmitter):
         self.asynchronous = False
         """Whether what is stored need not be there before the wait."""
         self.rolled, self.beginnings = rolled_loops(self.function.body), beginnings(self.function.body)
-        self.noted, self.at = noted, 0
+        self.noted, self.at = lines, 0
         """Whether lines say where they came from, and the line of the loops that is written now; 0 for none."""
         self.resident: ResidentLoops | None = None
 
@@ -218,7 +218,7 @@ class _Emitter(StmtEmitter):
 
     def line(self, text: str) -> None:
         if self.noted and self.at:
-            self.lines.append(f'#line {self.at} "{LOOPS}"')
+            self.lines.append(f'#line {self.at} "{self.noted}"')
         super().line(text)
 
     def values(self, *roots: Expr) -> list[list[str]]:

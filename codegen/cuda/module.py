@@ -25,10 +25,10 @@ class CudaText:
     messages: tuple[str, ...]
 
 
-def cuda_text(program: SplitFunction, whole: Function, shared_limit: int, noted: bool = False) -> CudaText:
-    """The text of all kernels of `program`. noted: whether its lines say which of the loops' they came from."""
+def cuda_text(program: SplitFunction, whole: Function, shared_limit: int, lines: str = "") -> CudaText:
+    """The text of all kernels of `program`. lines: the file whose lines its own say that they came from; "" for none."""
     messages: list[str] = []
-    kernels = tuple(emit_kernel(kernel, whole, shared_limit, messages, noted) for kernel in program.kernels)
+    kernels = tuple(emit_kernel(kernel, whole, shared_limit, messages, lines) for kernel in program.kernels)
     bodies = "\n\n".join(kernel.text for kernel in kernels)
     parts = [
         _HEADER.format(name=whole.name),

@@ -14,6 +14,7 @@ from ...ir.lazy_values import cached_property
 from ...ir.passes.common.options import AS_USUAL
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import Function
+from ...ir.text.numbering import dump_lines, lines_file
 from ...ir.visit import free_vars, seq
 from ...runtime.cuda_launch import KernelLaunch, Workspace
 from ...runtime.errors import KernelAssertion
@@ -104,6 +105,8 @@ def build_unit(function: Function, target: Target, options: BuildOptions) -> Dev
             fix='target="llvm", or a build of its own for what comes before and after the call',
         )
     check_grid_order(function)
+    function = dump_lines(function, str(target))
+    lines = lines_file(function.name, str(target))
     symbols = shape_symbols(function)
     program = split(
         function,
@@ -113,7 +116,7 @@ def build_unit(function: Function, target: Target, options: BuildOptions) -> Dev
         fuses=not options.contracts,
         features=FEATURES | target_features(target),
     )
-    text = cuda_text(program, function, GPUS[target_architecture(target)].block_shared)
+    text = cuda_text(program, function, GPUS[target_architecture(target)].block_shared, str(lines or ""))
     names = unique_names(function, symbols)
     return DeviceUnit(
         function,
@@ -123,7 +126,11 @@ def build_unit(function: Function, target: Target, options: BuildOptions) -> Dev
         launches(program, text, names),
         workspaces(program, names),
         build_trial(program, names),
-        DeviceCode(text.text, target_architecture(target), _compiler_options(options)),
+        DeviceCode(
+            text.text,
+            target_architecture(target),
+            (*_compiler_options(options), *(["-lineinfo"] if lines is not None else [])),
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from ...ir.constant import Constant
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import Function
+from ...ir.text.numbering import dump_lines
 from ...runtime.diagnose import kernel_failure
 from ...runtime.kernel import Kernel, foreign_kernel, make_kernel
 from ...runtime.module import Module
@@ -91,7 +92,7 @@ def prepare(functions: Sequence[Function], target: Target, options: BuildOptions
         symbols |= {each.name: () for each in functions[1:]}
     signatures = [make_signature(function, symbols[function.name]) for function in functions]
     pipeline = build_pipeline(target, options.bounds_check, options.passes, fuses=fused)
-    final = [run_pipeline(function, pipeline, options.watchers) for function in functions]
+    final = [run_pipeline(dump_lines(function, str(target)), pipeline, options.watchers) for function in functions]
     if not stubs:  # memory is given by the caller, who may run several at once
         final[0] = provide_workspaces(final[0])
         signatures[0] = add_buffers(signatures[0], final[0].arguments[len(signatures[0].params) :])

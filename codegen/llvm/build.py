@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 import llvmlite.binding as llvm
 
+from ...base.environment import dump_folder
 from ...base.errors import user_source
 from ...ir.constant import Constant
 from ...ir.expr import Var
 from ...ir.stmt import Function
+from ...ir.text.numbering import lines_file
 from ...runtime.critical_section import run_in_turn
 from ..abi.signature import shape_symbols
 from ..abi.stub import kernel_symbol
@@ -41,7 +43,8 @@ class CodegenOptions:
     parts: LLVM IR texts to link in (call stubs), with the functions of theirs that are exported.
     symbols: addresses of outside functions by name; `tw_parallel_for` must be among them where a loop is parallel.
     shape_symbols: by function's name, the free shape symbols in the order in which callers pass them (where a pass has
-    changed the shapes since; otherwise by first appearance). debug_lines: note the line that each statement came from.
+    changed the shapes since; otherwise by first appearance). debug_lines: note the line that each statement came from, as
+    TILEWRIGHT_DUMP asks for.
     quick: LLVM does little for the code's speed.
     constants: the symbols of those that functions read, where other texts speak of them too.
     """
@@ -52,7 +55,7 @@ class CodegenOptions:
     exports: tuple[str, ...] = ()
     symbols: Mapping[str, int] = field(default_factory=dict[str, int])
     shape_symbols: Mapping[str, tuple[Var, ...]] = field(default_factory=dict[str, tuple[Var, ...]])
-    debug_lines: bool = False
+    debug_lines: bool = field(default_factory=lambda: dump_folder() is not None)
     quick: bool = False
     constants: Mapping[Constant, str] | None = None
 
@@ -64,11 +67,13 @@ def module_text(
 ) -> tuple[str, dict[str, tuple[str, ...]]]:
     """The LLVM IR of `functions`, and for each the messages of its assertions."""
     module = ModuleText(conversions(target, fast=options.fast_math))
-    debug = DebugLines(module) if options.debug_lines else None
+    debug = DebugLines(module, lambda name: lines_file(name, str(target))) if options.debug_lines else None
     attributes = f'nounwind "prefer-vector-width"="{target.vector_bits}"{length_attribute(target.sve_bits)}'
     messages: dict[str, tuple[str, ...]] = {}
     constants = name_symbols(functions) if options.constants is None else options.constants
     for function in functions:
+        if debug is not None:
+            debug.open(function.name)
         symbols = options.shape_symbols.get(function.name)
         messages[function.name] = emit_kernel(
             module,

@@ -122,6 +122,7 @@ class FunctionText:
         self.label = "entry"
         """The block that is being written: what a phi names."""
         self.described = ""
+        self.symbol = head.partition("@")[2].partition("(")[0].strip('"')
         """The metadata that describes the function, as it follows the function's attributes."""
         self.location = ""
         """Where what is being written came from, as it follows an instruction."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import drawn
 import numpy as np
@@ -20,12 +23,13 @@ from tilewright.codegen.llvm.pipeline import cpu_pipeline
 from tilewright.codegen.target import Target
 from tilewright.ir.passes.common.runner import run_pipeline
 from tilewright.ir.stmt import BufferStore, For, Function
+from tilewright.ir.text.numbering import number_lines
 from tilewright.ir.text.printer import to_text
 from tilewright.ir.visit import walk
 from tilewright.tools.fuzz.case import draw_case
 from tilewright.tools.fuzz.programs import draw_program
 from tilewright.tools.fuzz.schedules import draw_schedule
-from tilewright.views.report import number_lines, page
+from tilewright.views.report import page
 
 
 def blocked_matmul(n: int = 64) -> tuple[te.Schedule, list[te.Tensor]]:
@@ -123,8 +127,24 @@ def test_the_body_of_a_parallel_loop_runs_within_it() -> None:
     assert any(one.within == parallel for one in found)
 
 
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump, of the binutils, reads the line table")
+def test_a_library_names_the_lines_of_its_loops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_DUMP", str(tmp_path / 'a "dump'))
+    schedule, args = blocked_matmul()
+    tw.build(schedule, args, name="matmul").export(tmp_path / "libmatmul.so")
+    (loops,) = tmp_path.glob("a*/matmul/loops.*.ir")
+    text = loops.read_text().splitlines()
+    assert "\n".join(text) == to_text(tw.lower(schedule, args, name="matmul"))
+    update = next(at for at, line in enumerate(text, 1) if "A[" in line and " = " in line)
+    table, symbols = (
+        subprocess.run(["objdump", how, tmp_path / "libmatmul.so"], capture_output=True, text=True, check=True).stdout
+        for how in ("--dwarf=decodedline", "--syms")
+    )
+    assert re.search(rf"{loops.name}\s+{update}\s+0x", table) and "tw_kernel_matmul" in symbols
+
+
 @pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="NVRTC is not installed")
-def test_a_gpus_instructions_come_from_their_lines_too() -> None:
+def test_a_gpus_instructions_come_from_their_lines_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     n = te.var("n")
     A, B = te.placeholder((n, 32), name="A"), te.placeholder((n,), name="B")
     k = te.reduce_axis((0, n), "k")
@@ -140,6 +160,10 @@ def test_a_gpus_instructions_come_from_their_lines_too() -> None:
     assert products and {one.line for one in products} == {update}
     assert loop in {one.within for one in products} <= {0, loop}, "what is left of unrolling jumps nowhere"
     assert "FFMA" in page(s, "cuda -arch=sm_80"), "the page shows it beside the loops"
+    monkeypatch.setenv("TILEWRIGHT_DUMP", str(tmp_path))
+    ptx = tw.build(s, [A, B, C], target="cuda -arch=sm_80").source("ptx")
+    (loops,) = tmp_path.glob("*/loops.*.ir")
+    assert f'"{loops}"' in ptx and re.search(rf"\.loc\s+\d+ {update} ", ptx)
 
 
 def test_lines_mean_nothing_to_passes_and_results() -> None:
