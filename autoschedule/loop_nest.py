@@ -19,12 +19,13 @@ __all__ = ["Body", "Memory", "Nest", "Transfer", "nest_loops", "scale_bodies"]
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfer:
     """The loads, or stores, of an access in one iteration of a body by a thread of a GPU. scope: of the memory; times: how many;
-    bytes: of each."""
+    bytes: of each; by: who does them together, a "warp", a "group" of four, the copy "engine" for a block."""
 
     access: Access
     scope: str
     times: float
     bytes: int
+    by: str = "thread"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,11 +44,12 @@ class Memory:
 @dataclass(frozen=True, eq=False)
 class Body:
     """The work of one iteration of the loops around it. instructions: on whole vectors, by the names of
-    machine.Instructions. accesses: the elements that are read and written in memory, whatever is kept in registers. inner: the
-    loops that are written out in it or are lanes, each axis with how many values it takes. chain: the instructions that wait for
-    those of the iteration before, as name and number one after the other. spilled: how often in a body sums wait until they are
-    stored and loaded again, since they are not in registers. transfers: on a GPU, the loads and stores behind the accesses;
-    kept: the arrays in registers that are read."""
+    machine.Instructions; on a GPU also multiply-adds of 16 bits by tensor cores, "mma" of a warp and "wgmma" of four. accesses: the
+    elements that are read and written in memory, whatever is kept in registers. inner: the loops that are written out in it or
+    are lanes, each axis with how many values it takes. chain: the instructions that wait for those of the iteration before, as
+    name and number one after the other. spilled: how often in a body sums wait until they are stored and loaded again, since they
+    are not in registers. transfers: on a GPU, the loads and stores behind the accesses; kept: the arrays in registers that are
+    read."""
 
     instructions: Mapping[str, float]
     accesses: tuple[Access, ...] = ()

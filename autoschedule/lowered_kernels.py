@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from math import prod
 
 from ..codegen.machine import Machine
+from ..ir.analysis.footprint import Access
 from ..ir.analysis.work import Statement, Work, measure_work
 from ..ir.buffer import Buffer
-from ..ir.expr import BufferLoad, Expr, Var
+from ..ir.copies import BULK_COPY, BULK_PIPELINE, ROLES
+from ..ir.expr import BufferLoad, Call, Expr, Node, StringImm, Var
+from ..ir.fragments import WARPGROUP_LANES
 from ..ir.ops import integer_value
-from ..ir.stmt import BufferStore, For, LoopKind
-from ..ir.visit import post_order, walk
+from ..ir.stmt import Attr, BufferStore, For, If, LoopKind, Stmt
+from ..ir.visit import children, post_order, rewrite_statements, walk
 from .accesses import ASSUMED
 from .cost.instructions import distinct_elements, list_work
 from .drafts.kernels import make_transfer
@@ -19,14 +25,51 @@ from .loop_nest import Body, Memory, Nest, Transfer
 
 __all__ = ["nest_of_kernel"]
 
+TOGETHER = {"mma": "warp", "wgmma": "group"}
+"""Who does what a target is asked for, by how that begins: a warp together, or four."""
+PRODUCTS = {"warp": "mma", "group": "wgmma"}
+"""The instructions by which they multiply."""
+
 
 def nest_of_kernel(kernel: For, machine: Machine) -> Nest:
     """The nest of a kernel, whose outermost loop is given."""
+    together: dict[int, str] = {}
+    kernel = rewrite_statements(kernel, partial(_find_together, together))
     work = measure_work(kernel)
-    parts = tuple(_Kernel(kernel, machine).parts(work, {}, {}))
+    counted = _Kernel(kernel, machine, together)
+    parts = tuple(counted.parts(work, {}, {}))
     stored = next((node.buffer for node in _stores(work) if node.buffer.scope == "global"), None)
     assert stored is not None, "a kernel stores something"
-    return Nest(None, 1, parts, memory=Memory(stored, "global", 0))
+    roles = any(isinstance(node, Attr) and node.key == BULK_PIPELINE and node.subject == ROLES for node in walk(kernel))
+    extents: dict[str, int] = {}
+    for node in walk(kernel):
+        if isinstance(node, For) and node.var in counted.threads:
+            extents[node.thread] = max(counted.threads[node.var], extents.get(node.thread, 1))
+    among = prod(extents.values()) + WARPGROUP_LANES if roles else 1  # with those that ask the copy engine
+    return Nest(None, 1, parts, memory=Memory(stored, "global", 0, among=among))
+
+
+def _find_together(together: dict[int, str], node: Stmt) -> Stmt | None:
+    """Note the loops that are an instruction of several threads, or a request to the copy engine, by their identities; of the
+    two ways to compute what such an instruction does, take the loops."""
+    by, inside = "", node
+    if isinstance(node, If) and node.else_body is not None and isinstance(node.condition, Call):
+        (feature,) = node.condition.args[:1]
+        if node.condition.name == "target_has" and isinstance(feature, StringImm):
+            by = next((each for name, each in TOGETHER.items() if feature.value.startswith(name)), "")
+            inside = node.else_body
+    elif isinstance(node, Attr) and node.key == BULK_COPY:
+        by, inside = "engine", node.body
+    if not by:
+        return None
+    waiting: list[Node] = [inside]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, For):
+            together[id(each)] = by
+        else:
+            waiting += children(each)
+    return inside
 
 
 def _stores(item: Work | Statement) -> Iterator[BufferStore]:
@@ -36,10 +79,11 @@ def _stores(item: Work | Statement) -> Iterator[BufferStore]:
 
 
 class _Kernel:
-    """threads: the loops on thread axes of a block, with their extents. filled: the memories of the stages around."""
+    """threads: the loops on thread axes of a block, with their extents. filled: the memories of the stages around. together: the
+    loops that several threads run as one, by identity, and who does."""
 
-    def __init__(self, kernel: For, machine: Machine) -> None:
-        self.machine = machine
+    def __init__(self, kernel: For, machine: Machine, together: Mapping[int, str]) -> None:
+        self.machine, self.together = machine, together
         self.filled: list[Buffer] = []
         self.threads = {
             node.var: integer_value(node.extent, ASSUMED)
@@ -55,6 +99,9 @@ class _Kernel:
             yield _body(item, self.machine, written, lanes)
             return
         loop, trips = item.loop, item.number(ASSUMED)
+        if loop is not None and id(loop) in self.together:
+            yield from map(partial(_body_together, item, self.together[id(loop)]), item.all_statements())
+            return
         if loop is not None and (
             loop.kind is LoopKind.VECTORIZED or loop.kind is LoopKind.UNROLLED and _has_no_loops(item)
         ):
@@ -94,7 +141,43 @@ class _Kernel:
         among = prod(
             self.threads[index] for index in stores[0].indices if isinstance(index, Var) and index in self.threads
         )
-        yield Nest(None, 1, parts, memory=Memory(buffer, buffer.scope, size, among=among))
+        yield Nest(None, 1, parts, memory=Memory(buffer, _scope(buffer), size, among=among))
+
+
+def _body_together(work: Work, by: str, statement: Statement) -> Body:
+    """The work of all iterations of loops by an instruction of several threads, or by the copy engine."""
+    inner = {loop.loop.var: loop.number(ASSUMED) for loop in work.all_loops() if loop.loop is not None}
+    elements, stored = prod(inner.values()), {node.buffer for node in _stores(statement)}
+    buffers = [access.array for access in statement.accesses if isinstance(access.array, Buffer)]
+    sides = [buffer.dtype.bytes for buffer in buffers if buffer not in stored]
+    # a product takes up its own sums
+    multiplies = len(buffers) > len(sides) + 1
+    count = {PRODUCTS[by]: elements * min(sides) / 2} if multiplies else {}
+    transfers = (
+        ()
+        if multiplies
+        else [
+            Transfer(access, _scope(access.array), elements, access.bytes, by)
+            for access in statement.accesses
+            if isinstance(access.array, Buffer) and _scope(access.array) in ("global", "shared")
+        ]
+    )
+    kept = tuple(buffer for buffer in buffers if _scope(buffer) not in ("global", "shared"))
+    return Body(count, inner=tuple(inner.items()), transfers=tuple(transfers), kept=kept)
+
+
+def _pad(access: Access) -> Access:
+    """An access whose rows lie as far apart as they do in memory."""
+    if not isinstance(access.array, Buffer) or not access.array.strides:
+        return access
+    strides = [integer_value(stride, ASSUMED) for stride in access.array.strides]
+    inner = [outer // max(own, 1) for outer, own in pairwise(strides)]
+    return replace(access, shape=(*access.shape[:1], *inner))
+
+
+def _scope(buffer: Buffer) -> str:
+    """The memory of a buffer, however its rows are exchanged."""
+    return "shared" if buffer.scope == "swizzled" else buffer.scope
 
 
 def _has_no_loops(work: Work) -> bool:
@@ -114,12 +197,12 @@ def _body(statement: Statement, machine: Machine, written: Mapping[Var, int], la
             count[name] = count.get(name, 0) + times * max(work.bits // 32, 1)
     transfers: list[Transfer] = []
     kept: list[Buffer] = []
-    for access in {id(each): each for each in statement.accesses}.values():
+    for access in map(_pad, {id(each): each for each in statement.accesses}.values()):
         buffer = access.array
-        if not isinstance(buffer, Buffer) or buffer.scope not in ("global", "shared"):
+        if not isinstance(buffer, Buffer) or _scope(buffer) not in ("global", "shared"):
             kept += [buffer] if isinstance(buffer, Buffer) else []
             continue
-        transfers.append(make_transfer(access, buffer.scope, distinct_elements(access, written), lanes))
+        transfers.append(make_transfer(access, _scope(buffer), distinct_elements(access, written), lanes))
     return Body(count, inner=tuple(inner.items()), transfers=tuple(transfers), kept=tuple(kept))
 
 

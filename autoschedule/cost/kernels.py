@@ -26,15 +26,17 @@ from ...ir.visit import post_order
 from ..accesses import ASSUMED
 from ..loop_nest import Body, Memory, Nest, Transfer
 
-__all__ = ["SECTOR", "SLOTS_OF_TRANSFER", "KernelWork", "Phase", "Unique", "count_kernel"]
+__all__ = ["SECTOR", "SLOTS", "SLOTS_OF_TRANSFER", "KernelWork", "Phase", "Unique", "count_kernel"]
 
 WARP, SECTOR, LINE = 32, 32, 128
 """Threads that run together; bytes that memory gives at once, and that the first cache keeps together."""
 WORD = 4
 """Bytes of a register."""
-FRAGMENTS = ("mma", "wgmma")
-"""Scopes of registers that a warp has together."""
-SLOTS = {"div": 10, "sqrt": 8, "call": 20, "join": 0}
+GROUP = 4
+"""Warps that multiply together."""
+FRAGMENTS = {"mma": WARP, "wgmma": GROUP * WARP}
+"""How scopes of registers begin that threads have together, and how many these are."""
+SLOTS = {"div": 10, "sqrt": 8, "call": 20, "join": 0, "mma": 1 / 2048, "wgmma": 0}
 """Instructions behind one operator, where they are several: of NVRTC for sm_80, of calls in between (exp 10, tanh 17, log 31)."""
 SLOTS_OF_TRANSFER = 2
 """For the address, and for the load or store."""
@@ -221,7 +223,8 @@ class _Counter:
         its own loops are bound to."""
         virtual = prod(trips for _, trips, thread, _ in path if thread.startswith("vthread"))
         # a fragment's registers are divided among a warp
-        among = WARP if memory.scope.startswith(FRAGMENTS) else memory.among
+        own = next((each for name, each in FRAGMENTS.items() if memory.scope.startswith(name)), None)
+        among = own or memory.among
         known = self.arrays.setdefault(memory.array, _Lifetime(self.now + 1))
         known.registers = max(known.registers, memory.bytes / WORD * virtual / among)
 
@@ -252,11 +255,13 @@ class _Counter:
             phase.crossed += runs * (threads > WARP)
             return
         count = body.instructions
-        transfers = sum(transfer.times for transfer in body.transfers)
+        transfers = sum(transfer.times for transfer in body.transfers if transfer.by == "thread")
         slots = sum(times * SLOTS.get(name, 1) for name, times in count.items()) + SLOTS_OF_TRANSFER * transfers
         phase.issued += runs * warps * slots
         phase.of_thread += runs * slots
         phase.arithmetic += runs * warps * WARP * sum(count.get(name, 0) for name in ARITHMETIC)
+        phase.mma += runs * warps * count.get("mma", 0)
+        phase.wgmma += runs * warps / GROUP * count.get("wgmma", 0)
         phase.special += runs * warps * WARP * sum(count.get(name, 0) * times for name, times in POWERS.items())
         site = _Site(path, steps, runs, warps, body.inner, widths)
         for transfer in body.transfers:
@@ -266,6 +271,15 @@ class _Counter:
         """Add the transactions of loads or stores."""
         access, by_data = transfer.access, _is_by_data(transfer.access)
         times = site.runs * site.warps * transfer.times
+        together = {"warp": 1, "group": GROUP, "engine": site.warps}.get(transfer.by)
+        if together is not None:  # whole lines, whoever has which part
+            moved = times * transfer.bytes / together
+            phase.accessed += moved / LINE
+            if transfer.scope != "shared":
+                self.work.moved += moved
+                phase.loads += 0 if access.stored else site.runs
+                self.add_boxes(access, site)
+            return
         if by_data:  # data may send each thread elsewhere
             count, lines = WARP, WARP
         else:
@@ -281,9 +295,13 @@ class _Counter:
             # an index that is read comes first: two loads wait
             phase.loads += site.runs * transfer.times * (2 if by_data else 1)
             self.work.at_once += site.warps * transfer.times * lines * LINE
+        self.add_boxes(access, site, times * WARP * SECTOR if by_data else 0.0)
+
+    def add_boxes(self, access: Access, site: _Site, anywhere: float = 0.0) -> None:
+        """Add the bytes that an access touches. anywhere: those of a block, where data say which."""
         form = (access.array, access.pattern[0], access.stored)
-        if by_data:
-            sizes = [times * WARP * SECTOR, times * WARP * SECTOR * self.blocks]
+        if anywhere:
+            sizes = [anywhere, anywhere * self.blocks]
         else:
             sizes = [_box_bytes(access, widths) for widths in (site.widths_of_block(), site.widths)]
         self.of_block[form] = max(self.of_block[form], sizes[0])  # accesses of one form share what they touch

@@ -24,7 +24,7 @@ from .threads import THREADS, VECTOR, WARP
 if TYPE_CHECKING:
     from ...schedule import Stage
 
-__all__ = ["LINE", "BlockTile", "Grid", "bind_blocks", "count_product"]
+__all__ = ["LINE", "BlockTile", "Grid", "bind_blocks", "count_product", "loaded_sides"]
 
 LINE = 128
 """Bytes of shared memory in different banks."""
@@ -80,6 +80,12 @@ class Grid:
     def band(self) -> int:
         """The band that loads least."""
         return min((1, *(band for band in BANDS if self.down % band == 0)), key=self.loaded)
+
+
+def loaded_sides(found: Contraction, tile: BlockTile) -> int:
+    """Rows and columns that a block loads: beyond the result there is nothing."""
+    rows, columns, _, _ = found.sizes
+    return min(tile.rows, rows) + min(tile.columns, columns)
 
 
 def count_product(

@@ -36,7 +36,7 @@ from ..loops import fuse_axes
 from ..matrices import declare_matrices
 from ..operations import iteration_count
 from ..plan import Candidate
-from .grids import LINE, Grid, count_product
+from .grids import LINE, Grid, count_product, loaded_sides
 from .tensor_cores import (
     SUMS,
     elements_at_once,
@@ -288,7 +288,7 @@ def _count(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]:
         threads=tile.all_threads,
         registers=tile.registers,
         shared=_shared_bytes(tile),
-        read=filled
+        read=parts * loaded_sides(found, tile) * PANEL_BYTES
         - parts * _shared_lines(tile) * (1 - 1 / tile.cluster) * PANEL_BYTES,  # less what another block fetches
         item=tile.result,
         band=tile.band,

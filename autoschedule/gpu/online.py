@@ -29,14 +29,14 @@ from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ..accesses import domain_axes, find_axes, load_axes, source
 from ..cost.gpu import estimate_works
-from ..cost.kernels import KernelWork, Phase, Unique
+from ..cost.kernels import SLOTS, KernelWork, Phase, Unique
 from ..forms.online import OnlineForm, match_online, product_sides
 from ..loops import fuse_axes
 from ..operations import fixed_extent, is_plain
 from ..plan import Candidate, Decision
 from ..registry import registered_rules
 from .grids import LINE
-from .online_cores import apply_on_cores, core_tiles, count_on_cores, count_online
+from .online_cores import OF_SUMS, POWERS_OF_PART, apply_on_cores, core_tiles, count_on_cores, count_online
 from .shortfalls import OF_COPIES
 from .threads import WARP, count_lanes, lanes_along_last
 
@@ -182,13 +182,16 @@ def _count(form: OnlineForm, tile: Tile) -> KernelWork:
         arithmetic=parts * tile.rows * tile.terms * (depth + columns) * size / 4,
         accessed=parts * loads,
     )
-    taken = OF_SCORES * tile.own * own_terms
+    # of each part the sums of a row are scaled by two powers, in every thread that has some
+    merged, powers = tile.own * OF_SUMS * across, POWERS_OF_PART * tile.own
+    taken = OF_SCORES * tile.own * own_terms + merged + SLOTS["call"] * powers
     weights = Phase(
         parts,
         is_synchronized=True,
         issued=parts * warps * taken,
         of_thread=parts * taken,
-        special=parts * tile.rows * tile.terms,
+        arithmetic=parts * threads * (merged + OF_SUMS * tile.own * own_terms),
+        special=parts * (tile.rows * tile.terms + threads * powers),
     )
     registers, shared = _registers(tile, columns) + 3 * OF_COPIES, _shared_bytes(tile, depth, columns, size)
     return count_online(form, tile, size, [products, weights], registers, shared)

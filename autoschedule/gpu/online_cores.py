@@ -29,7 +29,7 @@ from ...ir.fragments import LANES
 from ...ir.passes.gpu.flushed_powers import FLUSH
 from ...te.axis import thread_axis
 from ..accesses import domain_axes
-from ..cost.kernels import KernelWork, Phase, Unique
+from ..cost.kernels import SLOTS, KernelWork, Phase, Unique
 from ..forms.online import OnlineForm, product_heads
 from ..loops import fuse_axes
 from ..operations import fixed_extent
@@ -41,7 +41,7 @@ from .threads import VECTOR, WARP, count_lanes, lanes_along_last
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
 
-__all__ = ["CoreTile", "apply_on_cores", "core_tiles", "count_on_cores", "count_online"]
+__all__ = ["OF_SUMS", "POWERS_OF_PART", "CoreTile", "apply_on_cores", "core_tiles", "count_on_cores", "count_online"]
 
 _Place: TypeAlias = "tuple[Stage, IterVar]"
 """Where stages are computed."""
@@ -57,6 +57,10 @@ SLICE = 40
 """Columns of a part's sums that are in registers at once, beside those of all parts, at most."""
 OF_SCORES, OF_SUMS = 9, 3
 """Instructions for each score, and for each element of what is merged."""
+ADDED = (3, 2, 40)
+"""Of them, sums and products of each score, of each element of what is merged, and of each row, in all lanes that have it."""
+POWERS_OF_PART = 2
+"""Of a row, by which its sums and those of a part are scaled before they are merged."""
 
 
 class OnlineTile(Protocol):
@@ -160,13 +164,15 @@ def count_on_cores(form: OnlineForm, tile: CoreTile) -> KernelWork:
     again = 0 if _fragment_registers(tile, depth) else tile.own * depth * SIZE
     products = tile.own // M * (tile.terms // N * depth + columns // N * tile.terms) / K
     fragments = (filled + again) / (N * K * SIZE)
-    elements = (scores * OF_SCORES + tile.rows * columns * OF_SUMS) / WARP / tile.warps
+    powers = POWERS_OF_PART * tile.rows * LANES[0]  # all lanes that have a row take them
+    elements = (scores * OF_SCORES + tile.rows * columns * OF_SUMS + powers * SLOTS["call"]) / WARP / tile.warps
     own = parts * (products + fragments + elements)
     main = Phase(
         parts,
         issued=tile.warps * own,
         of_thread=own,
-        special=parts * scores,
+        arithmetic=parts * (scores * ADDED[0] + tile.rows * (columns * ADDED[1] + ADDED[2])),
+        special=parts * (scores + powers),
         mma=parts * scores * (depth + columns),
         accessed=parts * tile.warps * (filled + again) / LINE,
     )
@@ -180,14 +186,14 @@ def count_online(
     """Count the work of a kernel. size: bytes of what is multiplied; phases: of a block, beside what it loads of each part of the sum;
     registers: of a thread's arrays; shared: bytes of a block."""
     rows, terms, depth, columns, batch = form.sizes
-    both, threads = (depth + columns) * size, prod(tile.threads)
+    both, threads = (depth + columns) * (SIZE if form.kind else size), prod(tile.threads)
     parts = ceil(terms / tile.terms) * form.share
-    filled = parts * tile.terms * both
-    copies = filled / VECTOR / threads
+    loaded, filled = parts * tile.terms * both, parts * tile.terms * (depth + columns) * size
+    copies = loaded / VECTOR / threads
     fill = Phase(
         parts, tile.stages, True, 4 * copies * threads / WARP, 4 * copies, accessed=filled / LINE, loads=copies
     )
-    moved = filled + tile.rows * both
+    moved = loaded + tile.rows * both
     unique: Unique = {(form.value.output(0), False): float(batch * (rows + terms) * both)}
     blocks = batch * ceil(rows / tile.rows)
     return KernelWork(blocks, threads, registers, shared, moved, moved, unique, 0.0, [*phases, fill])

@@ -33,7 +33,7 @@ from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
 from .elements import choose_or_declared
-from .grids import LINE, Grid, bind_blocks, count_product
+from .grids import LINE, Grid, bind_blocks, count_product, loaded_sides
 from .hopper import warpgroup_candidates
 from .shortfalls import OF_COPIES
 from .split_k import list_splits, sum_in_parts
@@ -160,7 +160,7 @@ def count_work(found: Contraction, tile: Tile, gpu: Gpu, bits: int) -> Sequence[
         threads=threads,
         registers=(sums + (own_rows + own_columns) * 4) * bits / 32 + 2 * OF_COPIES,
         shared=_shared_bytes(tile, bits),
-        read=read,
+        read=loaded_sides(found, tile) * steps * bits / 8,
         item=bits // 8,
         band=tile.band,
         splits=tile.splits,

@@ -37,7 +37,7 @@ from ..loops import fuse_axes
 from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
-from .grids import LINE, BlockTile, Grid, bind_blocks, count_product
+from .grids import LINE, BlockTile, Grid, bind_blocks, count_product, loaded_sides
 from .shortfalls import OF_COPIES
 from .split_k import list_splits, sum_in_parts
 from .threads import VECTOR, WARP, count_lanes, explain_width
@@ -224,7 +224,7 @@ def count_work(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]
         threads=prod(tile.threads),
         registers=tile.own[0] * tile.own[1] / WARP + sum(tile.own) / 4 + 2 * OF_COPIES,
         shared=_shared_bytes(tile, size),
-        read=read,
+        read=loaded_sides(found, tile) * parts * tile.depth * size,
         item=4,
         band=tile.band,
         splits=tile.splits,
