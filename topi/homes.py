@@ -322,6 +322,7 @@ ROWS = (
     "nn.activation",
     "nn.dilation",
     "nn.integer_layers",
+    "nn.lstm",
     "nn.norm",
     "nn.norm_groups",
     "nn.normalization",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -125,11 +126,10 @@ def rule(*operators: str) -> Callable[[Rule], Rule]:
 def differentiate_declaration(p: Pullback) -> list[str | None]:
     """The rule of operators that have none: te.gradient of what they declare. Raises NoGradient (TW0930)."""
     node = p.node
-    if len(node.outputs) > 1 or any(map(_has_symbols, node.attributes.values())):
-        reason = "it gives several values" if len(node.outputs) > 1 else "its attributes have symbols"
+    if any(map(_has_symbols, node.attributes.values())):
         raise NoGradient(
             f"{node.operator} has no rule for its gradient",
-            reason=f"{reason}, and te.gradient takes one tensor",
+            reason="its attributes have symbols",
             called=user_source(),
             fix="take the gradient before it and after it, or give the symbols sizes",
         )
@@ -137,10 +137,12 @@ def differentiate_declaration(p: Pullback) -> list[str | None]:
     operands = [f"x{distinct.index(name)}" if name else "None" for name in node.inputs]
     body = node.attributes["body"] if node.operator == "fused" else body_text(node.operator, operands, node.attributes)
     gradients: dict[str, str] = {}
-    for at, name in enumerate(distinct):
-        if p.type(name).dtype.startswith(("float", "bfloat")):
+    several = len(node.outputs) > 1
+    for (at, name), (place, head) in product(enumerate(distinct), enumerate(p.heads)):
+        if head is not None and p.type(name).dtype.startswith(("float", "bfloat")):
             try:
-                gradients[name] = p.emit("vjp", *distinct, p.head, body=body, wrt=at)
+                part = p.emit("vjp", *distinct, head, body=body, wrt=at, value=place if several else None)
+                gradients[name] = p.emit("add", gradients[name], part) if name in gradients else part
             except BadNode as problem:
                 raise NoGradient(
                     f"{node.operator} has no gradient",

@@ -141,12 +141,16 @@ def _numpy_fused(*xs: Any, body: str, sizes: Sequence[Any] = ()) -> Any:
     return _evaluate_body(body, xs, sizes, apply)
 
 
-def declare_body(body: str, xs: Sequence[Any], sizes: Sequence[Any] = ()) -> Any:
-    """Declare a body for tensors. Raises ValueError for one that is none, UnknownOperator (TW0902)."""
+def declare_body(body: str, xs: Sequence[Any], sizes: Sequence[Any] = (), value: int | None = None) -> Any:
+    """Declare a body for tensors. value: the place of the one that is meant of those that its operator gives, None where it gives one.
+    Raises ValueError for one that is none, UnknownOperator (TW0902)."""
 
     def apply(name: str, operands: Sequence[Any], given: Mapping[str, Any]) -> Any:
         row = _row(name, operands)
-        (result,) = declared(row, operands, whole_attributes(row, given))
+        results = declared(row, operands, whole_attributes(row, given))
+        if value is not None:
+            return results[value]
+        (result,) = results
         return result
 
     return _evaluate_body(body, xs, sizes, apply)

@@ -129,7 +129,6 @@ CALLS: dict[str, str] = {
     "topi.nn.integer_matmul": 'T(2, 3, 5, 67, dtype="uint8"), T(2, 3, 67, 17, dtype="int8"), T(dtype="uint8")',
     "topi.nn.l2_normalize": "T(13, 21), 1e-12",
     "topi.nn.layer_norm": "T(1, 1), T(1), T(1), 1",
-    "topi.nn.lstm": "T(5, 3, 4), T(24, 4), T(24, 6), T(24), T(24), T(3, 6), T(3, 6)",
     "topi.nn.max_pool2d": 'T(9, 3, 12), 2, layout="HCW"',
     "topi.nn.max_pool_with_places": "T(1, 2, 7, 8), (3, 2), (2, 3), (1, 1), (1, 0, 1, 1)",
     "topi.nn.mirror_pad": 'T(3, 5), (2, 0), (1, 4), "REFLECT"',

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ... import te
 from ...base.errors import user_source
 from ...te.tensor import Tensor
@@ -12,10 +14,55 @@ from ..checks import tensor
 from ..errors import BadParameter
 from ..half_precision import convert_elements, sum_dtype
 from ..matmul import product
+from ..row import floating, operator, sample
 
 __all__ = ["lstm"]
 
 
+def _numpy_lstm(
+    xs: Any,
+    wi: Any,
+    wh: Any,
+    bi: Any = None,
+    bh: Any = None,
+    h: Any = None,
+    c: Any = None,
+    proj: Any = None,
+    *peepholes: Any,
+    reverse: bool,
+    weight_layout: str,
+) -> Any:
+    dtype, (batch, hidden) = xs.dtype, (xs.shape[1], wi.shape[0] // 4)
+    zeros = np.zeros((batch, hidden))
+    # what is absent adds nothing
+    xs, wi, wh, bi, bh, c, *peep = (
+        np.asarray(0.0 if one is None else one, "float64")
+        for one in (xs, wi, wh, bi, bh, zeros if c is None else c, *peepholes, *[None] * (3 - len(peepholes)))
+    )
+    h = np.zeros((batch, wh.shape[1])) if h is None else h.astype("float64")
+
+    def sigmoid(x: Any) -> Any:
+        return 1 / (1 + np.exp(-x))
+
+    states: list[Any] = []
+    cells: list[Any] = []
+    for x in xs[::-1] if reverse else xs:
+        gates = dict(zip(weight_layout, np.split(x @ wi.T + h @ wh.T + bi + bh, 4, 1), strict=True))
+        into, keep = sigmoid(gates["I"] + peep[0] * c), sigmoid(gates["F"] + peep[1] * c)
+        c = keep * c + into * np.tanh(gates["G"])
+        h = sigmoid(gates["O"] + peep[2] * c) * np.tanh(c)
+        h = h if proj is None else h @ proj.astype("float64").T
+        states.append(h)
+        cells.append(c)
+    return np.stack(states).astype(dtype), np.stack(cells).astype(dtype)
+
+
+@operator(
+    "lstm",
+    reference=_numpy_lstm,
+    attributes={"reverse": "reverse", "weight_layout": "weight_layout"},
+    samples=[sample(floating(3, 2, 4), floating(12, 4), floating(12, 3))],
+)
 def lstm(
     Xs: Tensor,
     Wi: Tensor,
