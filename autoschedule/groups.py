@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heappop, heappush
-from math import inf
+from math import inf, prod
 from typing import cast
 
 from ..codegen.gpus import Gpu, target_gpu
@@ -30,12 +30,12 @@ from ..ir.expr import IterVar
 from ..schedule import Schedule
 from ..te.operation import Operation, axis_extent
 from ..te.rewrite import inline
-from ..te.shape import same_extent
+from ..te.shape import constant_extent, same_extent
 from .accesses import is_no_larger, is_permutation, is_pointwise, max_reads, reads_output
-from .cost.cpu import Lines, estimate
-from .cost.estimate import Estimate
+from .cost.cpu import Lines, estimate, least_of_loops
+from .cost.estimate import Estimate, soonest
 from .cost.gpu import estimate_kernels
-from .drafts.draft import Draft, Drafts, Undrafted
+from .drafts.draft import Draft, Drafts, Undrafted, extent_in_numbers
 from .drafts.kernels import kernels_of_draft
 from .drafts.nests import nest_of_draft
 from .forms.rows import match_rows
@@ -66,8 +66,7 @@ class Group:
     chooser: who takes one of several candidates; decisions: what was taken, for `s.plan`.
     tiles: how a chain of stencils, whose parts are stored for each tile, may be cut, the cheapest first. known: what was found out
     about groups of the same schedule, by what they are about, so that equal ones are looked at once. held: axes of the anchor of
-    which there is one value at a time where it is computed: the steps of a scan. timed: somebody compares its time with that of
-    another declaration: a rule estimates what it takes, which costs less than lowering it.
+    which there is one value at a time where it is computed: the steps of a scan.
     """
 
     s: Schedule
@@ -83,7 +82,6 @@ class Group:
     tiles: tuple[Tile, ...] = ()
     known: dict[Hashable, Sequence[Estimate]] = field(default_factory=dict[Hashable, "Sequence[Estimate]"])
     held: frozenset[IterVar] = frozenset()
-    timed: bool = False
     begun: int = -1
 
     def __repr__(self) -> str:
@@ -131,15 +129,18 @@ class Group:
             return Estimate((("not estimated", inf),))
 
     def draft_candidates(
-        self, ways: Iterable[tuple[str, Callable[[Group], None]]], reason: str = ""
+        self, ways: Iterable[tuple[str, Callable[[Group], None]]], reason: str = "", ordered: bool = False
     ) -> list[Candidate]:
-        """Candidates for ways to schedule the group, each with what it is, estimated from drafts where there are several, or somebody
-        compares the time of one alone: else the plan tells that from its loops."""
-        ways, drafts = list(ways), Drafts()
-        if len(ways) == 1 and not self.timed:
-            ((text, apply),) = ways
-            return [Candidate(text, partial(apply, self), None, reason)]
-        return [Candidate(text, partial(apply, self), self.draft(apply, drafts), reason) for text, apply in ways]
+        """Candidates for ways to schedule the group, each with what it is, estimated from drafts. ordered: the rule knows which one
+        comes first; the others are for who searches, and have no estimate."""
+        ways, drafts, lines, candidates = list(ways), Drafts(), Lines(), list[Candidate]()
+        is_alone = len(ways) == 1 and self.gpu is not None  # there it is not chosen beside the loops as declared
+        for text, apply in ways:
+            further = ordered and bool(candidates)
+            time = None if further or is_alone else self.draft(apply, drafts, lines)
+            known = time if time is not None and (not ordered or time.seconds < inf) else None
+            candidates.append(Candidate(text, partial(apply, self), known, reason, further))
+        return candidates
 
     def choose(self, rule: str, candidates: Sequence[Candidate]) -> None:
         """Apply one of the ways in which a rule can schedule the group (or an operation of it), the cheapest unless somebody
@@ -156,18 +157,31 @@ class Group:
 
     def _add_declared(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
         """Add the loops as declared, on one thread, to a rule's first candidates, if they are not among them."""
-        if self.begun < 0 or self.begun != len(self.s.records) or self.target.backend.rules == "gpu":
+        if self.begun < 0 or self.gpu is not None:
+            return candidates
+        # what is inlined by now is so in those loops too
+        if any(record.primitive != "compute_inline" for record in self.s.records[self.begun :]):
             return candidates
         if any(candidate.description.startswith("as declared") for candidate in candidates):
             return candidates
+        times = [time for candidate in candidates if not candidate.further and (time := candidate.estimate) is not None]
         stored = [op for op in (*self.heads, *self.parts, self.anchor, self.output) if op.values]
         roots = [op for op in dict.fromkeys(stored) if self.s[op].attach_type == "root"]
-        time = None
-        if all(candidate.estimate is not None for candidate in candidates):
-            ops = (*self.between, *roots)
-            form = tuple(structure_key(value, op.axis) for op in ops for value in op.values)
-            (time,) = self.times(("as declared", form), lambda: [self.draft(lambda _: None, Drafts(), Lines(), roots)])
+        axes = [axis for op in roots for axis in (*op.axis, *op.reduce_axis)]
+        if None in map(constant_extent, axes) or not all(each.estimate or each.further for each in candidates):
+            return [*candidates, Candidate("as declared", lambda: None, further=True)]
+        time = self._time_declared(roots, times[soonest(times)].seconds)
         return [*candidates, Candidate("as declared", lambda: None, time)]
+
+    def _time_declared(self, roots: Sequence[Operation], most: float) -> Estimate:
+        """The time of the loops of stages as they are declared: where that is more than `most` in any case, no more is asked."""
+        iterations = sum(prod(map(extent_in_numbers, (*op.axis, *op.reduce_axis))) for op in roots)
+        least = least_of_loops(iterations, self.machine)
+        if least.seconds > most:
+            return least
+        form = tuple(structure_key(value, op.axis) for op in (*self.between, *roots) for value in op.values)
+        draft = partial(self.draft, lambda _: None, Drafts(), Lines(), roots)
+        return self.times(("as declared", form), lambda: [draft()])[0]
 
     def inline_cheap_heads(self) -> None:
         """Inline the heads whose values cost little; the others stay stages of their own."""

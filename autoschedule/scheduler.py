@@ -83,7 +83,7 @@ def schedule_groups(
         reductions = _reductions(s, piece)
         in_order = exact or not all(map(may_split, reductions))
         with s.attempt() if in_order or any(map(_is_delicate, reductions)) else nullcontext() as attempt:
-            group = replace(_begin(s, piece, target, machine, chooser), known=known, timed=whole)
+            group = replace(_begin(s, piece, target, machine, chooser), known=known)
             try:
                 _apply(group, find_rule(piece.tag, piece.anchor))
                 holds = attempt is None or not in_order or stays_exact(attempt)

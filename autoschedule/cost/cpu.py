@@ -36,7 +36,7 @@ from ..accesses import ASSUMED
 from ..loop_nest import Body, Nest
 from .estimate import Estimate, Parts
 
-__all__ = ["BEGUN", "LEAVE", "Lines", "estimate"]
+__all__ = ["BEGUN", "LEAVE", "Lines", "estimate", "least_of_loops"]
 
 
 PAGE = 4096
@@ -115,6 +115,13 @@ def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estima
         return tuple((name, cycles / second) for name, cycles in total.items() if cycles)
 
     return Estimate(parts, least / second)
+
+
+def least_of_loops(iterations: int, machine: Machine) -> Estimate:
+    """A time that no loops of so many iterations, one element at a time on one thread, fall below: each begins one instruction
+    beside the loop's own."""
+    cycles = iterations * (LOOP + 1) / machine.width
+    return Estimate((("instructions", cycles / machine.clock / 1e9),))
 
 
 def _share(part: Nest, machine: Machine) -> tuple[int, float]:

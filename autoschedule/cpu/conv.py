@@ -19,9 +19,9 @@ few for that, lanes are places of a row, and weights are broadcast. The sizes ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from ...codegen.machine import Machine
@@ -29,9 +29,7 @@ from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..cost.cpu import Lines
-from ..cost.estimate import Estimate, pad_estimate
-from ..drafts.draft import Drafts
+from ..cost.estimate import pad_estimate
 from ..forms.convolution import Convolution, Layout, match_convolution
 from ..operations import is_known
 from ..plan import Candidate
@@ -74,30 +72,17 @@ def convolution(group: Group, otherwise: Callable[[], None]) -> bool:
         along = "lanes along rows", partial(_schedule_columns, found=found, layer=layer)
         ways = [*ways, along] if prefers_channels(layer) else [along, *ways]
     ragged = not layer.block and layer.groups == 1 and layer.outputs > layer.lanes and layer.outputs % layer.lanes > 0
-    times: Sequence[Estimate | None] = [None] * (len(ways) + 1)
-    if ragged:
-        times = _times(group, ways)
-    elif group.timed and layer.block:  # the first is taken; of blocks its draft is what lowering tells
-        time = group.draft(ways[0][1], Drafts(), Lines())
-        times = [time if isfinite(time.seconds) else None, *times[1:]]
-    candidates = [
-        Candidate(text, partial(apply, group), time) for (text, apply), time in zip(ways, times[:-1], strict=True)
-    ]
-    group.choose(found.layout.rule, [*candidates, Candidate("as any reduction", otherwise, times[-1])])
+    time = least_time(group) if ragged else None
+    candidates = group.draft_candidates(ways, ordered=time is None)
+    if time is not None:  # each step of their sums is masked, and others may be better
+        time = pad_estimate(time, COPIED)
+        candidates = [
+            replace(each, estimate=pad_estimate(each.estimate, WITHIN))
+            for each in candidates
+            if each.estimate is not None
+        ]
+    group.choose(found.layout.rule, [*candidates, Candidate("as any reduction", otherwise, time, further=time is None)])
     return True
-
-
-def _times(group: Group, ways: Sequence[tuple[str, Callable[[Group], None]]]) -> Sequence[Estimate | None]:
-    """The times of ways, and of any reduction, where channels end within a vector: each step of their sums is masked, and others
-    may be better."""
-    time = least_time(group)
-    if time is None:
-        return [None] * (len(ways) + 1)
-    drafts, lines = Drafts(), Lines()
-    return [
-        *(pad_estimate(group.draft(apply, drafts, lines), WITHIN) for _, apply in ways),
-        pad_estimate(time, COPIED),
-    ]
 
 
 def _inline_heads(group: Group, found: Convolution) -> None:

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...ir.expr import Expr, IfThenElse, IterVar, ProducerLoad, Select
 from ...ir.visit import children, post_order
-from ...schedule import Stage
 from ...schedule.model.inlining import expand_inlined
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
@@ -61,78 +60,75 @@ FEW_ROWS = 8
 """Rows below which threads would not share them evenly."""
 
 
+_Way: TypeAlias = tuple[str, Callable[["Group"], None]]
+"""Its description, and what applies it to a group."""
+
+
 def injective(group: Group) -> None:
     """The rule. The heads, which only an anchor has, are inlined."""
     for head in group.heads:
         group.s[head].compute_inline()
-    group.choose("injective", _ways(group, group.output))
+    op = group.s[group.output].op
+    ways, are_timed = _ways(group, op)
+    group.choose("injective", _time_ways(group, op, ways) if are_timed else group.draft_candidates(ways, ordered=True))
 
 
 def sweep(group: Group, op: Operation) -> None:
     """Schedules the loops over data of a stage at root that is not a reduction, in the usual way."""
-    _ways(group, op)[0].apply()
+    ways, _ = _ways(group, group.s[op].op)
+    ways[0][1](group)
 
 
-def _ways(group: Group, op: Operation) -> list[Candidate]:
-    """The ways to schedule the loops over data of a stage at root that is not a reduction, the usual one first."""
-    s, stage = group.s, group.s[op]
-    op = stage.op
-    axes = list(stage.op.axis)
+def _ways(group: Group, op: Operation) -> tuple[list[_Way], bool]:
+    """The ways to schedule the loops over data of a stage at root that is not a reduction, the usual one first; and whether estimates
+    choose: where vectors cross rows that are shorter than they are, or gather. The loops as declared are one of them there."""
+    s = group.s
+    axes = list(op.axis)
     if not axes:
-        return [Candidate("a single element", lambda: None)]
+        return [("a single element", lambda own: None)], False
     operators = sum(map(weight, (op, *find_inlined(s, op))))
     usual, threads = VECTORS if operators <= LIGHT else 1, worth_threads(axes, operators)
     value = expand_inlined(s[op])
     flat = op.num_outputs == 1 and _is_flat(op, value)
-    ways = [
+    loops = [
         _Loops(flat, vectors, shared) for shared in (threads, not threads) for vectors in dict.fromkeys((usual, *STEPS))
     ]
     loads = collect_loads(value)
     run = find_digits(op, loads).get(len(axes) - 1, 0) if op.num_outputs == 1 else 0
     if run * 2 >= group.machine.lanes(op.output(0).dtype.bits):
-        ways = [*(_Loops(flat, usual, shared, run) for shared in (threads, not threads)), *ways]
+        loops = [*(_Loops(flat, usual, shared, run) for shared in (threads, not threads)), *loops]
     if _is_of_components(axes, value):
-        ways = [*(_Loops(False, usual, shared, apart=True) for shared in (threads, not threads)), *ways]
-    loops = _candidates(group, op, ways, value, threads)
+        loops = [*(_Loops(False, usual, shared, apart=True) for shared in (threads, not threads)), *loops]
+    first, bits = loops[0], op.output(0).dtype.bits
+    short = op.num_outputs == 1 and not first.flat and (_is_short(group, op) or _gathers(group, op, value))
+    are_timed = short and not calls_functions(value)
+    if not are_timed and group.machine.lanes(bits) * bits > NARROW and not (first.run or first.apart):
+        loops = list(dict.fromkeys((replace(first, vectors=1), *loops)))
+    ways: list[_Way] = [(str(each), partial(_vectorize_elements, op=op, way=each)) for each in loops]
     crossing = find_crossing(group, op, loads) if op.num_outputs == 1 else None
     if crossing is not None:
-        return [
-            Candidate("squares that are transposed", partial(transpose_tiles, group, op, crossing, threads)),
-            *loops,
-        ]
-    return [Candidate("past the caches", partial(sweep_past_caches, stage)), *loops] if flat and streams(op) else loops
+        squares = partial(transpose_tiles, op=op, crossing=crossing, threads=threads)
+        return [("squares that are transposed", squares), *ways], False
+    if flat and streams(op):
+        return [("past the caches", lambda own: sweep_past_caches(own.s[op])), *ways], False
+    if are_timed:
+        for shared in (threads, not threads):
+            text = "as declared" + ("" if shared else ", one thread")
+            ways.append((text, partial(_keep_loops, op=op, threads=shared)))
+    return ways, are_timed
 
 
-def _candidates(group: Group, op: Operation, ways: Sequence[_Loops], value: Expr, threads: bool) -> list[Candidate]:
-    """The ways as candidates. Where vectors cross rows that are shorter than they are, or gather, the loops as declared are
-    one of them, and each has an estimate."""
-    stage = group.s[op]
-    short = op.num_outputs == 1 and not ways[0].flat and (_is_short(group, op) or _gathers(group, op, value))
-    if not short or calls_functions(value):
-        bits, usual = op.output(0).dtype.bits, ways[0]
-        if group.machine.lanes(bits) * bits > NARROW and not (usual.run or usual.apart):
-            one = replace(usual, vectors=1)
-            ways = [one, *(way for way in ways if way != one)]
-        return [Candidate(str(way), partial(_vectorize_elements, stage, group, way)) for way in ways]
+def _time_ways(group: Group, op: Operation, ways: Sequence[_Way]) -> list[Candidate]:
+    """The ways as candidates, each with an estimate."""
+    value = expand_inlined(group.s[op])
     drafts, lines, form = Drafts(), Lines(), structure_key(value, op.axis)
-    left = part_left_by_llvm(value, op.axis[1:])
-
-    def candidate(text: str, key: object, apply: Callable[[Stage, Group], None], part: float = 1.0) -> Candidate:
-        times = group.times(
-            ("injective", form, key),
-            lambda: [group.draft(lambda own: apply(own.s[op], own), drafts, lines, [op], part)],
-        )
-        return Candidate(text, lambda: apply(stage, group), times[0])
-
-    return [
-        *(candidate(str(way), way, partial(_vectorize_elements, way=way)) for way in ways),
-        *(
-            candidate(
-                "as declared" + ("" if shared else ", one thread"), shared, partial(_keep_loops, threads=shared), left
-            )
-            for shared in (threads, not threads)
-        ),
-    ]
+    candidates: list[Candidate] = []
+    for text, apply in ways:
+        left = part_left_by_llvm(value, op.axis[1:]) if text.startswith("as declared") else 1.0
+        draft = partial(group.draft, apply, drafts, lines, [op], left)
+        (time,) = group.times(("injective", form, text), lambda draft=draft: [draft()])
+        candidates.append(Candidate(text, partial(apply, group), time))
+    return candidates
 
 
 def _is_short(group: Group, op: Operation) -> bool:
@@ -153,9 +149,9 @@ def _gathers(group: Group, op: Operation, value: Expr) -> bool:
     )
 
 
-def _keep_loops(stage: Stage, group: Group, threads: bool) -> None:
+def _keep_loops(group: Group, op: Operation, threads: bool) -> None:
     """Keep the declared loops, the first ones shared among threads and short ones written out."""
-    del group
+    stage = group.s[op]
     first, *others = stage.op.axis
     axes = [first, *unroll_short_loops(stage, others)]
     if threads:  # a fused index is taken apart for each element
@@ -182,7 +178,8 @@ class _Loops:
         )
 
 
-def _vectorize_elements(stage: Stage, group: Group, way: _Loops) -> None:
+def _vectorize_elements(group: Group, op: Operation, way: _Loops) -> None:
+    stage = group.s[op]
     axes = list(stage.op.axis)
     if way.run:
         axes[-1:] = stage.split(axes[-1], factor=way.run)

@@ -51,12 +51,17 @@ def reduction(group: Group) -> None:
     if schedule_cells(group):
         return
     if reads_once(group):
-        if are_few(group):
-            keep_loops(group)
-        elif not (are_short(group) and rows_in_order(group)):
-            reduce(group)
+        group.choose("reduce", group.draft_candidates([("its one way", _read_once)], ordered=True))
     elif not _windows(group) and not convolution(group, partial(contraction_or_sums, group)):
         contraction_or_sums(group)
+
+
+def _read_once(group: Group) -> None:
+    """Schedule a reduction that memory bounds."""
+    if are_few(group):
+        keep_loops(group)
+    elif not (are_short(group) and rows_in_order(group)):
+        reduce(group)
 
 
 def _windows(group: Group) -> bool:
@@ -84,19 +89,24 @@ def contraction_or_sums(group: Group) -> None:
 
 def _other_sums(group: Group) -> None:
     """Sums that are not products of matrices."""
-    s, anchor = group.s, group.anchor
     if tuples(group, in_order=False):
         return
-    lane = _lane_axis(group, anchor)
+    lane = _lane_axis(group, group.anchor)
     if sums(group, lane, VECTORS):
         return
+    plainly = partial(_in_lanes, lane=lane)
+    group.choose("sums", group.draft_candidates([("plain lanes", plainly)], ordered=True))
+
+
+def _in_lanes(group: Group, lane: IterVar | None) -> None:
+    """Sums without a tile, in lanes over an axis."""
     group.inline_cheap_heads()
-    if not s[group.output].op.axis:
-        _reduce_to_scalar(group, anchor, lane)
+    if not group.s[group.output].op.axis:
+        _reduce_to_scalar(group, group.anchor, lane)
     elif lane is not None and lane.kind == "reduce":
-        _rows(group, anchor, lane)
+        _rows(group, group.anchor, lane)
     else:
-        _columns(group, anchor, lane)
+        _columns(group, group.anchor, lane)
 
 
 def sums_in_order(group: Group) -> None:

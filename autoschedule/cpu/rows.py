@@ -15,7 +15,7 @@ share, each reduction runs by itself over all of them, and elements are computed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -30,7 +30,6 @@ from ..accesses import op_loads
 from ..forms.rows import RowChain, match_rows
 from ..loops import fuse_axes
 from ..operations import elements, find_inlined, fixed_extent, is_expensive, weight
-from ..plan import Candidate
 from .declaration import MOST_BODIES, calls_functions, unroll_short_loops
 from .injective import sweep, worth_threads
 from .lanes import length, move_lane_last, reduce_lanes
@@ -97,19 +96,23 @@ def rows(group: Group) -> None:
     reduction = next(op for op in (anchor, *reversed(group.parts)) if op.reduction is not None)
     bits = max(op.output(0).dtype.bits for op in (*group.parts, group.output))
     whole = _Rows(group, chain, _find_stored(chain, anchor), bits, length(reduction.reduce_axis))
-    group.choose("rows", _ways(whole, reduction))
+    ways = [(text, partial(_schedule, whole=whole, apply=apply)) for text, apply in _ways(whole, reduction)]
+    group.choose("rows", group.draft_candidates(ways, ordered=True))
 
 
-def _ways(whole: _Rows, reduction: Operation) -> list[Candidate]:
+def _schedule(group: Group, whole: _Rows, apply: Callable[[_Rows], None]) -> None:
+    apply(replace(whole, group=group))
+
+
+def _ways(whole: _Rows, reduction: Operation) -> list[tuple[str, Callable[[_Rows], None]]]:
     """The ways to compute a chain, the usual one first."""
-    apart = Candidate("each reduction by itself", partial(_one_by_one, whole))
+    apart = "each reduction by itself", _one_by_one
     if _is_short(whole, reduction):
-        written_out = Candidate("rows written out", partial(_schedule_full_rows, whole))
-        return [written_out, Candidate("a row at a time", partial(_side_by_side, whole)), apart]
+        return [("rows written out", _schedule_full_rows), ("a row at a time", _side_by_side), apart]
     if not reduction.axis:  # one number: there are neither rows nor columns to take side by side
         return [apart]
     if whole.chain.along:
-        together = [Candidate("a row at a time", partial(_side_by_side, whole))]
+        together = [("a row at a time", _side_by_side)]
         return (
             [apart, *together] if too_few_rows(whole.group, reduction, length(reduction.axis)) else [*together, apart]
         )
@@ -117,7 +120,7 @@ def _ways(whole: _Rows, reduction: Operation) -> list[Candidate]:
     extent = constant_extent(move_lane_last(reduction.axis)[-1])
     widths = dict.fromkeys([usual, *(width for width in (least, 4 * least) if extent is None or width < extent), None])
     together = [
-        Candidate("all columns" if width is None else f"{width} columns", partial(_schedule_row_lanes, whole, width))
+        ("all columns" if width is None else f"{width} columns", partial(_schedule_row_lanes, width=width))
         for width in widths
         if width != 0
     ]

@@ -41,6 +41,11 @@ RULES: dict[str, tuple[str, str]] = {
 }
 """tag -> (module, function)."""
 
+ONE_WAY = frozenset(
+    {"resize", "attention", "weight_only_dense", "dense_dots", "integer_depthwise", "integer_dots", "pack_dots"}
+    | {"walk_trees", "softmax_blocks", "log_softmax_blocks", SCAN, "arg_blocks"}
+)
+"""The tags whose rules know one way, which is chosen beside the loops as declared."""
 REDUCTION = ("gemm", "gemm")
 """For reductions of no tag that has a rule: most are products; what is none, that rule leaves to reduction_dispatch.py."""
 IN_ORDER = ("reduction_dispatch", "sums_in_order")
@@ -68,9 +73,16 @@ BY_FORM = (
 
 def find_rule(tag: str, anchor: Operation) -> Callable[[Group], None]:
     """The rule of a tag; "" for what has none."""
+    if tag in ONE_WAY:
+        return partial(schedule_one_way, _rule(RULES[tag]))
     if tag:
         return _rule(RULES[tag])
     return _rule(SCRIPT if not anchor.values else INJECTIVE if anchor.reduction is None else REDUCTION)
+
+
+def schedule_one_way(rule: Callable[[Group], None], group: Group) -> None:
+    """Schedule a group by a rule that knows one way, or leave its loops as declared, as estimates say."""
+    group.choose(rule.__name__, group.draft_candidates([("its one way", rule)], ordered=True))
 
 
 def rule_in_order(anchor: Operation) -> Callable[[Group], None]:

@@ -56,7 +56,7 @@ FURTHER = 40
 """How many more are where somebody searches."""
 MOST_IN_PLACE = 4
 """Of those that copy, how many are considered without their copies too."""
-MOST_ASKED = 6
+MOST_ASKED = 3
 """How many are where the rule for contractions asks how long sums would take."""
 TASKS = 4
 """Tasks for each thread that balance what else the machine does."""

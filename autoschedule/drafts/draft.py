@@ -51,6 +51,13 @@ class Part:
     inner: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """The kind of a loop: serial, parallel, unroll, vectorize, or a thread axis."""
+
+    kind: str
+
+
 class Drafts:
     """Operations that several drafts of one schedule share, made once: copies, and readers of copies."""
 
@@ -70,10 +77,10 @@ class DraftStage:
     """A stage of a draft.
 
     op: the operation as it is computed now. own: the axes that its value is over, those of `op` unless its layout was transformed.
-    layout: maps an element's indices to those of its place. array: what its elements are told by, whatever the operation
-    becomes. touched: whether the candidate schedules it. stages: of the pipeline that fills it. threads: extents of the thread
-    axes that its loops are bound to, by their tags, where they are declared. aligned: by the place of a dimension, its padded
-    stride as a remainder: (modulus, remainder).
+    layout: maps an element's indices to those of its place. array: what its
+    elements are told by, whatever the operation becomes. touched: whether the candidate schedules it. stages: of the pipeline
+    that fills it. threads: extents of the thread axes that its loops are bound to, by their tags, where they are declared.
+    aligned: by the place of a dimension, its padded stride as a remainder: (modulus, remainder).
     """
 
     def __init__(self, draft: Draft, op: Operation, attach_type: str = "root") -> None:
@@ -197,6 +204,10 @@ class DraftStage:
             if leaf is axis:
                 return place
         raise Undrafted(f"{axis.name} is not a loop")
+
+    def attr(self, axis: IterVar) -> Annotation:
+        """The annotation of a loop."""
+        return Annotation(self.kinds.get(axis, "serial"))
 
     def find_leaf(self, axis: IterVar) -> IterVar:
         """The loop that an axis is now: of one that was split, the inner part."""
@@ -351,6 +362,8 @@ class Draft:
         if reduction is None or part is None or not part.factor or len(part.of) != 1 or op is None:
             raise Undrafted("an rfactor of anything but a part of one axis")
         (along,), place = part.of, factor_axis % (len(op.axis) + 1)
+        if along not in reduction.axes:
+            raise Undrafted("an rfactor of several axes as one")
 
         def make() -> tuple[ComputeOp, ComputeOp]:
             return _sum_in_parts(op, reduction, along, part, place)
@@ -400,7 +413,8 @@ def extent_in_numbers(axis: IterVar) -> int:
 
 
 def _range(extent: int) -> Range:
-    return Range(const(0, "int32"), const(extent, "int32"))
+    dtype = "int32" if extent < 1 << 31 else "int64"
+    return Range(const(0, dtype), const(extent, dtype))
 
 
 def _sum_in_parts(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil, prod
+from math import ceil, gcd, prod
 
 from ...ir.analysis.count import evaluate_count
 from ...ir.analysis.footprint import Access, access_box
 from ...ir.arith.linear import LinearForm
-from ...ir.expr import Expr, IterVar, ProducerLoad, Var
+from ...ir.expr import Expr, FloorDiv, FloorMod, IterVar, ProducerLoad, Var
+from ...ir.lazy_values import cached_property
+from ...ir.visit import post_order
 from ..accesses import ASSUMED, Dimension, dimension, find_axes
 from ..cost.instructions import Work
 from ..loop_nest import Body, Nest
@@ -40,7 +42,8 @@ class Frame:
     """A run of a stage. widths: the values of each of its own axes. names: what stands for an axis where it is one of
     the reader's. moved: how far loops around move an axis. box: the elements of each dimension; None: all of them. around: the own
     axes that the loop around moves. runs: the values of several axes as one, by the identities of these, where they are less than
-    the product of theirs. block: on a GPU, the values that all threads of a block together take; None: the widths."""
+    the product of theirs. block: on a GPU, the values that all threads of a block together take; None: the widths. aligned: what
+    the first value of an axis is a multiple of; 0, and where there is none, of an axis that begins with its first."""
 
     widths: Mapping[Var, int]
     names: Mapping[Var, Var] = field(default_factory=dict[Var, Var])
@@ -49,6 +52,11 @@ class Frame:
     around: frozenset[Var] = frozenset()
     runs: Mapping[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
     block: Mapping[Var, int] | None = None
+    aligned: Mapping[Var, int] = field(default_factory=dict[Var, int])
+
+    def find_alignment(self, axis: Var, inside: int) -> int:
+        """A number that the first of `inside` values of an axis, which loops inside take, is a multiple of; 0: it is the first."""
+        return gcd(self.aligned.get(axis, 0), inside if inside < self.widths.get(axis, 1) else 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +68,11 @@ class Value:
     loads: tuple[ProducerLoad, ...]
     works: tuple[Work, ...]
     owns: tuple[ProducerLoad, ...] = ()
+
+    @cached_property
+    def has_digits(self) -> bool:
+        """Return whether quotients or remainders of axes are indices."""
+        return any(isinstance(node, (FloorDiv, FloorMod)) for load in self.loads for node in post_order(*load.indices))
 
     @property
     def own(self) -> ProducerLoad | None:
@@ -74,6 +87,7 @@ def make_frame(producer: DraftStage, reads: Sequence[Access], frame: Frame, inne
     names: dict[Var, Var] = {}
     moved: dict[Var, Expr] = {}
     around: set[Var] = set()
+    aligned: dict[Var, int] = {}
     widths: dict[Var, int] = {axis: extent_in_numbers(axis) for axis in producer.reduced}
     indices = reads[0].indices or ()
     own_axes = {id(index): axis for index, axis in zip(indices, producer.own, strict=False)}
@@ -92,15 +106,17 @@ def make_frame(producer: DraftStage, reads: Sequence[Access], frame: Frame, inne
             name = frame.names.get(index, index)
             if name is not axis:
                 names[axis] = name
+            aligned[axis] = frame.find_alignment(index, inner.get(index, 1))
             if index in frame.moved:
                 moved[axis] = frame.moved[index]
         else:
             widths[axis] = min(box[place], extent)
+            aligned[axis] = 1
             by = _make_shift(reads[0].forms[place], frame, inner)
             if by is not None:
                 moved[axis] = by
     box = tuple(widths[axis] for axis in producer.own)
-    return Frame(widths, names, moved, box, frozenset(around), runs)
+    return Frame(widths, names, moved, box, frozenset(around), runs, aligned=aligned)
 
 
 def _make_shift(index: LinearForm, frame: Frame, inner: Mapping[Var, int]) -> Expr | None:

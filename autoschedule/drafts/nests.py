@@ -19,10 +19,10 @@ from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access, count_values
 from ...ir.arith import simplify
 from ...ir.combine import combine_values
-from ...ir.expr import Expr, FloorDiv, FloorMod, IfThenElse, IterVar, ProducerLoad, Reduce, Select, Var
-from ...ir.ops import const
+from ...ir.expr import Expr, FloorDiv, FloorMod, IfThenElse, IterVar, Node, ProducerLoad, Reduce, Select, Var
+from ...ir.ops import const, integer_value
 from ...ir.structural import structural_key
-from ...ir.visit import post_order, substitute
+from ...ir.visit import post_order, rewrite, substitute
 from ...schedule.model.inlining import find_inlined
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads, inline
@@ -32,7 +32,7 @@ from ..cost.bodies import Load
 from ..cost.instructions import list_work
 from ..loop_nest import Nest
 from ..operations import is_known
-from .draft import Draft, DraftStage, extent_in_numbers
+from .draft import Draft, DraftStage, Undrafted, extent_in_numbers
 from .frames import Frame, Parts, Value, find_fastest, is_register, parse_width
 from .stages import StageNest
 
@@ -53,9 +53,10 @@ class Nests:
     def __init__(self, draft: Draft, machine: Machine) -> None:
         self.draft, self.machine = draft, machine
         self.frames: dict[int, Frame] = {}
+        self.values: dict[int, Value] = {}
+        self.sources: dict[int, frozenset[int]] = {}
         self.shared: dict[int, frozenset[int]] = {}
         self.placed: dict[tuple[int, IterVar], list[DraftStage]] = {}
-        self.values: dict[int, Value] = {}
         for stage in draft.stages:
             if stage.attach_type == "at" and stage.parent is not None:
                 parent, axis = stage.parent
@@ -109,13 +110,23 @@ class Nests:
         return StageNest(self, stage, frame).parts()
 
     def value(self, stage: DraftStage) -> Value:
-        """The value of a stage, found once for an operation and what is inlined into it."""
+        """The value of a stage."""
         known = self.values.get(id(stage))
         if known is None:
             known = self.values[id(stage)] = self._find_value(stage)
         return known
 
+    def reads(self, reader: DraftStage, stage: DraftStage) -> bool:
+        """Return whether a stage reads what another one computes."""
+        sources = self.sources.get(id(reader))
+        if sources is None:
+            sources = self.sources[id(reader)] = frozenset(id(self.producer(load)) for load in self.value(reader).loads)
+        return id(stage) in sources
+
     def _find_value(self, stage: DraftStage) -> Value:
+        """The value of a stage, found once for an operation and what is inlined into it."""
+        if not stage.op.values:
+            raise Undrafted(f"{stage.op.name}, which is no expression")
         inlined = find_inlined(stage)  # type: ignore[arg-type]
         key = ("value", id(stage.op), *(id(each.op) for each in inlined))
 
@@ -237,6 +248,28 @@ class Nests:
             return Access(array, tuple(indices), tuple(shape))
 
         return self.draft.shared.once(key, (load, stage, names, moved), make)
+
+    def settle_digits(self, access: Access, spans: tuple[tuple[Var, int, int], ...]) -> Access:
+        """An access whose quotients and remainders of axes are constants, and the axes, where all values in a body have one quotient.
+        spans: axes, how many values of each, and what the first is a multiple of."""
+
+        def make() -> Access:
+            known = {axis: (many, begin) for axis, many, begin in spans}
+
+            def rule(node: Node) -> Node | None:
+                if not isinstance(node, (FloorDiv, FloorMod)) or not isinstance(node.a, Var) or node.a not in known:
+                    return None
+                (many, begin), by = known[node.a], integer_value(node.b)
+                if not by or not (many <= by if begin % by == 0 else by % begin == 0 and many <= begin):
+                    return None
+                return const(0, node.dtype) if isinstance(node, FloorDiv) else node.a
+
+            indices = tuple(rewrite(index, rule) for index in access.indices or ())
+            if all(a is b for a, b in zip(indices, access.indices or (), strict=True)):
+                return access
+            return Access(access.array, indices, access.shape, stored=access.stored)
+
+        return self.draft.shared.once(("digits", id(access), spans), access, make)
 
     def _layout_key(self, stage: DraftStage) -> Hashable:
         if stage.layout_key is None:

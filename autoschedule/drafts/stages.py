@@ -36,6 +36,15 @@ class StageNest(StageLoops):
         self.works = [work for at, work in enumerate(self.value.works) if at not in done] if done else self.value.works
         self.run: tuple[tuple[Var, ...], Var] | None = None
         self.is_register = is_register(stage)
+        self.digits_of = self._find_digits()
+
+    def _find_digits(self) -> tuple[tuple[Var, int, int], ...]:
+        """The axes that a body takes several values of, each with how many, and with what the first is a multiple of, where quotients
+        or remainders of it are read."""
+        if not self.value.has_digits:
+            return ()
+        inner = self.inner_values(self.begin)
+        return tuple((axis, many, self.frame.find_alignment(axis, many)) for axis, many in inner.items() if many > 1)
 
     def parts(self) -> Parts:
         """All of them."""
@@ -88,7 +97,7 @@ class StageNest(StageLoops):
         placed: list[tuple[DraftStage, Frame]] = []
         while waiting:
             ready = [
-                one for one in waiting if not any(self._reads(other, one) for other in waiting if other is not one)
+                one for one in waiting if not any(self.nests.reads(other, one) for other in waiting if other is not one)
             ]
             if not ready:
                 raise Undrafted("stages at a loop that read each other")
@@ -128,9 +137,6 @@ class StageNest(StageLoops):
 
     def _body_frame(self, at: int) -> Frame:
         return replace(self.frame, around=self.moved_axes(at + 1), runs=self.find_runs(at + 1))
-
-    def _reads(self, reader: DraftStage, stage: DraftStage) -> bool:
-        return any(self.nests.producer(load) is stage for load in self.nests.value(reader).loads)
 
     def _find_frame(
         self, producer: DraftStage, readers: Sequence[tuple[Value, Frame, Mapping[Var, int]]]
@@ -243,6 +249,8 @@ class StageNest(StageLoops):
         if any(load is own for own in self.value.owns):
             return self._lies() if self.resumed and self.last_data == self.begin else None
         producer, access = self.nests.producer(load), self.nests.lies(load)
+        if access is not None and self.digits_of:
+            access = self.nests.settle_digits(access, self.digits_of)
         return access if producer is not None and producer.layout is not None else self._lay_run(access)
 
     def _where_kept(self, load: Load) -> Access | None:

@@ -82,6 +82,54 @@ def test_drafts_are_estimated_as_the_loops_that_are_lowered(cpu: str) -> None:
     assert near >= 0.75 * len(ratios), ratios
 
 
+def softmaxes(m: int, n: int, k: int) -> te.Tensor:
+    del k
+    return topi.nn.softmax(te.placeholder((m, n), name="x"))
+
+
+def norms(m: int, n: int, k: int) -> te.Tensor:
+    del k
+    x, scale = te.placeholder((m, n), name="x"), te.placeholder((n,), name="scale")
+    return topi.nn.layer_norm(x, scale, te.placeholder((n,), name="shift"))
+
+
+def convolved(m: int, n: int, k: int) -> te.Tensor:
+    x, w = te.placeholder((1, k, m, n), name="x"), te.placeholder((n, k, 3, 3), name="w")
+    return topi.nn.conv2d(x, w, padding=1)
+
+
+def columns(m: int, n: int, k: int) -> te.Tensor:
+    return topi.sum(te.placeholder((m, n, k), name="x"), axis=1)
+
+
+def resized(m: int, n: int, k: int) -> te.Tensor:
+    return topi.image.resize(te.placeholder((1, k, m, n), name="x"), (2 * m, n + 7))
+
+
+def accumulated(m: int, n: int, k: int) -> te.Tensor:
+    del k
+    return topi.cumsum(te.placeholder((m, n), name="x"), axis=0)
+
+
+ANY = (maxima, contracted, product, with_vector, windows, distances)
+ANY += (softmaxes, norms, convolved, columns, resized, accumulated)
+
+
+@pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512"])
+def test_no_choice_is_estimated_slower_than_no_schedule(cpu: str) -> None:
+    target = Target.parse(f"llvm -mcpu={cpu} -uncalibrated")
+    machine = find_machine(target)
+    rng = drawn.rng(f"as declared {cpu}")
+    for declare in ANY:
+        output = declare(*(int(rng.integers(2, 40)) for _ in range(3)))
+        rows = scheduler.schedule(output, target).plan
+        times = [row.seconds for row in rows if row.seconds is not None]
+        declared = estimate_schedule(te.create_schedule(output.op), machine).seconds
+        assert any(text.startswith("as declared") for row in rows for text, _ in row.candidates), (declare, rows)
+        # estimates of drafts are near those of the lowered loops
+        assert len(times) == len(rows) and sum(times) <= 1.1 * declared, (declare, rows, declared)
+
+
 def of_candidates(
     declare: Callable[[], te.Tensor], target: Target, integers: Callable[[int], int]
 ) -> list[tuple[Candidate, tw.te.Schedule]]:

@@ -19,6 +19,7 @@ from tilewright.codegen.target import Target
 from tilewright.driver.cache.key import build_key
 from tilewright.driver.compile import BuildItem, Request
 from tilewright.schedule import Schedule
+from tilewright.te.hybrid import output_tensor, script
 
 
 def blurred(name: str = "blur") -> tuple[Any, Any]:
@@ -88,10 +89,19 @@ def test_a_plan_is_told_of_symbolic_shapes_and_of_what_is_scheduled_further() ->
     a = te.placeholder((n, 64), name="a")
     s = tw.autoschedule.schedule(topi.sum(a, axis=1))
     assert s.plan[0].seconds is not None
-    _, blur = blurred()
-    s = tw.autoschedule.schedule(blur)
+
+    @script
+    def doubled(x):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+        y = output_tensor((640, 4), "float32")
+        for i in range(640):
+            for j in range(4):
+                y[i, j] = x[i, j] + x[i, j]
+        return y
+
+    double = doubled(te.placeholder((640, 4), name="x"))
+    s = tw.autoschedule.schedule(double)
     before = s.plan[0].seconds
-    s[blur].split(s[blur].leaf_iter_vars[0], factor=5)
+    s[double].unroll(s[double].leaf_iter_vars[-1])
     assert before is not None and s.plan[0].seconds is not None and s.plan[0].seconds != before, "as the loops are now"
 
 
