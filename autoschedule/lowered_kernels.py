@@ -79,8 +79,11 @@ def _stores(item: Work | Statement) -> Iterator[BufferStore]:
 
 
 class _Kernel:
-    """threads: the loops on thread axes of a block, with their extents. filled: the memories of the stages around. together: the
-    loops that several threads run as one, by identity, and who does."""
+    """Lowered GPU kernel.
+
+    threads: the loops on thread axes of a block, with their extents. filled: the memories of the stages around. together: the
+    loops that several threads run as one, by identity, and who does.
+    """
 
     def __init__(self, kernel: For, machine: Machine, together: Mapping[int, str]) -> None:
         self.machine, self.together = machine, together

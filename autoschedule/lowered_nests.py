@@ -74,7 +74,7 @@ def _estimate_kernels(s: Schedule, lowered: Lowered, rows: Sequence[Decision], g
 
 
 def estimate_schedule(s: Schedule, machine: Machine) -> Estimate:
-    """Of a whole schedule, from its loops. Raises LoweringError where it does not hold together."""
+    """Time of a whole schedule, from its loops. Raises LoweringError where it does not hold together."""
     return estimate(build_nest(measure_work(lower_parts(s, all_arguments(s)).function), machine), machine)
 
 

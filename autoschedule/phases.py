@@ -90,7 +90,7 @@ def _divisions(value: Expr) -> list[FloorMod]:
 
 
 def _own_steps(head: Stage) -> dict[int, int]:
-    """Of the data axes, by their places, of whose remainders by a number alone it depends what an element is; with the number."""
+    """Steps of the data axes, by their places, of whose remainders by a number alone it depends what an element is; with the number."""
     steps: dict[int, int] = {}
     for division in _divisions(expand_inlined(head)):
         assert isinstance(division.b, IntImm)
@@ -103,7 +103,7 @@ def _own_steps(head: Stage) -> dict[int, int]:
 
 
 def _steps(stage: Stage) -> dict[int, int]:
-    """Of the data axes of a sum, by their places, in whose phases reduce axes take steps, or places that are read are told without
+    """Steps of the data axes of a sum, by their places, in whose phases reduce axes take steps, or places that are read are told without
     remainders; with the number of phases."""
     value = expand_inlined(stage)
     steps: dict[int, int] = {}

@@ -25,10 +25,13 @@ __all__ = ["ALIKE", "Candidate", "Chooser", "Decision", "Plan", "cheapest", "dec
 
 @dataclass(frozen=True, repr=False)
 class Candidate:
-    """description: what it is, in a few words, by which those of one decision are told apart. apply: gives the group its
+    """Candidate schedule of a group.
+
+    description: what it is, in a few words, by which those of one decision are told apart. apply: gives the group its
     schedule. estimate: its time, where the rule knows it beforehand. reason: why it uses less of the machine than such a rule's
     schedules do elsewhere, by the data that it is about; empty where it does not. further: whether only who searches looks at
-    it."""
+    it.
+    """
 
     description: str
     apply: Callable[[], None]
@@ -66,7 +69,7 @@ class Decision:
 
     @property
     def description(self) -> str:
-        """Of the candidate that was taken."""
+        """Description of the candidate that was taken."""
         return self.candidates[self.chosen][0]
 
     @property

@@ -16,7 +16,10 @@ __all__ = ["RuleRow", "Rules", "rules"]
 
 
 class RuleRow(NamedTuple):
-    """name: as `s.plan` shows it. matches: which operations it is for. does: what it makes of them, in one line."""
+    """Row of the table of rules.
+
+    name: as `s.plan` shows it. matches: which operations it is for. does: what it makes of them, in one line.
+    """
 
     name: str
     matches: str

@@ -258,7 +258,7 @@ _KINDS = ("refused", "crash", "killed", "exit", "timeout", "memory", "wrong outp
 
 
 def _value(answer: dict[str, Any], name: str) -> Any:
-    """Of whatever type."""
+    """C value of whatever type."""
     return answer.get(name)
 
 

@@ -50,7 +50,7 @@ class Measurements(NamedTuple):
 
     @classmethod
     def of(cls, measured: Iterable[tuple[npt.NDArray[np.float32], float | None]]) -> Measurements | None:
-        """Of some candidates; None where there is none."""
+        """Features of some candidates; None where there is none."""
         pairs = list(measured)
         if not pairs:
             return None

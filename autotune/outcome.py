@@ -54,8 +54,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """timeout: seconds for building a candidate, and for running it. memory: bytes of address space of a worker.
-    budget: seconds spent on timing a candidate that is worth it. workers: candidates that are built at the same time."""
+    """Limits of measuring a candidate.
+
+    timeout: seconds for building a candidate, and for running it. memory: bytes of address space of a worker.
+    budget: seconds spent on timing a candidate that is worth it. workers: candidates that are built at the same time.
+    """
 
     timeout: float = 10.0
     memory: int = 4 << 30

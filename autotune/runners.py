@@ -25,7 +25,10 @@ __all__ = ["Here", "Place", "make_runner"]
 
 
 class Place(Protocol):
-    """machine: as keys name it."""
+    """Machine that measures.
+
+    machine: as keys name it.
+    """
 
     @property
     def machine(self) -> str: ...

@@ -288,5 +288,5 @@ def gpu_text(target: Target) -> str:
 
 
 def versions_text() -> str:
-    """Of what makes code."""
+    """Versions of what makes code."""
     return f"tilewright {own_version()}, llvmlite {llvmlite.__version__}"

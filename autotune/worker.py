@@ -191,7 +191,7 @@ class Worker:
         return {"times": list(times)}
 
     def _build_kernel(self, path: str, target: Target) -> Kernel:
-        """Of the function that a file holds."""
+        """Build the kernel of the function that a file holds."""
         function = self._read(Path(path))
         return build_kernels([function], target).module[function.name]
 

@@ -23,10 +23,13 @@ __all__ = ["Workload", "drawn_array"]
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """name: for people. args: the shape and the dtype of each argument. outputs: which of them are computed. indices: which of them
+    """Program of a task, as workers get it.
+
+    name: for people. args: the shape and the dtype of each argument. outputs: which of them are computed. indices: which of them
     say where others are read. unscheduled: the program as the text of its loops. constants: arrays that it holds. target: what
     candidates are compiled for. inputs: the arrays to measure on, as bytes, in the order of the arguments that are no outputs;
-    drawn from `seed` where there are none."""
+    drawn from `seed` where there are none.
+    """
 
     name: str
     args: tuple[tuple[tuple[int, ...], str], ...]
@@ -40,7 +43,7 @@ class Workload:
 
     @classmethod
     def of(cls, task: Task, given: Sequence[Any] | None = None, seed: int = 0) -> Workload:
-        """Of a task. given: arrays to measure on. Raises WrongInputs (TW0610)."""
+        """Workload of a task. given: arrays to measure on. Raises WrongInputs (TW0610)."""
         args = tuple((tuple(int(extent) for extent in tensor.shape), str(tensor.dtype)) for tensor in task.args)
         outputs = tuple(at for at, tensor in enumerate(task.args) if tensor in task.outputs)
         asked = set(_indices(task))

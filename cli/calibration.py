@@ -156,7 +156,10 @@ def _clock() -> float:
 
 @dataclass(frozen=True)
 class _Bench:
-    """row: of the machine; clock: 10^9 cycles a second."""
+    """Measurements of a machine.
+
+    row: of the machine; clock: 10^9 cycles a second.
+    """
 
     row: Machine
     clock: float
@@ -192,28 +195,28 @@ class _Bench:
         return self.cycles(s, [a, b, out]) / (tiles * depth)
 
     def latency(self, about: tuple[str, Any, Term]) -> dict[str, float]:
-        """Of what combines the terms of a sum."""
+        """Latency of what combines the terms of a sum."""
         name, combine, term = about
         return {f"{name}.latency": self.sums(combine, term, 1, 1)}
 
     def rate(self, about: tuple[str, Any, Term, int]) -> dict[str, float]:
-        """Of an instruction in a tile that fills the registers."""
+        """Rate of an instruction in a tile that fills the registers."""
         name, combine, term, count = about
         tile = register_tiles(self.row, 32)[0]
         return {f"{name}.rate": count * tile.rows * tile.vectors / self.sums(combine, term, tile.rows, tile.vectors)}
 
     def elementwise(self, about: tuple[str, Term]) -> dict[str, float]:
-        """Of an instruction, or a function, that takes longer than the sum that takes it up."""
+        """Rate of an instruction, or a function, that takes longer than the sum that takes it up."""
         name, term = about
         return {f"{name}.rate": 4 / self.sums(te.sum, term, 1, 4)}
 
     def loads(self) -> dict[str, float]:
-        """Of whole vectors: each is taken up by an exclusive or's kin, of which there are more than loads."""
+        """Rate of loads of whole vectors: each is taken up by an exclusive or's kin, of which there are more than loads."""
         vectors = 4
         return {"load.rate": vectors / self.sums(_EITHER, lambda a, b: b, 1, vectors, "int32")}
 
     def stores(self) -> dict[str, float]:
-        """Of whole vectors: sums that lie in the first cache, each loaded and stored at every term."""
+        """Rate of stores of whole vectors: sums that lie in the first cache, each loaded and stored at every term."""
         count = self.row.l1 // 8
         a = te.placeholder((DEPTH,), "int32", name="a")
         k = te.reduce_axis((0, DEPTH), "k")
@@ -225,7 +228,8 @@ class _Bench:
         return {"store.rate": (DEPTH + 1) * count / self.row.lanes(32) / self.cycles(s, [a, out])}
 
     def shuffles(self) -> dict[str, float]:
-        """Of lanes exchanged, as a transposed copy does: for each square of vectors, lanes times the logarithm of lanes."""
+        """Rate of shuffles of lanes exchanged, as a transposed copy does: for each square of vectors, lanes times the logarithm of
+        lanes."""
         lanes = self.row.lanes(32)
         sides = (2 * lanes, 8 * lanes)
         cycles: list[float] = []
@@ -243,7 +247,7 @@ class _Bench:
         return {"shuffle.rate": lanes * log2(lanes) * squares / _more(cycles[1] - cycles[0])}
 
     def gathers(self) -> dict[str, float]:
-        """Of as many elements as a vector has from as many rows."""
+        """Rate of gathers of as many elements as a vector has from as many rows."""
         lanes = self.row.lanes(32)
         a = te.placeholder((4 * lanes, DEPTH), name="a")
         k = te.reduce_axis((0, DEPTH), "k")
@@ -257,7 +261,7 @@ class _Bench:
         return {"gather.rate": 4 * TILES * DEPTH / self.cycles(s, [a, out])}
 
     def masked_rows(self) -> dict[str, float]:
-        """Of a load or a store of a part of a vector: what rows of nearly two vectors take beyond rows of one."""
+        """Cycles of a load or a store of a part of a vector: what rows of nearly two vectors take beyond rows of one."""
         lanes, rows = self.row.lanes(32), 192
         cycles: list[float] = []
         for length in (lanes, 2 * lanes - 1):

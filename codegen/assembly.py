@@ -13,9 +13,12 @@ _LABEL = re.compile(r"([.\w$]+):")
 
 @dataclass(frozen=True, slots=True)
 class AssemblyLine:
-    """text: an instruction, a label or a constant. line: of the text of the loops, from 1; 0 where it came from none, or
+    """Line of assembly.
+
+    text: an instruction, a label or a constant. line: of the text of the loops, from 1; 0 where it came from none, or
     from several, and for what is no instruction. within: the line of the innermost loop that it runs in, as far as the
-    jumps tell; 0 for none."""
+    jumps tell; 0 for none.
+    """
 
     text: str
     line: int

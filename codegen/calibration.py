@@ -84,7 +84,10 @@ MEASURES: Mapping[str, Measure] = {
 
 @dataclass(frozen=True)
 class Calibration:
-    """values: by names of MEASURES."""
+    """Measured numbers of a machine.
+
+    values: by names of MEASURES.
+    """
 
     values: tuple[tuple[str, float], ...]
 

@@ -44,8 +44,11 @@ OF_ANOTHER_TARGET = (
 
 @dataclass(frozen=True)
 class Folded:
-    """function: what remains to be done in each call. made: computes `results`, in the order of its arguments; None where
-    nothing is computed from constants alone. Results of constants that are open are open too."""
+    """Function without what constants decide.
+
+    function: what remains to be done in each call. made: computes `results`, in the order of its arguments; None where
+    nothing is computed from constants alone. Results of constants that are open are open too.
+    """
 
     function: Function
     made: Function | None = None

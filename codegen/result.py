@@ -33,9 +33,12 @@ def require_switch(name: str, value: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """bounds_check: data-dependent indices are checked while a kernel runs. fast_math: floats may be reassociated and divided
+    """Options of a build.
+
+    bounds_check: data-dependent indices are checked while a kernel runs. fast_math: floats may be reassociated and divided
     by reciprocals. fp_contract: products may be contracted into sums. passes: what passes leave out, or do more of. watchers: see
-    the function after each pass. quick: LLVM takes a tenth of its time for code that does the same, with the same bits, slowly."""
+    the function after each pass. quick: LLVM takes a tenth of its time for code that does the same, with the same bits, slowly.
+    """
 
     bounds_check: bool = False
     fast_math: bool = False
@@ -94,8 +97,11 @@ class NativeCode:
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """module: the kernels. native: their machine code, where it runs in this process; None for other backends, and for another
-    machine's."""
+    """Result of a build.
+
+    module: the kernels. native: their machine code, where it runs in this process; None for other backends, and for another
+    machine's.
+    """
 
     module: Module
     native: NativeCode | None = None

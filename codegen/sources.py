@@ -14,7 +14,10 @@ __all__ = ["Sources"]
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """kernel: what has them, "a CPU kernel". texts: what makes each. fix: what to ask for instead of a text that there is not."""
+    """Texts of a kernel, by kind.
+
+    kernel: what has them, "a CPU kernel". texts: what makes each. fix: what to ask for instead of a text that there is not.
+    """
 
     kernel: str
     texts: Mapping[str, Callable[[], str]]

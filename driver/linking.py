@@ -114,7 +114,10 @@ class Inner:
 
 @dataclass(frozen=True)
 class Linked:
-    """main: what Python calls. parts: the functions that it calls, by name, there for as long as this lives."""
+    """Linked machine code of a program.
+
+    main: what Python calls. parts: the functions that it calls, by name, there for as long as this lives.
+    """
 
     main: Kernel
     parts: dict[str, Part]

@@ -18,8 +18,11 @@ __all__ = ["Recipes", "part_request", "make_recipe", "request_of_recipe"]
 
 @dataclass(frozen=True)
 class Recipes:
-    """module: a helper's main, which calls `serve`. parts: of each kernel by name what that declares it from, as JSON has it, None
-    where it cannot. texts: of all kernels, by name, what tells those that are declared alike."""
+    """Requests for the kernels of a program.
+
+    module: a helper's main, which calls `serve`. parts: of each kernel by name what that declares it from, as JSON has it, None
+    where it cannot. texts: of all kernels, by name, what tells those that are declared alike.
+    """
 
     module: str
     parts: Mapping[str, Any]

@@ -96,7 +96,7 @@ def _users_program() -> str:
 
 
 def versions() -> str:
-    """Of what takes part, one a line, and the machine."""
+    """Versions of what takes part, one a line, and the machine."""
     from importlib.metadata import PackageNotFoundError, version  # which loads all of email
 
     lines = [f"python {platform.python_version()}"]

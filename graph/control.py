@@ -78,7 +78,7 @@ class Loop:
 
     @staticmethod
     def of(node: Node) -> Loop:
-        """Of a node."""
+        """Loop of a node."""
         last = 2 + cast("int", node.attributes["carried"])
         count = extents(cast("tuple[Extent, ...]", node.attributes["count"]))
         trips, condition = node.inputs[:2]

@@ -161,7 +161,7 @@ def _weight_offsets(weights: Mapping[str, Constant]) -> dict[str, int]:
 
 
 def _digest(weights: Mapping[str, Constant]) -> str:
-    """Of all of them, in their order."""
+    """Digest of all of them, in their order."""
     return hashlib.sha256("".join(f"{digest}\n" for digest in weights).encode()).hexdigest()
 
 

@@ -75,8 +75,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Plan:
-    """graph: what is computed, without what nobody needs; the graphs inside of its nodes have no parameters of their own. steps:
-    its kernels in the order of a call."""
+    """Plan of a model's call.
+
+    graph: what is computed, without what nobody needs; the graphs inside of its nodes have no parameters of their own. steps:
+    its kernels in the order of a call.
+    """
 
     graph: Parts
     steps: tuple[Step, ...]

@@ -63,7 +63,10 @@ _MOST_ELEMENTS = 1 << 44
 
 
 class TensorType(NamedTuple):
-    """shape: extents, outermost first. dtype: its name, as numpy and tilewright write it."""
+    """Type of a value.
+
+    shape: extents, outermost first. dtype: its name, as numpy and tilewright write it.
+    """
 
     shape: tuple[Extent, ...]
     dtype: str

@@ -89,8 +89,11 @@ class Laid:
 
 @dataclass(frozen=True)
 class Variants:
-    """whole: the plan for all sizes, whose arguments main takes. each: what runs, in the order in which it is chosen; of several,
-    the first that fits."""
+    """Plans of a model for several sizes.
+
+    whole: the plan for all sizes, whose arguments main takes. each: what runs, in the order in which it is chosen; of several,
+    the first that fits.
+    """
 
     whole: Plan
     each: tuple[Variant, ...]

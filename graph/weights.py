@@ -27,8 +27,11 @@ __all__ = ["Weights", "collect_weights"]
 
 @dataclass(frozen=True)
 class Weights:
-    """held: all that kernels read, by digests. read: for each step, the digests of what its kernel takes, in its order. whole: of
-    parameters that are passed as any value is, by name."""
+    """Parameters of a model as its kernels read them.
+
+    held: all that kernels read, by digests. read: for each step, the digests of what its kernel takes, in its order. whole: of
+    parameters that are passed as any value is, by name.
+    """
 
     held: dict[str, Constant]
     read: tuple[tuple[str, ...], ...]

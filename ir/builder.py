@@ -48,7 +48,7 @@ class BufferHandle:
 
     @property
     def dtype(self) -> DType:
-        """Of its elements."""
+        """Dtype of its elements."""
         return self.buffer.dtype
 
     def __getitem__(self, indices: Any) -> BufferLoad:

@@ -14,10 +14,13 @@ __all__ = ["INTRINSICS", "Intrinsic", "is_pure"]
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """operands: which types it takes (integers are converted to float32 where only floats are taken). result: the
+    """Row of the table of intrinsics.
+
+    operands: which types it takes (integers are converted to float32 where only floats are taken). result: the
     type of the first operand, bool, int32, or the one that the Call was made with. pure: no effect, no memory.
     of_integers: what it is of an integer or bool: computed (converted first), the operand itself, or known. approximate:
-    whether targets may have it with other last bits; of all others the result is the one nearest to the exact one."""
+    whether targets may have it with other last bits; of all others the result is the one nearest to the exact one.
+    """
 
     name: str
     arity: int

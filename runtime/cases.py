@@ -27,7 +27,7 @@ class Cases(Kernel):
 
     @property
     def signature(self) -> Signature:
-        """Of the first case; `cases` have those of the others."""
+        """Signature of the first case; `cases` have those of the others."""
         return self.cases[0].signature
 
     @property

@@ -40,7 +40,7 @@ class KernelLaunch:
 
     @property
     def maps(self) -> tuple[TensorMap, ...]:
-        """Of the tensors whose boxes the copy engine fetches."""
+        """Tensor maps of the tensors whose boxes the copy engine fetches."""
         return tuple(arg for arg in self.args if isinstance(arg, TensorMap))
 
     @property

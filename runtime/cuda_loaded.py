@@ -24,7 +24,10 @@ _Run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes
 
 
 class _LoadedEntry:
-    """check, run: the addresses of the library's entries. messages: of its assertions. code: keeps the library in memory."""
+    """Entry of a loaded GPU library.
+
+    check, run: the addresses of the library's entries. messages: of its assertions. code: keeps the library in memory.
+    """
 
     def __init__(self, signature: Signature, check: int, run: int, messages: Sequence[str], code: object) -> None:
         self.signature, self.messages, self.code = signature, messages, code

@@ -77,7 +77,7 @@ def _stream_number(stream: Any) -> int:
 
 
 def _current_stream(values: Iterable[Any]) -> int:
-    """Of the library whose tensors are passed; 0 where there is none of torch's or cupy's."""
+    """Current stream of the library whose tensors are passed; 0 where there is none of torch's or cupy's."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")  # a library that is not loaded has no tensors here
     for value in values:
         if torch is not None and isinstance(value, torch.Tensor) and value.is_cuda:

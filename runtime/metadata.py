@@ -89,10 +89,13 @@ class LoadedFunction:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """machine: as MACHINES names it. address: of the section, from where the library is loaded. raw: the section. is_module: it
+    """Description of an exported library.
+
+    machine: as MACHINES names it. address: of the section, from where the library is loaded. raw: the section. is_module: it
     was exported as several kernels. has_threads: its parallel loops run on threads. target: in words; features: the
     instructions that it asks about. cases: for a function of several shapes, the functions that it chooses among, by key.
-    model: where its function is a whole model. description: all that the JSON text says."""
+    model: where its function is a whole model. description: all that the JSON text says.
+    """
 
     machine: str
     version: int
@@ -146,7 +149,7 @@ def seal_file(content: bytes) -> bytes:
 
 
 def _compute_seal(content: bytes, section: int) -> int:
-    """Of what is loaded, but for the seal itself and what the header says of sections, which strip changes. Never 0."""
+    """Checksum of what is loaded, but for the seal itself and what the header says of sections, which strip changes. Never 0."""
     sound = bytearray(content)
     for left_out in (slice(section + _SEAL, section + _HEADER.size), _SECTION_TABLE, _OF_SECTIONS):
         sound[left_out] = bytes(left_out.stop - left_out.start)

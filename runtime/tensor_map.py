@@ -45,9 +45,12 @@ L2_PROMOTION = 2
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """argument: the place of the tensor among what a launch's `args` count. shape: of the tensor, outermost first; strides: in
+    """Tensor map of the copy engine.
+
+    argument: the place of the tensor among what a launch's `args` count. shape: of the tensor, outermost first; strides: in
     bytes; box: elements along each dimension; swizzle: the bytes of a row of shared memory within which parts of 16 are exchanged,
-    or 0."""
+    or 0.
+    """
 
     argument: int
     dtype: str

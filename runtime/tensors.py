@@ -70,7 +70,7 @@ class Found:
 
     @property
     def bytes(self) -> int:
-        """Of all elements; 0 for a dtype that is not ours."""
+        """Bytes of all elements; 0 for a dtype that is not ours."""
         size = ITEM_BYTES.get(self.dtype, 0)
         for extent in self.shape:
             size *= extent

@@ -51,9 +51,12 @@ class FourierOp(HybridOp):
 
 @dataclass(frozen=True)
 class Transform:
-    """points: of a row. given: parts of its elements, 1 of real ones. kept: of so many frequencies, the first ones; results: parts of
+    """Discrete Fourier transform of rows.
+
+    points: of a row. given: parts of its elements, 1 of real ones. kept: of so many frequencies, the first ones; results: parts of
     these. inverse: whether it is the inverse one; scale: by which results are multiplied. steps: the factors of both steps, each small,
-    whose product are the points; or a length of at least 2 * points - 1, where the points have factors that are large."""
+    whose product are the points; or a length of at least 2 * points - 1, where the points have factors that are large.
+    """
 
     points: int
     given: int
@@ -65,12 +68,12 @@ class Transform:
 
     @property
     def length(self) -> int:
-        """Of the arrays that are transformed."""
+        """Length of the arrays that are transformed."""
         return prod(prod(step) for step in self.steps)
 
     @property
     def sign(self) -> int:
-        """Of the angles."""
+        """Sign of the angles."""
         return 1 if self.inverse else -1
 
 

@@ -194,7 +194,7 @@ class Operation:
         return None
 
     def steps(self, order: Sequence[Operation]) -> Collection[Operation]:
-        """Of the operations `order`, producers first, those that compute its steps."""
+        """The operations of `order`, producers first, that compute its steps."""
         del order
         return ()
 
@@ -231,7 +231,7 @@ class Operation:
         return self
 
     def choose_extents(self, sizes: Sizes, is_output: bool) -> None:
-        """Of the same operation on fewer elements: choose its extents by what is needed of it, and note what it then needs of
+        """Choose the extents of the same operation on fewer elements by what is needed of it, and note what it then needs of
         what it reads. All of both, where a kind says nothing else."""
         del is_output
         for tensor in self.input_tensors:

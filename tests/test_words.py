@@ -50,6 +50,8 @@ THIRD_PERSON = re.compile(
     r"Say|Show|Start|Stop|Store|Take|Tell|Turn|Use|Verif(?:ie)|Wait|Walk|Write|Yield)s\b"
     r"(?!,? (?:of|that|which|by|to)\b)"  # "Names that ...", "Checks of ..." are nouns
 )
+# A docstring that begins with the fields of a class, or goes on where the name stops, says too late what the thing is.
+FIELDS = re.compile(r"[a-z_]\w*(?:, [a-z_]\w*)*: ")
 SUBJECT = re.compile(r"[a-z][\w/.+-]*(?:, [\w/.+-]+)*: \S")
 
 
@@ -93,6 +95,8 @@ def docstring_faults(text: str) -> Iterator[str]:
         yield f"begins with a question word: {first[:60]!r}"
     if THIRD_PERSON.match(first):
         yield f"begins with a verb that is no imperative: {first[:60]!r}"
+    if first.startswith("Of "):
+        yield f"has no noun to begin with: {first[:60]!r}"
 
 
 def is_property(node: ast.AST) -> bool:
@@ -107,6 +111,8 @@ def file_faults(tree: ast.Module, public: set[str]) -> Iterator[str]:
     for holder in bodies:
         if (text := ast.get_docstring(holder)) is not None:
             yield from docstring_faults(text)
+            if isinstance(holder, ast.ClassDef) and FIELDS.match(text.strip()):
+                yield f"{holder.name} begins with its fields"
         for node in holder.body:
             if isinstance(node, ast.ClassDef):
                 bodies.append(node)
@@ -184,6 +190,8 @@ def test_docstrings_begin_with_no_question_word() -> None:
         ('"""What a stage reads."""', "question word"),
         ('def f(x):\n    """Tell whether it is one."""', "question word"),
         ('def f(x):\n    """Returns one."""', "no imperative"),
+        ('def size(x):\n    """Of one element."""', "no noun to begin with"),
+        ('class Tile:\n    """rows: of a block."""', "begins with its fields"),
         ("def _apart(x): ...", "bare participle or adverb"),
         ("def turned(x): ...", "say 'transposed'"),
         ("def _within_loop(x): ...", "preposition"),

@@ -41,7 +41,10 @@ def sorted_in_blocks(keys: Tensor, counts: Tensor, length: int, count: int) -> T
 
 @te.hybrid.script
 def _sort_blocks(keys: Any, counts: Any, sizes: Any, steps: int, passes: int, threads: int) -> Any:  # noqa: C901 (a script cannot be cut)
-    """sizes: what is asked for, elements of a run, runs of a block, runs of a row."""
+    """Sort rows in blocks.
+
+    sizes: what is asked for, elements of a run, runs of a block, runs of a row.
+    """
     count, size, several, chunks = sizes
     length = keys.shape[1]
     places = output_tensor((keys.shape[0], count), "int32")

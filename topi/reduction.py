@@ -485,7 +485,7 @@ def _index_dtype(extents: Sequence[Expr]) -> DType:
 def arg_reducer(
     dtype: DType, last: bool, name: str, better: Callable[[Any, Any], Any], worst: float
 ) -> Callable[..., Any]:
-    """Of two (index, value) the better value; of equal ones the first index, or the last. name: the reducer's. better: whether a
+    """A reducer to the better of two (index, value); of equal ones the first index, or the last. name: the reducer's. better: whether a
     value is. worst: minus infinity or infinity, from which it begins."""
 
     def combine(x: Any, y: Any) -> Any:

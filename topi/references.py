@@ -36,7 +36,7 @@ def floats(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def numbers(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Of bools the function of what they count: 0 and 1 as int32."""
+    """The function, of bools as numbers: 0 and 1 as int32."""
     return lambda *arrays: function(*(x.astype(np.int32) if x.dtype.kind == "b" else x for x in arrays))
 
 

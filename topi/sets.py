@@ -68,7 +68,7 @@ def unique(data: Tensor, is_sorted: bool = True, return_counts: bool = False) ->
 
 @hybrid.script
 def _groups(keys: Any, order: Any) -> Any:
-    """Of equal keys, in order: the first place, the number of the group by place, how many there are, and how many groups."""
+    """The groups of equal keys, in order: the first place, the number of the group by place, how many there are, and how many groups."""
     first = output_tensor(keys.shape, "int32")
     inverse = output_tensor(keys.shape, "int32")
     counts = output_tensor(keys.shape, "int32")

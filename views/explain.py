@@ -28,7 +28,7 @@ _RANKS = {"global": 0, "shared": 1}
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Of one dimension: `extent` elements from `begin` on, of `whole`. begin and extent are in terms of the loops around."""
+    """Region of one dimension: `extent` elements from `begin` on, of `whole`. begin and extent are in terms of the loops around."""
 
     axis: IterVar
     begin: Expr
@@ -54,10 +54,13 @@ class Level:
 
 @dataclass(slots=True)
 class Explanation:
-    """place: where the stage is computed, in words. regions: what is computed each time. runs: how many times. elements:
+    """Explanation of a stage.
+
+    place: where the stage is computed, in words. regions: what is computed each time. runs: how many times. elements:
     that are computed in the whole program; domain: that its tensor has. loads, stores, operations: of elements, in the whole program,
     as the loops are written: registers save some. storage: bytes of one allocation (None where it
-    has none: inlined, or the caller's). scope: of the storage. levels: outermost first."""
+    has none: inlined, or the caller's). scope: of the storage. levels: outermost first.
+    """
 
     name: str
     place: str

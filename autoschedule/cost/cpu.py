@@ -250,11 +250,11 @@ class _Sizes:
         self.sizes: dict[tuple[int, bool], _Size] = {}
 
     def run_size(self, nest: Nest | Body) -> _Size:
-        """Of a whole run."""
+        """Bytes touched by a whole run."""
         return self._size(nest, True)
 
     def iteration_size(self, nest: Nest) -> _Size:
-        """Of one iteration: where it is one loop or body, of a run of that."""
+        """Bytes touched by one iteration: where it is one loop or body, of a run of that."""
         # one loop inside: its whole run is the iteration
         return self._size(nest.body[0], True) if len(nest.body) == 1 else self._size(nest, False)
 
@@ -268,7 +268,7 @@ class _Sizes:
         return size
 
     def _sum(self, touched: _Touched) -> _Size:
-        """Of the lines under accesses, and those that cross: of those of one form to one array the largest box."""
+        """Bytes of the lines under accesses, and those that cross: of those of one form to one array the largest box."""
         held: dict[int, float] = {}
         moved: dict[int, float] = {}
         pages: dict[int, float] = {}

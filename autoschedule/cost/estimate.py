@@ -15,9 +15,12 @@ Parts: TypeAlias = tuple[tuple[str, float], ...]
 
 
 class Estimate:
-    """parts: seconds by what they are spent on ("fma throughput", "latency of the sum", "L2 bandwidth", "memory bandwidth",
+    """Estimated time of a candidate.
+
+    parts: seconds by what they are spent on ("fma throughput", "latency of the sum", "L2 bandwidth", "memory bandwidth",
     "fork-join" ...), or what finds them, asked where somebody wants to know. An estimate for a processor with other units has other
-    names, and the same form. least: seconds that it takes at least, known at once."""
+    names, and the same form. least: seconds that it takes at least, known at once.
+    """
 
     def __init__(self, parts: Parts | Callable[[], Parts], least: float = 0.0) -> None:
         self._parts, self.least = parts, least

@@ -78,9 +78,12 @@ Unique: TypeAlias = dict[tuple[Array, bool], float]
 
 @dataclass
 class KernelWork:
-    """blocks: of so many threads, each thread with registers for its arrays, each block with bytes of shared memory. loaded, moved:
+    """Work of a GPU kernel.
+
+    blocks: of so many threads, each thread with registers for its arrays, each block with bytes of shared memory. loaded, moved:
     bytes of a block between the L2 cache and it, where the first cache keeps what is read again and where not; unique: of all
-    blocks together, by the array and whether it is stored; at_once: bytes of the lines that a block's threads read at one time."""
+    blocks together, by the array and whether it is stored; at_once: bytes of the lines that a block's threads read at one time.
+    """
 
     blocks: int = 1
     threads: int = 1

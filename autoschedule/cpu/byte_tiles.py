@@ -57,9 +57,12 @@ GAIN = 1.2
 
 @dataclass(frozen=True)
 class _Tile:
-    """unit: the instruction that a tile is made by; None for pairs of 16 bits. rows, columns: of a tile; step: of which terms are a
+    """Tile of a product of bytes.
+
+    unit: the instruction that a tile is made by; None for pairs of 16 bits. rows, columns: of a tile; step: of which terms are a
     multiple; group: terms that lie side by side for a lane. bytes: of an element of a matrix. products: a cycle. begun: cycles that
-    a tile takes beside."""
+    a tile takes beside.
+    """
 
     unit: ByteUnit | None
     rows: int

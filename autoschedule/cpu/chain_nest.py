@@ -43,7 +43,7 @@ class _Loops:
 
 @dataclass
 class Nests:
-    """Of a chain, by its members, from the output on. flat: the first of the output's axes that are one piece."""
+    """Loop nests of a chain, by its members, from the output on. flat: the first of the output's axes that are one piece."""
 
     output: Operation
     beside: tuple[Operation, ...]

@@ -115,9 +115,12 @@ class Tile:
 
 @dataclass(frozen=True)
 class Plan:
-    """tile: in registers. band: rows of the result that a task computes, a multiple of the tile's. strip: columns at a time,
+    """Plan of a convolution on a CPU.
+
+    tile: in registers. band: rows of the result that a task computes, a multiple of the tile's. strip: columns at a time,
     0 for all. banded: bands are the outer loop, with their part of the image in the cache, and channels the inner one; else
-    the other way round, with the weights in the cache. parts: tasks that share a band's channels."""
+    the other way round, with the weights in the cache. parts: tasks that share a band's channels.
+    """
 
     tile: Tile
     band: int
@@ -188,7 +191,7 @@ def split_extent(extent: int, size: int) -> list[tuple[int, int]]:
 
 
 def step_cycles(places: int, vectors: int, machine: Machine) -> float:
-    """Of one step, with a little for the loop around it."""
+    """Cycles of one step, with a little for the loop around it."""
     adds, loads = places * vectors / machine.fma_rate, (places + vectors) / LOADS
     return max(adds, loads, machine.fma_latency) + 0.25
 

@@ -32,7 +32,10 @@ __all__ = ["Sides", "are_widened", "matricize_factors", "find_sides", "sweep_fac
 
 @dataclass(frozen=True)
 class Sides:
-    """a, b: the factors of rows and of columns, and the last axis that each alone depends on: others are outer ones of a matrix."""
+    """Factors of a product by the side of the result that they index.
+
+    a, b: the factors of rows and of columns, and the last axis that each alone depends on: others are outer ones of a matrix.
+    """
 
     a: Expr
     b: Expr

@@ -54,11 +54,14 @@ class Product:
 
 @dataclass(frozen=True)
 class Plan:
-    """tile: rows and columns of C in registers. depth: how much of the sum is taken before the next rows, 0 for all of it,
+    """Plan of a matrix product on a CPU.
+
+    tile: rows and columns of C in registers. depth: how much of the sum is taken before the next rows, 0 for all of it,
     so that the tile is finished in registers. packed: whether a panel of B is copied first. row_tiles, panels: what a task
     has of them, 0 where a task is a panel because the call decides on their number. parallel: whether tasks go to threads.
     together: whether all panels of a task are copied first, and tiles of rows go over all of them: rows of B and of the result
-    come and go in runs that are as long as the task is wide."""
+    come and go in runs that are as long as the task is wide.
+    """
 
     tile: RegisterTile
     depth: int

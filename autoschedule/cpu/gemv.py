@@ -56,8 +56,11 @@ LEAST_PART = 64
 
 @dataclass(frozen=True)
 class Thin:
-    """matrix: the operand that is read once; vectors: the other; outer: the place of the matrix's axis among the last two of
-    the result, and few: how many vectors there are; along: whether the matrix's rows lie along the sum."""
+    """Product of a matrix with a few vectors.
+
+    matrix: the operand that is read once; vectors: the other; outer: the place of the matrix's axis among the last two of
+    the result, and few: how many vectors there are; along: whether the matrix's rows lie along the sum.
+    """
 
     matrix: ProducerLoad
     vectors: ProducerLoad

@@ -161,9 +161,12 @@ def _keep_loops(group: Group, op: Operation, threads: bool) -> None:
 
 @dataclass(frozen=True)
 class _Loops:
-    """flat: all axes are one; vectors: in a step of the inner loop; threads: whether they share the rows. run: neighbours between
+    """Loops of operations without a reduction.
+
+    flat: all axes are one; vectors: in a step of the inner loop; threads: whether they share the rows. run: neighbours between
     which what is read in quotients is one element, and in remainders lies side by side; 0 for all. apart: whether lanes are those
-    of the axis before the last one, whose few values are computed apart."""
+    of the axis before the last one, whose few values are computed apart.
+    """
 
     flat: bool
     vectors: int

@@ -69,7 +69,7 @@ class _Rows:
 
     @property
     def row_bytes(self) -> int:
-        """Of a row, with what is stored of it and what it becomes."""
+        """Bytes of a row, with what is stored of it and what it becomes."""
         arrays = 1 + len(self.stored) + (self.group.anchor in self.chain.inside)
         return (self.extent or self.group.machine.l2) * arrays * self.bits // 8
 

@@ -49,9 +49,12 @@ VECTORS = (1, 2, 3, 4)
 
 @dataclass(frozen=True)
 class SumPlan:
-    """lane: the axes whose elements go into vectors as one axis, the last data axes or one reduce axis. vectors: how many at a
+    """Plan of a reduction on a CPU.
+
+    lane: the axes whose elements go into vectors as one axis, the last data axes or one reduce axis. vectors: how many at a
     step. rows: other data axes, and how many of each one's values are computed together. cost: operations on vectors for each
-    term. packed: the loads whose tensors are copied first, in the order in which the tile reads them."""
+    term. packed: the loads whose tensors are copied first, in the order in which the tile reads them.
+    """
 
     lane: tuple[IterVar, ...]
     vectors: int
@@ -77,7 +80,7 @@ class Terms:
 
     @cached_property
     def extents(self) -> dict[IterVar, int]:
-        """Of its loops."""
+        """Extents of its loops."""
         return {axis: constant_extent(axis) or ASSUMED for axis in (*self.axis, *self.reduce_axis)}
 
     @cached_property

@@ -308,9 +308,12 @@ def _schedule_data_lanes(group: Group, plan: SumPlan) -> None:
 
 @dataclass(frozen=True)
 class _Nest:
-    """late: the places of axes whose loops stand within all others, one over vectors included. turned: those of them along which
+    """Loop nest of a sum with its copies.
+
+    late: the places of axes whose loops stand within all others, one over vectors included. turned: those of them along which
     lies what is copied, `block` values at a time. panels: whether what lanes run along is copied a panel at a time, where the late
-    loops begin."""
+    loops begin.
+    """
 
     late: tuple[int, ...] = ()
     turned: tuple[int, ...] = ()

@@ -42,7 +42,10 @@ BAND = 4
 
 @dataclass(frozen=True)
 class Crossing:
-    """source: what is read across; across: the place of the data axis that runs along its memory; size: of a tile."""
+    """Read of a tensor across its memory order.
+
+    source: what is read across; across: the place of the data axis that runs along its memory; size: of a tile.
+    """
 
     source: Tensor
     across: int

@@ -52,7 +52,10 @@ CHUNKS = 64
 
 @dataclass(frozen=True)
 class _Way:
-    """axis: whose values are the lanes, None where one tuple is made at a time; vectors: of them in a step."""
+    """Candidate for a reduction over tuples.
+
+    axis: whose values are the lanes, None where one tuple is made at a time; vectors: of them in a step.
+    """
 
     axis: IterVar | None
     vectors: int = 1

@@ -66,7 +66,7 @@ def weight_only_dense(group: Group) -> None:
 
 
 def _dots(group: Group, parts: dict[str, Operation], sums: Stage, g: IterVar) -> None:
-    """Of one group of weights: levels unpacked, and their products with x."""
+    """Dot products of one group of weights: levels unpacked, and their products with x."""
     s = group.s
     dots, levels = s[parts["sums"]], s[parts["levels"]]
     dots.compute_at(sums, g)

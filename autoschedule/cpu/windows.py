@@ -59,8 +59,11 @@ MOST_BODIES, MOST_GUARDED = 200, 150
 
 @dataclass(frozen=True)
 class WindowPlan:
-    """rows: how many places along the data axis `along` of the result are computed together. stored: whether what windows read
-    around each place is stored for each task, rather than computed wherever it is read."""
+    """Plan of a reduction over windows.
+
+    rows: how many places along the data axis `along` of the result are computed together. stored: whether what windows read
+    around each place is stored for each task, rather than computed wherever it is read.
+    """
 
     along: int
     rows: int
@@ -214,7 +217,7 @@ def _apply(group: Group, sums: Sequence[Operation], images: Sequence[Operation],
 
 
 def _operators(sums: Sequence[Operation]) -> int:
-    """Of an element, in all taps."""
+    """Operators of an element, in all taps."""
     return sum(2 * tap_product(op) for op in sums)
 
 

@@ -37,8 +37,11 @@ __all__ = ["conv2d_winograd_NCHWc"]
 
 @dataclass(frozen=True)
 class _Plan:
-    """rows: of tiles in a band. tile: of products, its columns tiles of the image. banded: whether bands are tasks, with their
-    squares in the cache, or chunks of channels are, with the squares of all."""
+    """Plan of a Winograd convolution in blocks of channels.
+
+    rows: of tiles in a band. tile: of products, its columns tiles of the image. banded: whether bands are tasks, with their
+    squares in the cache, or chunks of channels are, with the squares of all.
+    """
 
     rows: int
     tile: Tile

@@ -36,8 +36,11 @@ LAYOUTS = (Layout("conv2d_nchw", 1, 2, 3), Layout("conv2d_nhwc", 3, 1, 2), Layou
 
 @dataclass(frozen=True)
 class Convolution:
-    """image, weights: the tensors that are read. inputs: channels of each of the `groups`; taps, stride: along height and width.
-    plain: true where the weights are w[o, c, p, q]."""
+    """A sum recognised as a convolution.
+
+    image, weights: the tensors that are read. inputs: channels of each of the `groups`; taps, stride: along height and width.
+    plain: true where the weights are w[o, c, p, q].
+    """
 
     layout: Layout
     image: Tensor

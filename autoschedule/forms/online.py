@@ -34,8 +34,11 @@ TRIED = 16
 
 @dataclass(frozen=True)
 class Rows:
-    """axis: which of an operation's axes runs over rows. begins: after how many they begin anew, 0 for never. heads: of how many
-    values of another axis, `head`, rows lie behind each other."""
+    """Place of a block's rows among an operation's axes.
+
+    axis: which of an operation's axes runs over rows. begins: after how many they begin anew, 0 for never. heads: of how many
+    values of another axis, `head`, rows lie behind each other.
+    """
 
     axis: int
     begins: int = 0
@@ -60,8 +63,11 @@ class Rows:
 
 @dataclass(frozen=True)
 class _Output:
-    """stage: what is stored. at: how its axes run over the rows. inlined: what lies before it. outer: what merges chunks of chunks,
-    of which there are so many; None where nothing does."""
+    """Stored output of an online sum.
+
+    stage: what is stored. at: how its axes run over the rows. inlined: what lies before it. outer: what merges chunks of chunks,
+    of which there are so many; None where nothing does.
+    """
 
     stage: Stage
     at: Rows
@@ -72,13 +78,16 @@ class _Output:
 
 @dataclass(frozen=True)
 class OnlineForm:
-    """value: the weighted sum; product: what scores are elements of; output: what the group stores. of_product: the dimensions of
+    """A sum weighted by a softmax, recognised by its accesses.
+
+    value: the weighted sum; product: what scores are elements of; output: what the group stores. of_product: the dimensions of
     the product that are a block's rows, and the terms of the sum. of_output: how the output's axes run over the rows. row: which of
     the rows of the scores is a block's; kept: what lies between the product and the scores, and between the sum and the output.
     outer: what merges chunks of chunks. sizes: rows, terms, depth, columns, and how often. share: of the terms that count, on
     average. is_copied: whether what is read of each part of the sum lies in memory as it is multiplied, elements of 4 bytes, so
     that asynchronous copies can bring it. rows: of the sum where a row of the output is one of several of its dimensions. kind: the
-    dtype of 16 bits that both products take; "" where they take none, or two."""
+    dtype of 16 bits that both products take; "" where they take none, or two.
+    """
 
     value: Operation
     product: Operation

@@ -51,7 +51,10 @@ class Factoring:
 
 @dataclass(frozen=True)
 class _Tree:
-    """members: the factors below, as bits; axes: those that its value depends on; parts: what it multiplies, none of a factor."""
+    """Node of a tree of products of two factors.
+
+    members: the factors below, as bits; axes: those that its value depends on; parts: what it multiplies, none of a factor.
+    """
 
     members: int
     axes: frozenset[int]

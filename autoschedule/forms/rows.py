@@ -33,9 +33,12 @@ Places: TypeAlias = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class RowChain:
-    """parts: all but the last operation, producers first. inside: the axes within a row of those operations that are computed for
+    """Chain of operations over rows.
+
+    parts: all but the last operation, producers first. inside: the axes within a row of those operations that are computed for
     each of its elements, the last one perhaps among them; the others are numbers for each row. along: whether the dimension whose
-    neighbours lie side by side is inside."""
+    neighbours lie side by side is inside.
+    """
 
     parts: tuple[Operation, ...]
     inside: Mapping[Operation, tuple[IterVar, ...]]
@@ -44,8 +47,11 @@ class RowChain:
 
 @dataclass(frozen=True)
 class _Space:
-    """extents: of the dimensions, as they lie in memory; inside: those within a row; last: along which of them the axes of the last
-    operation run."""
+    """Dimensions that the operations of a chain share.
+
+    extents: of the dimensions, as they lie in memory; inside: those within a row; last: along which of them the axes of the last
+    operation run.
+    """
 
     extents: tuple[Expr, ...]
     inside: frozenset[int]

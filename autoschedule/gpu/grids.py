@@ -50,7 +50,10 @@ class BlockTile(Protocol):
 
 @dataclass(frozen=True)
 class Grid:
-    """down, across: how many blocks; panels: bytes of what a row of them reads, and of what a column does; batch: how often."""
+    """Grid of blocks.
+
+    down, across: how many blocks; panels: bytes of what a row of them reads, and of what a column does; batch: how often.
+    """
 
     gpu: Gpu
     down: int

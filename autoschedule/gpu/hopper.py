@@ -78,10 +78,13 @@ MOST_DIMENSIONS, ROW_BYTES = 5, 16
 
 @dataclass(frozen=True)
 class Tile:
-    """own: rows and columns of four warps; groups: of four warps, one below the other; stages: of the pipeline. boxes: whether the
+    """Tile of a product by warpgroups.
+
+    own: rows and columns of four warps; groups: of four warps, one below the other; stages: of the pipeline. boxes: whether the
     copy engine fills it; roles: asked by warps of their own. band: rows of blocks that run at once. resident: blocks, which take
     one tile after the other; 0 for one each. cluster: of blocks that fetch together what both need. result: bytes of an element
-    of the sums on their way out."""
+    of the sums on their way out.
+    """
 
     own: tuple[int, int]
     groups: int

@@ -68,8 +68,11 @@ PADDING = 4
 
 @dataclass(frozen=True)
 class Tile:
-    """rows: of a block; terms: of a part of the sum; threads: along rows, and along terms and columns. stages: of the pipelines
-    that fill what is read of each part; 1 where it is loaded when it is needed."""
+    """Tile of an online sum.
+
+    rows: of a block; terms: of a part of the sum; threads: along rows, and along terms and columns. stages: of the pipelines
+    that fill what is read of each part; 1 where it is loaded when it is needed.
+    """
 
     rows: int
     terms: int
@@ -152,14 +155,14 @@ def _tiles(form: OnlineForm, gpu: Gpu) -> list[Tile]:
 
 
 def _shared_bytes(tile: Tile, depth: int, columns: int, size: int) -> int:
-    """Of both sides of the product, scores and weights, what these are multiplied with, and numbers of rows."""
+    """Shared memory of both sides of the product, scores and weights, what these are multiplied with, and numbers of rows."""
     both = (tile.rows + tile.terms) * (depth + PADDING)
     more = (tile.stages - 1) * tile.terms * (depth + PADDING + columns)
     return size * (both + more + 2 * tile.rows * (tile.terms + PADDING) + tile.terms * columns + 2 * tile.rows)
 
 
 def _registers(tile: Tile, columns: int) -> int:
-    """Of a thread: two results for each of its elements, or scores, with what these are made of, and numbers of its rows."""
+    """Registers of a thread: two results for each of its elements, or scores, with what these are made of, and numbers of its rows."""
     across = ceil(columns / tile.threads[1])
     sums = max(tile.own * across + 4 * (tile.own + across), tile.own * tile.terms // tile.threads[1])
     return tile.own * (across + 4) + sums

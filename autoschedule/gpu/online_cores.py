@@ -64,8 +64,11 @@ POWERS_OF_PART = 2
 
 
 class OnlineTile(Protocol):
-    """rows: of a block; terms: of a part of the sum; threads: of a block, along each axis; stages: of the pipelines that fill what is
-    read of each part."""
+    """Tile of an online sum, as estimates read it.
+
+    rows: of a block; terms: of a part of the sum; threads: of a block, along each axis; stages: of the pipelines that fill what is
+    read of each part.
+    """
 
     @property
     def rows(self) -> int: ...
@@ -79,8 +82,11 @@ class OnlineTile(Protocol):
 
 @dataclass(frozen=True)
 class CoreTile:
-    """own: rows of a warp; warps: of a block; terms: of a part of the sum; stages: of the pipelines that fill what is read of each
-    part."""
+    """Tile of an online sum on tensor cores.
+
+    own: rows of a warp; warps: of a block; terms: of a part of the sum; stages: of the pipelines that fill what is read of each
+    part.
+    """
 
     own: int
     warps: int
@@ -126,7 +132,7 @@ def core_tiles(form: OnlineForm, gpu: Gpu) -> Iterator[CoreTile]:
 
 
 def _shared_bytes(tile: CoreTile, depth: int, columns: int) -> int:
-    """Of the other side of the product and what weights are multiplied with, rows a little longer; the block's rows, where
+    """Shared memory of the other side of the product and what weights are multiplied with, rows a little longer; the block's rows, where
     fragments do not hold them, lie beside these, and else, as the result on its way out, in their place."""
     pad = VECTOR // SIZE
     each = tile.stages * tile.terms * (_pad_extent(depth, K) + columns + 2 * pad)
@@ -139,7 +145,7 @@ def _pad_extent(extent: int, to: int) -> int:
 
 
 def _registers(tile: CoreTile, depth: int, columns: int) -> int:
-    """Of a thread: sums; scores, or later weights of 16 bits and what is added; fragments of its rows, and numbers of these."""
+    """Registers of a thread: sums; scores, or later weights of 16 bits and what is added; fragments of its rows, and numbers of these."""
     sums, part, scores = (tile.own * each // WARP for each in (columns, _slice(columns), tile.terms))
     return sums + max(scores, part + scores // 2) + _fragment_registers(tile, depth) + 6 * tile.own // LANES[1]
 

@@ -56,9 +56,12 @@ THREADS = ((16, 16), (8, 16), (8, 8), (4, 16), (4, 8))
 
 @dataclass(frozen=True)
 class Tile:
-    """rows, columns: of a block; threads: (along rows, along columns); depth: terms of the sum in shared memory. stages: of the
+    """Tile of a product in shared memory and registers.
+
+    rows, columns: of a block; threads: (along rows, along columns); depth: terms of the sum in shared memory. stages: of the
     pipeline that fills it; 1 where a part is loaded when it is needed. splits: blocks that share each sum. band: rows of
-    blocks that run at once."""
+    blocks that run at once.
+    """
 
     rows: int
     columns: int

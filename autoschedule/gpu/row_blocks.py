@@ -47,9 +47,12 @@ EACH = 4
 
 @dataclass(frozen=True)
 class Row:
-    """count: how many there are; extent: elements of one. vector: how many neighbours of one can be loaded at once. along: whether
+    """Rows that a kernel reduces.
+
+    count: how many there are; extent: elements of one. vector: how many neighbours of one can be loaded at once. along: whether
     neighbours are elements of one row, else those of other rows. item: bytes of an element. again: whether elements are needed
-    more than once."""
+    more than once.
+    """
 
     count: int
     extent: int
@@ -61,8 +64,11 @@ class Row:
 
 @dataclass(frozen=True)
 class RowBlock:
-    """threads: that share a row; beside: rows of a block; vector: neighbouring elements that a thread takes at once. along: whether
-    neighbours are elements of one row, else those of other rows. kept: whether a thread has all its elements in registers."""
+    """Block of threads over whole rows.
+
+    threads: that share a row; beside: rows of a block; vector: neighbouring elements that a thread takes at once. along: whether
+    neighbours are elements of one row, else those of other rows. kept: whether a thread has all its elements in registers.
+    """
 
     threads: int
     beside: int

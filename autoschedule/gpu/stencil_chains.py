@@ -53,9 +53,12 @@ MOST_TERMS, MOST_STENCILS, COMPONENTS = 64, 8, 4
 
 @dataclass
 class _Chain:
-    """output: the last stencil. plane: which of its axes are rows and columns. stencils: the others, those that read before what
+    """Chain of stencils.
+
+    output: the last stencil. plane: which of its axes are rows and columns. stencils: the others, those that read before what
     they read, with how far what is needed of them lies around an element of the output; inlined: what is computed where it is read,
-    likewise. images: tensors that are read at several places."""
+    likewise. images: tensors that are read at several places.
+    """
 
     output: Operation
     plane: tuple[int, int]

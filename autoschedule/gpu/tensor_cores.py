@@ -77,8 +77,11 @@ ROUNDED = 2
 
 @dataclass(frozen=True)
 class Tile:
-    """own: rows and columns of a warp; warps: of a block, along rows and along columns; depth: terms of the sum in shared memory;
-    stages: of the pipeline. splits: blocks that share each sum. band: rows of blocks that run at once."""
+    """Tile of a product on tensor cores.
+
+    own: rows and columns of a warp; warps: of a block, along rows and along columns; depth: terms of the sum in shared memory;
+    stages: of the pipeline. splits: blocks that share each sum. band: rows of blocks that run at once.
+    """
 
     own: tuple[int, int]
     warps: tuple[int, int]
@@ -185,7 +188,8 @@ def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
 
 
 def _shared_bytes(tile: Tile, size: int) -> int:
-    """Of the tiles in all stages of the pipeline, or of the result on its way out, in their place; either way of a side to lie."""
+    """Shared memory of the tiles in all stages of the pipeline, or of the result on its way out, in their place; either way of a
+    side to lie."""
     longest = max(
         (tile.depth * size + VECTOR) * (tile.rows + tile.columns),
         tile.depth * ((tile.rows + tile.columns) * size + 2 * _pad_bytes(size)),

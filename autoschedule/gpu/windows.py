@@ -51,7 +51,10 @@ BANKS = 32
 
 @dataclass(frozen=True)
 class Tile:
-    """threads: along the last axis but one, and along the last; own: neighbours of each along the former."""
+    """Tile of a window kernel.
+
+    threads: along the last axis but one, and along the last; own: neighbours of each along the former.
+    """
 
     threads: tuple[int, int]
     own: int

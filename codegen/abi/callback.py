@@ -52,7 +52,7 @@ class _WayBack:
 
     @property
     def address(self) -> int:
-        """Of `void f(ptr slots)`."""
+        """Address of `void f(ptr slots)`."""
         return ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
     def failure(self, status: int) -> BaseException:

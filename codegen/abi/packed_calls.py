@@ -154,7 +154,10 @@ def _tracing(tag: str) -> Callable[..., int]:
 
 @dataclass(frozen=True, slots=True)
 class _Parameter:
-    """kinds: the C types of what is passed for it. value: the Python value, from the next of what was passed."""
+    """Conversion of one argument to ctypes.
+
+    kinds: the C types of what is passed for it. value: the Python value, from the next of what was passed.
+    """
 
     kinds: tuple[Any, ...]
     value: Callable[[Any], Any]

@@ -42,7 +42,10 @@ _ALIGNMENT = 64  # a cache line, and the widest vectors
 
 @dataclass(frozen=True, slots=True)
 class EmittedKernel:
-    """text: the function. messages: of its assertions, by status - 1. declarations: of what it calls, by name."""
+    """C text of a kernel.
+
+    text: the function. messages: of its assertions, by status - 1. declarations: of what it calls, by name.
+    """
 
     text: str
     messages: tuple[str, ...]

@@ -46,7 +46,10 @@ _THREADS = """\
 
 @dataclass(frozen=True, slots=True)
 class CText:
-    """text: a translation unit. messages: of each kernel's assertions. parallel: a loop is shared among threads."""
+    """C text of a module.
+
+    text: a translation unit. messages: of each kernel's assertions. parallel: a loop is shared among threads.
+    """
 
     text: str
     messages: Mapping[str, tuple[str, ...]]

@@ -37,7 +37,7 @@ class EmulatorUnavailable(CudaError):
 
 
 class EmulatedRace(CudaError):
-    """Two threads touched one address with nothing between them that orders the two, and one of them stored."""
+    """Data race: two threads touched one address without a barrier between them, and one of them stored."""
 
     code = "TW0820"
 

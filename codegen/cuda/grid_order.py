@@ -32,8 +32,11 @@ __all__ = ["check_grid_order"]
 
 @dataclass(frozen=True)
 class _Access:
-    """indices: with one variable for each thread tag, of `threads`. blocks: the tags of the loops over blocks around it,
-    within the serial loop. ranges: of all loops around, within that."""
+    """Access of memory by a block.
+
+    indices: with one variable for each thread tag, of `threads`. blocks: the tags of the loops over blocks around it,
+    within the serial loop. ranges: of all loops around, within that.
+    """
 
     buffer: Buffer
     indices: tuple[Expr, ...]

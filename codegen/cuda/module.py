@@ -18,7 +18,10 @@ _HEADER = "// {name}: made by tilewright. Compiles by NVRTC, and with an emulati
 
 @dataclass(frozen=True, slots=True)
 class CudaText:
-    """text: the module. kernels: in launch order. messages: what assertions say."""
+    """CUDA C text of a module.
+
+    text: the module. kernels: in launch order. messages: what assertions say.
+    """
 
     text: str
     kernels: tuple[KernelText, ...]

@@ -26,8 +26,11 @@ _INSTALL = "pip install 'tilewright[nvrtc]'"
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """cubin: the machine code of one architecture. ptx: the portable assembly that it was made from. log: what the compiler reports
-    of each kernel's registers and memory."""
+    """Result of NVRTC.
+
+    cubin: the machine code of one architecture. ptx: the portable assembly that it was made from. log: what the compiler reports
+    of each kernel's registers and memory.
+    """
 
     cubin: bytes
     ptx: str

@@ -24,8 +24,11 @@ __all__ = ["ResidentLoops", "resident_loops"]
 
 @dataclass(frozen=True, slots=True)
 class ResidentLoops:
-    """loops: over what blocks take one after the other, each with all uses of the index of a block, `block`. parts: how many there
-    are for all blocks together."""
+    """Loops over parts of the work of resident blocks.
+
+    loops: over what blocks take one after the other, each with all uses of the index of a block, `block`. parts: how many there
+    are for all blocks together.
+    """
 
     loops: frozenset[For]
     block: For

@@ -77,8 +77,11 @@ class DeviceKernel:
 
 @dataclass(frozen=True, slots=True)
 class SplitFunction:
-    """kernels: in launch order. workspaces: memory between them, by buffer. symbols: shape symbols that are no parameters. checks:
-    what the host tries out before."""
+    """Function split into kernels for the GPU.
+
+    kernels: in launch order. workspaces: memory between them, by buffer. symbols: shape symbols that are no parameters. checks:
+    what the host tries out before.
+    """
 
     kernels: tuple[DeviceKernel, ...]
     workspaces: tuple[Buffer, ...]

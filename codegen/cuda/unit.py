@@ -41,8 +41,11 @@ __all__ = ["DeviceUnit", "make_exporter", "build_unit"]
 
 @dataclass(frozen=True)
 class DeviceUnit:
-    """function: lowered, for the target. text: its kernels as CUDA C, and code, what compiles it. plan: the launches in order;
-    memory: what these pass on to each other. trial: what is tried on the host before."""
+    """Device code of a function, with the plan of its launches.
+
+    function: lowered, for the target. text: its kernels as CUDA C, and code, what compiles it. plan: the launches in order;
+    memory: what these pass on to each other. trial: what is tried on the host before.
+    """
 
     function: Function
     target: Target
@@ -150,7 +153,10 @@ def make_exporter(functions: Sequence[GpuFunction], options: BuildOptions, is_mo
 
 @dataclass(frozen=True)
 class Trial:
-    """function: of scalars and shape symbols, whose names in the signature are in `names`."""
+    """Function that checks on the host before a launch.
+
+    function: of scalars and shape symbols, whose names in the signature are in `names`.
+    """
 
     function: Function
     names: Mapping[Buffer | Var, str]

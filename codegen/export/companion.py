@@ -12,11 +12,14 @@ __all__ = ["ALONE", "Companion", "find_handles"]
 
 @dataclass(frozen=True)
 class Companion:
-    """functions: further C functions, by name, each with its comment and declaration. types: other C types for the parameters of
+    """Companion code of a library.
+
+    functions: further C functions, by name, each with its comment and declaration. types: other C types for the parameters of
     kernels, by name, as a declaration begins with them. code: LLVM IR of the functions. before: what the header says before all
     functions. statuses: what further statuses mean. notes: what the header says of parameters, by name, beside their type.
     cases: for a function of several shapes, the kernels that it calls. model: what the parameters of a model's function are.
-    version: of the library, for CMake and pkg-config; "" for tilewright's own."""
+    version: of the library, for CMake and pkg-config; "" for tilewright's own.
+    """
 
     functions: Mapping[str, str] = field(default_factory=dict[str, str])
     types: Mapping[str, str] = field(default_factory=dict[str, str])

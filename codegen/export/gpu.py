@@ -42,7 +42,7 @@ class GpuImage:
 
     @classmethod
     def of(cls, architecture: str, code: bytes, *, is_portable: bool = False) -> GpuImage:
-        """Of a cubin, or of PTX."""
+        """Device code of a cubin, or of PTX."""
         text = code + b"\0" if is_portable else code  # PTX is text for the driver, and ends with a zero byte
         # aligned: the driver reads ELF headers in place
         return cls(architecture, Constant("code", aligned_copy(np.frombuffer(text, np.uint8))), is_portable)
@@ -73,7 +73,10 @@ class GpuVariant:
 
 @dataclass(frozen=True)
 class GpuFunction:
-    """signature: on_stream, of the function. key: its name in its module, where C knows it by another."""
+    """Function of an exported GPU library.
+
+    signature: on_stream, of the function. key: its name in its module, where C knows it by another.
+    """
 
     signature: Signature
     variants: tuple[GpuVariant, ...]

@@ -168,7 +168,7 @@ class _Library:  # built step by step: each field of it needs those before
         return replace(companion, functions=functions, code="\n".join(filter(None, code)))
 
     def _targets(self) -> list[Target]:
-        """Of all code."""
+        """Targets of all code."""
         return list(
             # one text for each target, whatever the number of kernels
             dict.fromkeys([self.target, *(each.target for each in chain.from_iterable(self.variants.values()))])

@@ -25,8 +25,11 @@ ALL_THREADS = ("openmp", "none", "hook")
 
 @dataclass(frozen=True)
 class Platform:
-    """kinds: suffixes of files that can be written. threads: as export takes them. functions: of the C library that kernels call and
-    the system has not, each with LLVM IR that defines what stands for it, tw_NAME."""
+    """Operating system that files are written for.
+
+    kinds: suffixes of files that can be written. threads: as export takes them. functions: of the C library that kernels call and
+    the system has not, each with LLVM IR that defines what stands for it, tw_NAME.
+    """
 
     name: str
     kinds: tuple[str, ...]

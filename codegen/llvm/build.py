@@ -37,7 +37,9 @@ _STORE_FENCE = "call void @llvm.x86.sse.sfence()"
 
 @dataclass(frozen=True)
 class CodegenOptions:
-    """fast_math: floats may be reassociated, divided by reciprocals, and lose the sign of zero; NaN and infinities keep
+    """Options of LLVM code generation.
+
+    fast_math: floats may be reassociated, divided by reciprocals, and lose the sign of zero; NaN and infinities keep
     their meaning; functions err by up to 16 units in the last place instead of 2; subnormal bfloat16s may be 0.
     fp_contract: products may be contracted into sums, which fast_math implies.
     parts: LLVM IR texts to link in (call stubs), with the functions of theirs that are exported.

@@ -30,7 +30,7 @@ _WIDEST = 512
 
 
 def _row(function: Callable[..., str], whole: bool = False) -> FloatRow:
-    """Of vectors longer than the instructions that are called by name take, piece by piece. whole: shorter ones, too, and what
+    """Row of vectors longer than the instructions that are called by name take, piece by piece. whole: shorter ones, too, and what
     is left of longer ones, are filled up."""
 
     def build(em: ExprEmitter, operands: list[str], dtype: DType) -> str:

@@ -31,11 +31,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MathsOptions:
-    """fast: errors up to 16 units in the last place instead of 2. fused: a * b + c with one rounding is an instruction.
+    """Options of mathematical functions.
+
+    fast: errors up to 16 units in the last place instead of 2. fused: a * b + c with one rounding is an instruction.
     avx512: vectors of 4, 8 and 16 floats have AVX-512's instructions for exponents and mantissas. lanes: of a register.
     words: vectors of 32 words have AVX-512's instructions too. ranges: there are instructions for the greater of two floats, which
     know -0 from +0. seconds: those that do not give the second where one is a NaN or both are equal, as x86's do. permutes: eight
-    lanes may be taken from a register in any order, by AVX2. rounds: there is an instruction for the nearest integer."""
+    lanes may be taken from a register in any order, by AVX2. rounds: there is an instruction for the nearest integer.
+    """
 
     fast: bool = False
     fused: bool = False
@@ -75,7 +78,7 @@ class Lanes:
 
     @property
     def bias(self) -> int:
-        """Of exponents."""
+        """Bias of exponents."""
         return 127 if self.dtype.bits == 32 else 1023
 
     @property

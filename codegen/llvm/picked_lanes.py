@@ -36,7 +36,10 @@ _OPERATORS: tuple[Callable[[int, int], int], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class PickedLanes:
-    """base: the first of `count` neighbours, as an index; lanes: which of them each lane is, `count` for one that is left out."""
+    """Lanes picked from neighbours in memory.
+
+    base: the first of `count` neighbours, as an index; lanes: which of them each lane is, `count` for one that is left out.
+    """
 
     base: Expr
     count: int

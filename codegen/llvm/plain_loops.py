@@ -166,7 +166,7 @@ class _Recurrences:
         return name if self._kind(a if self._looks_back(a) else b, buffer) in ("start", name) else ""
 
     def _find_select_kind(self, value: Select, buffer: Buffer) -> str:
-        """Of a select: the greater or smaller one, or another step where a condition of this iteration holds."""
+        """Find the kind of a select: the greater or smaller one, or another step where a condition of this iteration holds."""
         kinds = self._kind(value.true_value, buffer), self._kind(value.false_value, buffer)
         if not self._looks_back(value.condition):
             step = kinds[0] if kinds[1] == "start" else kinds[1] if kinds[0] == "start" else ""

@@ -34,7 +34,10 @@ def tile_functions(called: Iterable[str], target: Target) -> list[str]:
 
 
 def _text(name: str, can_ask: bool) -> str:
-    """can_ask: whether the system is one that gives the registers on request."""
+    """LLVM IR that asks the system for tile registers.
+
+    can_ask: whether the system is one that gives the registers on request.
+    """
     if not can_ask:
         return f"define linkonce_odr hidden i32 @{name}({_PARAMETERS}) {{\n  ret i32 1\n}}\n"
     instruction = "tdpb" + _SIGNS[name.removeprefix(_PREFIX)]

@@ -29,8 +29,11 @@ Address = Callable[[Expr], tuple[str, int]]
 
 
 class Window:
-    """base: where the window begins; offsets: each lane's element, counted from there; size: of the window, in elements;
-    extent: elements of the buffer."""
+    """Window of a buffer that lanes read.
+
+    base: where the window begins; offsets: each lane's element, counted from there; size: of the window, in elements;
+    extent: elements of the buffer.
+    """
 
     __slots__ = ("base", "extent", "offsets", "size")
 

@@ -13,8 +13,11 @@ __all__ = ["Instruction", "Instructions", "KIB", "Level", "MIB", "Machine", "uni
 
 @dataclass(frozen=True)
 class Instruction:
-    """latency: cycles until the result can be used. rate: how many whole vectors a cycle. ports: the units that can do it, a letter
-    each, which it has to itself meanwhile; empty for what keeps all of them from the others."""
+    """Costs of a class of instructions.
+
+    latency: cycles until the result can be used. rate: how many whole vectors a cycle. ports: the units that can do it, a letter
+    each, which it has to itself meanwhile; empty for what keeps all of them from the others.
+    """
 
     latency: float
     rate: float
@@ -79,7 +82,9 @@ class Level:
 
 @dataclass(frozen=True, repr=False)
 class Machine:
-    """vector_bytes, registers: of the vector registers. instructions: see there. l1, l2, l3, line: bytes of the data caches of one
+    """Model of a processor.
+
+    vector_bytes, registers: of the vector registers. instructions: see there. l1, l2, l3, line: bytes of the data caches of one
     core, of that which cores share (0: there is none), and of a line. l2_rate, l3_rate, memory_rate: bytes a cycle that one core
     takes from there; memory_shared: that all cores take from memory. write: bytes that cross for one that is written: its line
     comes first, and goes back. pages, page_miss: whose places the core knows, and cycles until it knows that of another. clock:
@@ -89,7 +94,8 @@ class Machine:
     reach as far as whole vectors do. dots: dot products of four bytes in each lane of 32 bits, of 128 bits, that begin in a cycle;
     matrices: products of two rows of eight bytes by two columns; both where the target has such an instruction. minimum,
     maximum: the classes of instructions for that of two floats, by which -0 is less than 0 and a NaN stays one
-    (codegen/llvm/arithmetic.py)."""
+    (codegen/llvm/arithmetic.py).
+    """
 
     name: str
     architecture: str

@@ -70,7 +70,10 @@ _OPERATORS: dict[type[BinaryOp], Callable[[int, int], int]] = {
 
 @dataclass(slots=True)
 class Expansion:
-    """stream: the instructions in program order. places: of buffers. sizes: of each memory that is used, in elements."""
+    """Instruction stream of a function.
+
+    stream: the instructions in program order. places: of buffers. sizes: of each memory that is used, in elements.
+    """
 
     places: dict[Buffer, Place] = field(default_factory=dict[Buffer, Place])
     sizes: dict[str, int] = field(default_factory=dict[str, int])
@@ -337,7 +340,7 @@ def _join(extents: list[int], strides: list[list[int]], end: int) -> None:
 
 
 def _index(load: BufferLoad) -> _Index:
-    """Of an element in its buffer."""
+    """Index of an element in its buffer."""
     constant, loops, others = 0, dict[Var, int](), list[tuple[Expr, int]]()
     for index, stride in zip(load.indices, buffer_strides(load.buffer), strict=True):
         form = linear(index)

@@ -18,7 +18,10 @@ class History:
     """The last reads and writes by each unit, as numbers of its instructions, from 1 on; 0 for none."""
 
     def __init__(self, stream: Iterable[Instruction], sizes: Mapping[str, int]) -> None:
-        """sizes: of each memory, in elements. What a single unit of the stream touches is in order by itself."""
+        """Begin with no access.
+
+        sizes: of each memory, in elements. What a single unit of the stream touches is in order by itself.
+        """
         users = {(operand.place.memory, each.unit) for each in stream for operand in each.operands}
         memories = [memory for memory, count in Counter(memory for memory, _ in users).items() if count > 1]
         self._reads = {memory: np.zeros((len(UNITS), sizes[memory]), np.int32) for memory in memories}

@@ -58,8 +58,11 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """operands: the first is written, and read too by what takes up what is there. pops: units whose token it waits for before it
-    begins; pushes: units that get a token when it has ended."""
+    """Instruction of the accelerator.
+
+    operands: the first is written, and read too by what takes up what is there. pops: units whose token it waits for before it
+    begins; pushes: units that get a token when it has ended.
+    """
 
     op: str
     extents: tuple[int, ...]

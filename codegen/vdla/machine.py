@@ -41,9 +41,12 @@ ALU_COUNTERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """rows_wide, lanes_wide: the array multiplies one row of `rows_wide` inputs by `lanes_wide` columns in a cycle. dma_bytes:
+    """Model of the accelerator.
+
+    rows_wide, lanes_wide: the array multiplies one row of `rows_wide` inputs by `lanes_wide` columns in a cycle. dma_bytes:
     moved in a cycle, by loads and stores together; dma_setup: cycles before the first byte. starting: cycles that any instruction
-    of the array or the ALU takes to begin. alu_lanes: elements that the ALU takes in a cycle."""
+    of the array or the ALU takes to begin. alu_lanes: elements that the ALU takes in a cycle.
+    """
 
     scratchpads: Mapping[str, Scratchpad] = field(
         default_factory=lambda: {

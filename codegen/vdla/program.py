@@ -29,8 +29,11 @@ __all__ = ["Program", "build_program"]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """stream: the instructions in program order, with their tokens. sizes: of each memory, in elements; dtypes: of their elements.
-    constants: what of DRAM is known, by memory."""
+    """Program of the accelerator.
+
+    stream: the instructions in program order, with their tokens. sizes: of each memory, in elements; dtypes: of their elements.
+    constants: what of DRAM is known, by memory.
+    """
 
     name: str
     stream: tuple[Instruction, ...]

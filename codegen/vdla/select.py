@@ -113,7 +113,10 @@ def _is_on_chip(buffer: Buffer) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """buffer, begin: its first element, with all loops at their beginning. strides: for each loop."""
+    """Operand of an instruction.
+
+    buffer, begin: its first element, with all loops at their beginning. strides: for each loop.
+    """
 
     buffer: Buffer
     begin: tuple[Expr, ...]
@@ -124,7 +127,7 @@ class _Operand:
 
 
 def buffer_strides(buffer: Buffer) -> tuple[int, ...]:
-    """Of a buffer whose extents are numbers, in elements. Raises NotOnAccelerator (TW0441) for others."""
+    """Strides of a buffer whose extents are numbers, in elements. Raises NotOnAccelerator (TW0441) for others."""
     given = buffer.strides or buffer.shape
     numbers = [extent.value for extent in given if isinstance(extent, IntImm)]
     if len(numbers) < len(given):

@@ -43,7 +43,7 @@ class Report:
 
     @property
     def utilisation(self) -> float:
-        """Of what the array could have multiplied in this time, the part that it did."""
+        """Share of what the array could have multiplied in this time, the part that it did."""
         return self.products / max(self.cycles * self.machine.peak, 1)
 
     def __str__(self) -> str:
@@ -61,7 +61,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """time: when it is there. known: up to which instruction of each unit everything had ended then."""
+    """Token that one unit passes to another.
+
+    time: when it is there. known: up to which instruction of each unit everything had ended then.
+    """
 
     time: int
     known: tuple[int, ...]

@@ -47,7 +47,7 @@ _FAULTS = (
 
 @dataclass
 class Imported:
-    """trials: of which task each is. left: why lines were left out, each reason with how many."""
+    """Imported trials of a log. trials: of which task each is. left: why lines were left out, each reason with how many."""
 
     trials: list[tuple[Task, Trial]] = field(default_factory=list[tuple[Task, Trial]])
     left: dict[str, int] = field(default_factory=dict[str, int])

@@ -48,7 +48,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """entries: how many; size: bytes of all; problem: why nothing is kept, empty where all is well."""
+    """Usage of the cache.
+
+    entries: how many; size: bytes of all; problem: why nothing is kept, empty where all is well.
+    """
 
     folder: Path
     entries: int

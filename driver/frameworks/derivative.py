@@ -24,8 +24,11 @@ class Declared(Protocol):
 
 @dataclass(frozen=True)
 class Derivative:
-    """wanted: the places, among the inputs, of those that have a gradient. chosen: the places of the outputs whose gradients it takes,
-    behind the inputs. tensors: what it is declared as."""
+    """Kernel of a derivative.
+
+    wanted: the places, among the inputs, of those that have a gradient. chosen: the places of the outputs whose gradients it takes,
+    behind the inputs. tensors: what it is declared as.
+    """
 
     wanted: Sequence[int]
     chosen: Sequence[int]

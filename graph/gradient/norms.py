@@ -92,7 +92,7 @@ def _differentiate_groups(p: Pullback) -> list[str | None]:
 
 @rule("batch_norm")
 def _batch_norm(p: Pullback) -> list[str | None]:
-    """Of (x - mean) / sqrt(variance + epsilon) * scale + shift."""
+    """Derivative of (x - mean) / sqrt(variance + epsilon) * scale + shift."""
     x, scale, _, mean, variance = p.inputs
     rank = len(p.shape(x))
     spread = p.emit("rsqrt", p.emit("add", variance, p.number(p["epsilon"], variance)))

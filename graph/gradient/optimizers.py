@@ -15,8 +15,11 @@ __all__ = ["OPTIMIZERS", "Optimizer"]
 
 @dataclass(frozen=True)
 class Optimizer:
-    """options: their defaults. moments: what is kept beside each weight, which begins as zeros. steps: what is computed, in order,
-    by name: "w" is the weight that follows. counts: whether the number of the step is needed, which begins as 0."""
+    """Update rule of a weight.
+
+    options: their defaults. moments: what is kept beside each weight, which begins as zeros. steps: what is computed, in order,
+    by name: "w" is the weight that follows. counts: whether the number of the step is needed, which begins as 0.
+    """
 
     options: Mapping[str, float | tuple[float, ...]]
     moments: Sequence[str]

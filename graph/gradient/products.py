@@ -27,7 +27,7 @@ def _differentiate_matmul(p: Pullback) -> list[str | None]:
 
 
 def _differentiate_matrices(p: Pullback, a: str, b: str, head: str) -> tuple[str, str]:
-    """Of y = a b: g b^T and a^T g, in whatever batches they have."""
+    """Derivative of y = a b: g b^T and a^T g, in whatever batches they have."""
     ta, tb = bool(p["transpose_a"]), bool(p["transpose_b"])
     by_a = (
         p.emit("matmul", b, head, transpose_a=tb, transpose_b=True)
@@ -75,7 +75,7 @@ def _differentiate_einsum(p: Pullback) -> list[str | None]:
 
 @rule("attention")
 def _differentiate_attention(p: Pullback) -> list[str | None]:
-    """Of y = softmax(q k^T scale + mask) v: the probabilities are computed again."""
+    """Derivative of y = softmax(q k^T scale + mask) v: the probabilities are computed again."""
     q, k, v = p.inputs[:3]
     if p["scale"] is None and not isinstance(p.shape(q)[-1], int) or p.shape(q)[:-2] != p.shape(k)[:-2]:
         return differentiate_declaration(p)

@@ -20,7 +20,7 @@ def _differentiate_topk(p: Pullback) -> list[str | None]:
 
 @rule("scatter_elements", "scatter_nd")
 def _differentiate_scatter(p: Pullback) -> list[str | None]:
-    """Of updates that are added, or stored: which of those that meet in an element stays is found by their numbers."""
+    """Derivative of updates that are added, or stored: which of those that meet in an element stays is found by their numbers."""
     x, places, updates = p.inputs
     if p["reduction"] not in ("update", "add") or not p.type(places).is_static or not p.type(updates).is_static:
         return differentiate_declaration(p)

@@ -87,7 +87,7 @@ def _subtract_zero(c: Conversion, value: str, zero: str, axis: int) -> str:
 
 
 def products(c: Conversion, x: str, w: str, zeros: tuple[str, str]) -> str:
-    """Of matrices of bytes, or of batches of them, in int32. zeros: their zero points, "" where there is none."""
+    """Products of matrices of bytes, or of batches of them, in int32. zeros: their zero points, "" where there is none."""
     left, right = zeros
     alike = (
         c.rank(w) == 2
@@ -117,7 +117,7 @@ def _convert_matmul_integer(c: Context) -> str:
 
 
 def _convolve(c: Context, x: int, w: int, zeros: tuple[int, int]) -> str:
-    """Of bytes, in int32, channels last."""
+    """Convolution of bytes, in int32, channels last."""
     taps = tuple(c.attribute("kernel_shape") or c.static(w, slice(2, None)))
     left, right = (c[at] if c.has(at) else "" for at in zeros)
     last = c.emit("transpose", c[x], axes=(0, *range(2, c.rank(x)), 1))

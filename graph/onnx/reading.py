@@ -46,7 +46,10 @@ class Needs:
 
 
 class Reading:
-    """outer: of the graph around this one, which stands inside of one of its nodes."""
+    """Reading of one ONNX graph.
+
+    outer: of the graph around this one, which stands inside of one of its nodes.
+    """
 
     def __init__(self, needs: Needs, scope: Scope, outer: Reading | None = None) -> None:
         self.needs, self.scope, self.outer = needs, scope, outer

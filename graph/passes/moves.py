@@ -89,7 +89,7 @@ def _drop_identity(r: Rewriter, node: Node) -> str | None:
 
 
 def _rewrite_concat(r: Rewriter, node: Node) -> str | None:
-    """Of one value, of concatenations along the same axis, and of all parts of one value in order."""
+    """Rewrite a concatenation of one value, of concatenations along the same axis, and of all parts of one value in order."""
     axis = cast("int", node.attributes["axis"]) % len(node.types[0].shape)
     if len(node.inputs) == 1:
         return node.inputs[0]
@@ -108,7 +108,7 @@ def _rewrite_concat(r: Rewriter, node: Node) -> str | None:
 
 
 def _stack(r: Rewriter, node: Node) -> str | None:
-    """Of one value, which has one more dimension then."""
+    """Stack of one value, which has one more dimension then."""
     return (
         r.node("reshape", node.inputs[0], outputs=node.outputs, shape=node.types[0].shape)
         if len(node.inputs) == 1

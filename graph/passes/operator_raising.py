@@ -93,7 +93,7 @@ _ACTIVATIONS = [
 
 
 def _build_mean(match: Match) -> str | None:
-    """Of a sum over axes of known extents, divided by (or times one over) how many elements there are."""
+    """Build the mean of a sum over axes of known extents, divided by (or times one over) how many elements there are."""
     axes = cast("tuple[int, ...]", match["A"])
     extents = [match.type("x").shape[axis] for axis in axes]
     divides = match.nodes[0].operator == "divide"

@@ -44,7 +44,10 @@ _COMMUTES = frozenset(
 
 @dataclass(frozen=True)
 class Match:
-    """values: the graph's by the pattern's names; attributes likewise; nodes: the nodes that matched, the root first."""
+    """Match of a pattern in a graph.
+
+    values: the graph's by the pattern's names; attributes likewise; nodes: the nodes that matched, the root first.
+    """
 
     r: Rewriter
     values: Mapping[str, str]

@@ -130,7 +130,7 @@ def _pad(r: Rewriter, node: Node) -> str | None:
 
 
 def _rewrite_max_pool(r: Rewriter, node: Node) -> str | None:
-    """Of channels that lie last, which the pool then takes for a dimension of its windows, of extent 1."""
+    """Rewrite a max pool of channels that lie last, which the pool then takes for a dimension of its windows, of extent 1."""
     below = r.sole(node.inputs[0], "transpose")
     rank = len(node.types[0].shape) - 2
     if below is None or transpose_axes(below) != (0, rank + 1, *range(1, rank + 1)) or not 1 <= rank <= 2:

@@ -13,7 +13,10 @@ __all__ = ["Alias", "Step", "Storage"]
 
 @dataclass(eq=False)
 class Storage:
-    """value: ours, of the whole of it, now. version: how often it was written."""
+    """Memory that torch's tensors share.
+
+    value: ours, of the whole of it, now. version: how often it was written.
+    """
 
     value: str
     version: int = 0
@@ -21,7 +24,10 @@ class Storage:
 
 @dataclass(frozen=True)
 class Step:
-    """forward: the part, from the whole. backward: the whole with another part, None where it is not known."""
+    """Step from a tensor to a view of it.
+
+    forward: the part, from the whole. backward: the whole with another part, None where it is not known.
+    """
 
     name: str
     forward: Callable[[str], str]

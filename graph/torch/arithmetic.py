@@ -273,7 +273,7 @@ def _convert_lcm(c: Call) -> str:
     "special_xlog1py.self_scalar",
 )
 def _convert_binary_float(c: Call) -> str:
-    """Of two floats: the long side, log(exp(x) + exp(y)), x with the sign of y, x * log(y)."""
+    """Functions of two floats: the long side, log(exp(x) + exp(y)), x with the sign of y, x * log(y)."""
     kind = c.target.partition(".")[0]
     x, y = c.operand("self", c.dtype), c.operand("other", c.dtype)
     zero = c.scalar(0, c.dtype)

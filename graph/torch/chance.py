@@ -20,8 +20,11 @@ _OF_SIZES = frozenset({"rand", "randn", "randint", "randperm"})
 
 @dataclass(frozen=True)
 class Draw:
-    """target: torch's operator. like: whether it takes a tensor first, of which the shape and the dtype count. example: a tensor
-    like the result, perhaps one without memory."""
+    """Random draw of a program.
+
+    target: torch's operator. like: whether it takes a tensor first, of which the shape and the dtype count. example: a tensor
+    like the result, perhaps one without memory.
+    """
 
     target: Callable[..., Any]
     like: bool

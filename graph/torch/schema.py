@@ -91,8 +91,11 @@ class TensorMeta:
 
 @dataclass(frozen=True)
 class Node:
-    """arguments: by name, in order: numbers, texts, TensorNames, Symbols, Odds, Frames, None, and lists of them; what has its
-    default is left out. outputs: the names of what it gives; lists of tensors flat, "" where one is absent."""
+    """Call of an operator in an exported program.
+
+    arguments: by name, in order: numbers, texts, TensorNames, Symbols, Odds, Frames, None, and lists of them; what has its
+    default is left out. outputs: the names of what it gives; lists of tensors flat, "" where one is absent.
+    """
 
     target: str
     arguments: Mapping[str, Any]

@@ -133,7 +133,7 @@ def _inverse_erf(w: _Wide, x: str) -> str:
 @aten("__lshift__.Tensor", "__lshift__.Scalar", "bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar")
 @aten("__rshift__.Tensor", "__rshift__.Scalar", "bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar")
 def _shift(c: Call) -> str:
-    """Of a count from 0 to the bits less 1; what others do is up to the machine in torch too."""
+    """Shift by a count from 0 to the bits less 1; what others do is up to the machine in torch too."""
     if "float" in c.dtype or c.dtype == "bool":
         raise Refused(f"it shifts numbers of {c.dtype}")
     operator = "left_shift" if "left" in c.target or "lshift" in c.target else "right_shift"

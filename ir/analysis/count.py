@@ -16,8 +16,11 @@ __all__ = ["ONE", "ZERO", "Count", "Number", "bound_count", "least", "product", 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Count:
-    """form: its atoms are products of symbols, each the tuple of their sorted names. is_exact: False where the number is only
-    known not to be exceeded."""
+    """Number of elements or steps, a polynomial over symbols.
+
+    form: its atoms are products of symbols, each the tuple of their sorted names. is_exact: False where the number is only
+    known not to be exceeded.
+    """
 
     form: LinearForm
     is_exact: bool = True

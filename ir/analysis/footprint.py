@@ -60,7 +60,7 @@ class Access:
 
     @property
     def bytes(self) -> int:
-        """Of one element."""
+        """Bytes of one element."""
         return max(1, self.array.dtype.bits // 8)
 
     @cached_property

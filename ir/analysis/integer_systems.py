@@ -187,7 +187,7 @@ def _carry_facts(
 
 @dataclass(frozen=True)
 class _Bounds:
-    """Of a variable: it is at least each of `low` and at most each of `high`, a form over its factor."""
+    """Bounds of a variable: it is at least each of `low` and at most each of `high`, a form over its factor."""
 
     low: list[tuple[int, LinearForm]]
     high: list[tuple[int, LinearForm]]

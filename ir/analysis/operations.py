@@ -99,8 +99,11 @@ _KINDS: dict[type[Expr], Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """name: of the class of expression ("Add", "FloorDiv"), or of the function that is called ("exp"). dtype: of its
-    result, with as many lanes as that has."""
+    """Operator whose work is counted.
+
+    name: of the class of expression ("Add", "FloorDiv"), or of the function that is called ("exp"). dtype: of its
+    result, with as many lanes as that has.
+    """
 
     kind: Kind
     name: str

@@ -30,7 +30,7 @@ def covered_box(region: Sequence[Range], domains: Mapping[Var, Range]) -> list[t
 
 
 def _cover_dimension(within: Range, domains: Mapping[Var, Range]) -> tuple[Expr, Expr, set[Var]] | None:
-    """Of one dimension, with the variables that move it."""
+    """Cover of one dimension, with the variables that move it."""
     analyzer = Analyzer()
     form, extent = linear(analyzer.simplify(within.begin)), analyzer.simplify(within.extent)
     if any(occurs(var, form) for var in domains) or not isinstance(extent, IntImm) or extent.value < 1:

@@ -62,7 +62,7 @@ class _Divider:
         return self._divide_both(mark.source.args, parts)
 
     def _divide_both(self, args: Sequence[IterSplit], parts: Sequence[_Parts]) -> _Parts:
-        """Of digits, from the greatest scale on, that stand on both sides: those outside come first."""
+        """Divide sums of digits, from the greatest scale on, that stand on both sides: those outside come first."""
         outer: list[IterSplit] = []
         inner: list[IterSplit] = []
         for split, part in zip(reversed(args), reversed(parts), strict=True):

@@ -102,7 +102,7 @@ def collect_kernels(function: Function) -> list[For]:
 
 @dataclass(frozen=True)
 class Block:
-    """Of a kernel. threads: of a block, by their tags; shared: bytes of its shared memory, as if all arrays lived at once;
+    """Block of threads of a kernel. threads: of a block, by their tags; shared: bytes of its shared memory, as if all arrays lived at once;
     registers: how many of 32 bits hold the arrays of a thread that are needed at once."""
 
     threads: Mapping[str, int]
@@ -151,7 +151,7 @@ def find_block(kernel: For) -> Block:
 
 @dataclass
 class _Array:
-    """Of a thread. registers: that hold it; among: how many threads share it, where each has its part. first, last: the statements
+    """Array of a thread. registers: that hold it; among: how many threads share it, where each has its part. first, last: the statements
     between which it holds what is needed, by their numbers: the last one may give its registers to what it stores. virtual: the
     virtual threads that have others in it."""
 

@@ -55,8 +55,11 @@ Box = dict[Var, Range]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """checks: what a call has to try out before anything else. partial: the operations that would leave their inputs if all of
-    them was computed. declared: all operations that were judged. states: of their scans."""
+    """Result of the bounds proof.
+
+    checks: what a call has to try out before anything else. partial: the operations that would leave their inputs if all of
+    them was computed. declared: all operations that were judged. states: of their scans.
+    """
 
     checks: tuple[Stmt, ...] = ()
     partial: frozenset[Operation] = frozenset()

@@ -39,7 +39,7 @@ def check_loops(bounds: Bounds) -> None:
 
 
 def _outermost_loop(loop: Loop) -> IterVar | None:
-    """Of loops that a script declares, the one around this one: those after each other at root are kernels of their own."""
+    """The outermost loop of a script around this one: those after each other at root are kernels of their own."""
     declared = loop.stage.op.declared_loops
     for root in derived_roots(loop.stage, loop.axis):
         chain = declared.axis_chain(root)

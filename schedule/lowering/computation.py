@@ -94,8 +94,11 @@ class Computation:
 
 @dataclass(slots=True, eq=False)
 class Dataflow:
-    """computations: producers first. consumers: what reads the outputs of an operation. placeholders: the tensors that
-    come from outside, in the order of first use."""
+    """Computations of a schedule with their producers and consumers.
+
+    computations: producers first. consumers: what reads the outputs of an operation. placeholders: the tensors that
+    come from outside, in the order of first use.
+    """
 
     schedule: Schedule
     computations: list[Computation]

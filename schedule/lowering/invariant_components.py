@@ -29,8 +29,11 @@ __all__ = ["Alike", "alike_values"]
 
 @dataclass(frozen=True)
 class Alike:
-    """values: places of those that do not change along `axes`. within: the loops that lie in all loops over terms; across: those of
-    them that run over the axes and nothing else, in one thread."""
+    """Invariant components of a reduction over tuples.
+
+    values: places of those that do not change along `axes`. within: the loops that lie in all loops over terms; across: those of
+    them that run over the axes and nothing else, in one thread.
+    """
 
     values: frozenset[int]
     axes: frozenset[IterVar]

@@ -73,7 +73,10 @@ def lower_parts(schedule: Schedule, args: Sequence[Tensor | Var], name: str = "m
 
 @dataclass(slots=True)
 class _Arguments:
-    """params: in call order. buffers: the parameter of each tensor, by the tensor that the schedule computes now."""
+    """Parameters of a lowered function.
+
+    params: in call order. buffers: the parameter of each tensor, by the tensor that the schedule computes now.
+    """
 
     params: list[Buffer | Var]
     buffers: dict[Tensor, Buffer]

@@ -149,7 +149,7 @@ def _body(dataflow: Dataflow, op: ScanOp) -> dict[Computation, bool]:
 
 
 def _alike(dataflow: Dataflow, op: ScanOp, body: dict[Computation, bool]) -> list[Computation]:
-    """Of what stands at root, the stages that are the same in every step, such as copies of weights: no reader's index depends on
+    """The stages at root that are the same in every step, such as copies of weights: no reader's index depends on
     time. They are computed once, before the scan."""
     over_time: set[Expr] = {op.scan_axis, *(tensor.op.axis[0] for tensor in op.update)}
     alike: list[Computation] = []

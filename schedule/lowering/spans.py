@@ -105,7 +105,7 @@ def axis_spans(
     analyzer: Analyzer,
     within_splits: bool = False,
 ) -> dict[IterVar, Span | None]:
-    """Of every axis, counted from the begin of its range. within_splits: whether they end where the guards of splits do that leave
+    """Spans of every axis, counted from the begin of its range. within_splits: whether they end where the guards of splits do that leave
     something over; else they are whole boxes, which are simpler."""
     spans: dict[IterVar, Span | None] = {
         axis: Span.of(const(0, axis.dtype), reader.ranges[axis].extent) for axis in reader.computation.free

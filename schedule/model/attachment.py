@@ -16,7 +16,10 @@ __all__ = ["ATTACHED_AT_ROOT", "Attachment"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attachment:
-    """type: how; stage and axis: at which loop of which stage, as compute_at was given them, where type is "at"."""
+    """Place at which a stage is computed.
+
+    type: how; stage and axis: at which loop of which stage, as compute_at was given them, where type is "at".
+    """
 
     type: AttachType = "root"
     stage: Stage | None = None

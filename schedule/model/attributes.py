@@ -43,11 +43,14 @@ class LoopNote:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IterAttr:
-    """kind: of the loop. bind_thread: the thread axis, exactly where kind is "thread". pragmas: in the order in which
+    """Annotations of a loop.
+
+    kind: of the loop. bind_thread: the thread axis, exactly where kind is "thread". pragmas: in the order in which
     they were set, a key once. notes: of primitives with a lowering of
     their own. storage_align: (factor, offset) of the stride of this dimension. intrinsic: what stands in place of this loop
     and those inside it, where kind is "tensorized". vouched: that the iterations of a parallel loop are independent is the
-    user's word."""
+    user's word.
+    """
 
     kind: AxisKind = "serial"
     bind_thread: IterVar | None = None

@@ -78,8 +78,11 @@ class IndexMap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inverse:
-    """shape: of the new layout. values: each index of the old one, over `axes`, those of the new one. conditions: what
-    holds where there is an element; none where the layout has no padding."""
+    """Inverse of a layout's index map.
+
+    shape: of the new layout. values: each index of the old one, over `axes`, those of the new one. conditions: what
+    holds where there is an element; none where the layout has no padding.
+    """
 
     shape: tuple[Expr, ...]
     values: tuple[Expr, ...]

@@ -332,7 +332,7 @@ class StagePrimitives:
         """
 
     def env_threads(self, threads: Sequence[IterVar] | IterVar) -> None:
-        """Of a scan: put thread axes around the loop over time, so that all steps run in one kernel.
+        """Put thread axes around a scan's loop over time, so that all steps run in one kernel.
 
             for t in 100:                      threadIdx.x in 256:            # s[scan].env_threads([threadIdx.x])
                 for i in 256: ...      →           for t in 100:

@@ -9,10 +9,13 @@ __all__ = ["Overlap"]
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """primitive: the one that says so; word: how errors call such storage. turns: places that take turns, which are filled so many
+    """Storage that outlives an iteration.
+
+    primitive: the one that says so; word: how errors call such storage. turns: places that take turns, which are filled so many
     less one iterations ahead; 0 for a ring. asynchronous: whether they are filled while the loop goes on, up to a wait. strict:
     whether it is an error where that cannot be. bulk: whether the copy engine fills them, by boxes. roles: whether warps
-    of their own ask it; cluster: blocks that ask together for what all of them need."""
+    of their own ask it; cluster: blocks that ask together for what all of them need.
+    """
 
     primitive: str
     word: str

@@ -154,12 +154,12 @@ class Primitive:
 
     @property
     def name(self) -> str:
-        """Of the method, and of its records."""
+        """Name of the method, and of its records."""
         return self.method.__name__
 
     @cached_property
     def signature(self) -> inspect.Signature:
-        """Of the function: the stage, schedule or group that it is called on, and the method's parameters."""
+        """Signature of the function: the stage, schedule or group that it is called on, and the method's parameters."""
         return inspect.signature(self.method)
 
     @cached_property

@@ -268,7 +268,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
             member.link()
 
     def lengths(self) -> tuple[int, ...]:
-        """Of what only grows."""
+        """Lengths of what only grows."""
         # what only grows is undone by its length
         return len(self.stage_map), len(self.retired), len(self._records), len(self._threads), len(self.losses)
 

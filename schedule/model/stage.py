@@ -337,7 +337,10 @@ _PLAIN = IterAttr()
 
 @dataclass(slots=True, eq=False)
 class FirstLoops:
-    """axes: the loops, outermost first. relations: of those that are no axes of the operation. attrs: what is noted about them."""
+    """Loops that a stage begins with.
+
+    axes: the loops, outermost first. relations: of those that are no axes of the operation. attrs: what is noted about them.
+    """
 
     axes: list[IterVar]
     relations: list[Relation] = field(default_factory=list[Relation])

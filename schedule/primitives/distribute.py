@@ -171,7 +171,7 @@ def _check(stage: Stage) -> tuple[list[Term], Reduce]:
 
 
 def _sum_terms(tree: SumTree, reduction: Reduce, terms: Sequence[Term]) -> list[Expr]:
-    """Of each term the element of its sum."""
+    """The element of each term's sum."""
     known, elements = list[tuple[Expr, Expr]](), list[Expr]()
     for term in terms:
         product = reduce(Mul, term.inside)

@@ -46,7 +46,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
 
 @primitive(StagePrimitives, "hardware", tries=_tries, draw=_draw, weight=2, rare=True, foreign={"threads": THREADS})
 def env_threads(stage: Stage, threads: Sequence[IterVar] | IterVar) -> None:
-    """Of a scan: put thread axes around the loop over time, so that all steps run in one kernel.
+    """Put thread axes around a scan's loop over time, so that all steps run in one kernel.
 
         for t in 100:                      threadIdx.x in 256:            # s[scan].env_threads([threadIdx.x])
             for i in 256: ...      →           for t in 100:

@@ -247,7 +247,7 @@ def _drop(
 
 @dataclass(frozen=True)
 class _Axes:
-    """Of chunks, and of the terms of one."""
+    """Axes of chunks, and of the terms of one."""
 
     chunk: IterVar
     term: IterVar

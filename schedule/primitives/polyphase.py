@@ -207,7 +207,10 @@ def _counts(axis: IterVar) -> bool:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """by: what says which terms there are. other: what those that are left out are 0 times, where that may be no number."""
+    """Terms of a sum that phases leave out.
+
+    by: what says which terms there are. other: what those that are left out are 0 times, where that may be no number.
+    """
 
     by: Congruence
     other: Expr | None

@@ -65,7 +65,10 @@ class _Dimension:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rolling:
-    """place: of the loop of the parent around which the storage lies. ring: the dimension that is stored around."""
+    """Ring that rows roll through.
+
+    place: of the loop of the parent around which the storage lies. ring: the dimension that is stored around.
+    """
 
     computation: Computation
     place: int

@@ -219,7 +219,7 @@ def _factor(stage: Stage, axis: IterVar, by: IterVar, given: Any) -> int:
 
 
 def _sum_dtype(stage: Stage, axis: IterVar, by: IterVar, factor: int) -> DType:
-    """Of axis + factor * by: 32 bits must be known to be enough."""
+    """Dtype of axis + factor * by: 32 bits must be known to be enough."""
     ranges = declared_ranges(stage)
     extents = [ranges[loop].extent if loop in ranges else None for loop in (axis, by)]
     begin = ranges[by].begin if by in ranges else None

@@ -250,5 +250,5 @@ def _greatest(stage: Stage, axis: IterVar, by: IterVar, slope: int) -> int | Non
 
 
 def _dtype(stage: Stage, axis: IterVar, by: IterVar, slope: int) -> DType:
-    """Of the skewed loop: 32 bits must be known to be enough."""
+    """Dtype of the skewed loop: 32 bits must be known to be enough."""
     return INT64 if _greatest(stage, axis, by, slope) is None else axis.dtype

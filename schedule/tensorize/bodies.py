@@ -55,7 +55,10 @@ _COMMUTATIVE = (Add, Mul, Min, Max, And, Or, EQ, NE)
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """text: what differs. marked: the node on either side, None for the reducer."""
+    """Difference between a loop body and an intrinsic's.
+
+    text: what differs. marked: the node on either side, None for the reducer.
+    """
 
     text: str
     marked: tuple[Expr | None, Expr | None] = (None, None)
@@ -63,7 +66,10 @@ class _Difference:
 
 @dataclass(slots=True)
 class Bodies:
-    """values: of the root axes, in terms of the intrinsic's. partners: the axis of the intrinsic for each root axis."""
+    """Match of a loop body with an intrinsic's.
+
+    values: of the root axes, in terms of the intrinsic's. partners: the axis of the intrinsic for each root axis.
+    """
 
     stage: TensorizedStage
     values: Mapping[IterVar, Expr]

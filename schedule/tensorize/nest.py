@@ -131,7 +131,7 @@ class _Tensorized:
         return body
 
     def _guards(self) -> list[Expr]:
-        """Of the outer loops, and of the inner ones where they are alike for all inner iterations."""
+        """Guards of the outer loops, and of the inner ones where they are alike for all inner iterations."""
         inner = [loop.var for loop in self.inner if loop.var is not None]
         given = self.stage_bounds, self.stage_bounds.offsets, self.nest.analyzer
         conditions = [*side_guards(*given), *guards(*given)]

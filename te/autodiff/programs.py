@@ -32,8 +32,11 @@ __all__ = ["Program", "fresh_loop", "is_fixed", "build_program", "reads_own_memo
 
 @dataclass(frozen=True)
 class Program:
-    """body: Seq, For, While, If and BufferStore alone. buffers: where its outputs are. memory: what else it stores to. All begin as
-    zeros, scalars of its own memory apart, which are stored to before they are read."""
+    """Program of loops whose derivative is taken.
+
+    body: Seq, For, While, If and BufferStore alone. buffers: where its outputs are. memory: what else it stores to. All begin as
+    zeros, scalars of its own memory apart, which are stored to before they are read.
+    """
 
     body: Stmt
     buffers: tuple[Buffer, ...]
@@ -67,7 +70,10 @@ def reads_own_memory(value: Expr) -> bool:
 
 
 class _Reader:
-    """values: what variables of the statement are in the program. buffers: the program's by the statement's."""
+    """Reader of a statement into a program.
+
+    values: what variables of the statement are in the program. buffers: the program's by the statement's.
+    """
 
     def __init__(self, outputs: Sequence[Buffer], declared: SourceLine | None) -> None:
         self.declared = declared

@@ -22,9 +22,12 @@ __all__ = ["Loops", "build_loops"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loops:
-    """axes: what is left to sum over. values: each unknown over these axes and what is known. guards: the conditions
+    """Loops that solve the equations of a read.
+
+    axes: what is left to sum over. values: each unknown over these axes and what is known. guards: the conditions
     that are not proved. rows: of those that read tensors the ones that say where an unknown's domain ends; what reads
-    at the unknown may be done only there. matches: the rest of those."""
+    at the unknown may be done only there. matches: the rest of those.
+    """
 
     axes: tuple[IterVar, ...]
     values: dict[Var, Expr]

@@ -36,8 +36,11 @@ Target = Callable[[ProducerLoad], "tuple[Buffer, tuple[Expr, ...]] | None"]
 
 @dataclass(frozen=True)
 class Sweeps:
-    """by_output: the memory of the adjoint of the output, which the way back begins with. counting: the run that counts, for the
-    stacks."""
+    """Forward and backward run of a program.
+
+    by_output: the memory of the adjoint of the output, which the way back begins with. counting: the run that counts, for the
+    stacks.
+    """
 
     forward: Stmt
     back: Stmt
@@ -196,7 +199,10 @@ class _Both:
 
 @dataclass
 class _Maker:
-    """needed: the buffers whose values the way back reads."""
+    """Builder of both runs.
+
+    needed: the buffers whose values the way back reads.
+    """
 
     target: Target
     active: Collection[Buffer]

@@ -18,10 +18,13 @@ PAIRS = "avx2"
 
 @dataclass(frozen=True)
 class ByteUnit:
-    """feature: the target has it. intrinsic: its tile, by name. products: of bytes in a cycle, and turned_products: where one side
+    """Instruction for products of bytes.
+
+    feature: the target has it. intrinsic: its tile, by name. products: of bytes in a cycle, and turned_products: where one side
     has to be taken as bytes of another kind on the way; for one instruction a cycle where rate, a field of Machine, says how many
     there are. turns: whether that is where both sides are of one kind (True) or of two (False). begun: cycles that a tile takes
-    beside. group: terms of a column that lie side by side; together: rows of the left side that take turns by them."""
+    beside. group: terms of a column that lie side by side; together: rows of the left side that take turns by them.
+    """
 
     feature: str
     name: str

@@ -22,7 +22,10 @@ TOLERANCE = {"direct": (1e-3, 1e-3), "winograd2": (1e-3, 1e-3), "winograd4": (1e
 
 @dataclass(frozen=True)
 class Layer:
-    """inputs: channels; size: of the square image; kernel, stride, padding: the same both ways."""
+    """Convolution layer.
+
+    inputs: channels; size: of the square image; kernel, stride, padding: the same both ways.
+    """
 
     inputs: int
     outputs: int

@@ -27,7 +27,10 @@ def window_sums(
     groups: int,
     tag: str,
 ) -> te.Tensor:
-    """x: (channels, ...), w: (outputs, channels of a group, ...)."""
+    """Declare sums over windows.
+
+    x: (channels, ...), w: (outputs, channels of a group, ...).
+    """
     extents, each = [int(str(extent)) for extent in x.shape], int(str(w.shape[1]))
     outputs, taps = int(str(w.shape[0])), [int(str(extent)) for extent in w.shape[2:]]
     padded = x
@@ -113,7 +116,10 @@ def conv(
     dilation: int = 1,
     groups: int = 1,
 ) -> Case:
-    """size: of the input, without its padding."""
+    """Declare a convolution.
+
+    size: of the input, without its padding.
+    """
     channels, outputs = channels // groups * groups, outputs // groups * groups
     out = [
         (extent + 2 * pads - dilation * (tap - 1) - 1) // strides + 1 for extent, tap in zip(size, kernel, strict=True)

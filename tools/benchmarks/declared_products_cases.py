@@ -52,7 +52,10 @@ MULTIPLY_ADDS = 120_000_000
 
 
 def contraction(draw: Draw, text: str) -> Case:
-    """text: axes of the result, and of what is multiplied."""
+    """Declare a contraction.
+
+    text: axes of the result, and of what is multiplied.
+    """
     result, left, right = text.split("-")
     letters = sorted({*result, *left, *right})
     size = MULTIPLY_ADDS ** (1 / len(letters))

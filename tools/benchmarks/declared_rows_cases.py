@@ -38,7 +38,10 @@ def _reduce_rows(
 
 
 def row(draw: Draw, kind: str, place: str) -> Case:
-    """kind: as draw_cases lists them."""
+    """Declare an operation over rows.
+
+    kind: as draw_cases lists them.
+    """
     shape = _shape(draw, place)
     axis = PLACES.index(place) if place != "last" else len(shape) - 1
     count = shape[axis]

@@ -73,7 +73,8 @@ def _tests() -> Any:
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one program: for each candidate its description, its estimate and its time in seconds; chosen: the place of the choice."""
+    """Measurements of one program: for each candidate its description, its estimate and its time in seconds; chosen: the place of
+    the choice."""
 
     name: str
     candidates: tuple[tuple[str, float, float], ...]

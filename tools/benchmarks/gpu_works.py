@@ -163,7 +163,10 @@ def _layer(channels: int, size: int, filters: int, window: int, stride: int) -> 
 
 
 def _attentions(name: str, causal: bool, products: int) -> Work:
-    """products: how many of its two a score takes part in."""
+    """Works of attention.
+
+    products: how many of its two a score takes part in.
+    """
 
     def operations(n: int) -> float:
         return 2.0 * products * 16 * n * n * 64
@@ -274,7 +277,7 @@ Peer = Torch | Cupy | Numpy | Alone
 
 
 def _seconds(run: Callable[[], Any], synchronize: Callable[[], Any]) -> float:
-    """Of a call, from the host's clock around many calls: the median of a few measurements."""
+    """Seconds of a call, from the host's clock around many calls: the median of a few measurements."""
     run()
     count, seconds = 1, list[float]()
     while len(seconds) < ROUNDS:

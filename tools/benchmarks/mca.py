@@ -53,7 +53,10 @@ def target_text(cpu: str) -> str:
 
 @dataclass(frozen=True)
 class Loop:
-    """group: registers of a RISC-V operation on vectors."""
+    """Main loop of a kernel.
+
+    group: registers of a RISC-V operation on vectors.
+    """
 
     instructions: tuple[str, ...] = ()
     group: int = 1

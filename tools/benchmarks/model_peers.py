@@ -18,8 +18,11 @@ Run = Callable[[], "list[NDArray[Any]]"]
 
 @dataclass(frozen=True)
 class Model:
-    """file: of ONNX. inputs: by name, in order. module: of torch, where there is one, and its inputs. threads: that runtimes may
-    use."""
+    """Model for other runtimes.
+
+    file: of ONNX. inputs: by name, in order. module: of torch, where there is one, and its inputs. threads: that runtimes may
+    use.
+    """
 
     name: str
     file: Path

@@ -131,7 +131,7 @@ def times(model: Model, pack: str | None, peers: Sequence[str], seconds: float, 
 
 @dataclass(frozen=True)
 class Whole:
-    """Of a model's file: ours built with an empty cache and from the cache, other runtimes' facts by name, and the nodes that
+    """Measurements of a model's file: ours built with an empty cache and from the cache, other runtimes' facts by name, and the nodes that
     onnxruntime leaves."""
 
     cold: dict[str, float]

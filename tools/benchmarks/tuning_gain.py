@@ -271,7 +271,7 @@ def theirs(name: str, trials: int) -> dict[str, Any]:
 
 
 def _processor_seconds() -> float:
-    """Of this process and of those that it has waited for."""
+    """CPU seconds of this process and of those that it has waited for."""
     return sum(os.times()[:4])
 
 

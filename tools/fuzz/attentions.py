@@ -19,7 +19,7 @@ TOLERANCE = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 8e-2}
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:
-    """Of rows; 0 where nothing is seen."""
+    """Softmax of rows; 0 where nothing is seen."""
     most = scores.max(-1, keepdims=True)
     powers: np.ndarray = np.where(scores == -np.inf, 0, np.exp(scores - np.where(most == -np.inf, 0, most)))
     total = powers.sum(-1, keepdims=True)

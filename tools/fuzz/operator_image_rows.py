@@ -40,7 +40,7 @@ def _border(draw: Operands, x: Value, layout: str, size: int) -> str | None:
 
 
 def _approximate(draw: Operands, made: Any, found: Any, off: float) -> Value:
-    """Of integers that may be rounded to either side, floats that may be off by so much."""
+    """Tolerance of integers that may be rounded to either side, floats that may be off by so much."""
     return draw.rounded(topi.cast(made, "float32"), found, "float32", off)
 
 

@@ -303,7 +303,10 @@ def check(program: Program, s: Any, options: Options | None = None) -> str:
 def _check_kernel(
     program: Program, function: Any, options: Options, reference: Sequence[Any], exactly: Interpreter | None
 ) -> str:
-    """exactly: the program without a schedule, where the schedule keeps its bits."""
+    """Compare a kernel with the expected results.
+
+    exactly: the program without a schedule, where the schedule keeps its bits.
+    """
     if "emulate" in options.target and any(isinstance(value, SparseArray) for value in program.values):
         return TOO_LARGE
     try:

@@ -22,7 +22,9 @@ LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65)
 
 @dataclass
 class Program:
-    """args: tensors and scalars in call order. values: what to pass; for an output, what numpy expects there.
+    """Drawn program.
+
+    args: tensors and scalars in call order. values: what to pass; for an output, what numpy expects there.
 
     outputs: the operations to schedule. exact: whether results must be equal; otherwise `tolerance` is absolute, and
     relative to values above 1.

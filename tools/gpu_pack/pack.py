@@ -106,7 +106,7 @@ def _work(work: Work, kind: str, options: dict[str, Any], architectures: tuple[s
 
 
 def _product(shape: tuple[int, int, int], dtype: str, columns: bool = False) -> Callable[[int], list[Any]]:
-    """Of matrices added up in float32 and rounded once; columns: B lies by columns."""
+    """Product of matrices added up in float32 and rounded once; columns: B lies by columns."""
     m, n, k = shape
 
     def declare(_: int) -> list[Any]:

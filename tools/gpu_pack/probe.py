@@ -69,7 +69,7 @@ class Driver:
         }
 
     def kernels(self, case: dict[str, Any], capability: int) -> list[dict[str, Any]]:
-        """Of each kernel of a case, what the driver says; nothing where its machine code is not for this GPU."""
+        """The driver's facts of each kernel of a case; nothing where its machine code is not for this GPU."""
         numbers = {int("".join(filter(str.isdigit, arch))): arch for arch in case["code"]}
         fitting = [each for each in numbers if each // 10 == capability // 10 and each <= capability]
         said: list[dict[str, Any]] = []
@@ -106,7 +106,7 @@ class Driver:
         return values
 
     def milliseconds(self, run: Callable[[], object]) -> float:
-        """Of a call: the median of several measurements by the GPU's own events, on the default stream."""
+        """Milliseconds of a call: the median of several measurements by the GPU's own events, on the default stream."""
         for _ in range(WARM):
             run()
         found: list[float] = []

@@ -93,7 +93,7 @@ def bilateral_slice(grid: Tensor, guide: Tensor, image: Tensor) -> Tensor:
 
 
 def _cell(place: Any, size: Any, cells: int, dtype: Any) -> tuple[Any, Expr]:
-    """Of the grid with a cell added on either side: the cell whose centre comes before a pixel's, and how far it is on to the
+    """The cell, in a grid with one added on either side, whose centre comes before a pixel's, and how far it is on to the
     next, from 0 to 1."""
     # where pixels divide evenly among cells, the fraction is one of few constants
     if isinstance(size, IntImm) and cells and size.value % cells == 0:

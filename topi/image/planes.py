@@ -41,8 +41,11 @@ class Plane:
 
     @staticmethod
     def of(data: Tensor, layout: str | None = None, border: str = "edge") -> Plane:
-        """layout: a letter a dimension, W right after H and at most one after it; None for the usual one of the rank.
-        Raises BadImage (TW0195)."""
+        """Planes of an image in a layout.
+
+        layout: a letter a dimension, W right after H and at most one after it; None for the usual one of the rank.
+        Raises BadImage (TW0195).
+        """
         tensor(data, "an image's operator")
         named = layout or LAYOUTS.get(data.ndim, "")
         at = named.find("HW")

@@ -156,7 +156,7 @@ def weigh_neighbours(
 
 
 def _neighbours(place: Any, extent: Expr, taps: int, padding: str, align: bool) -> list[tuple[Any, Any, list[Any]]]:
-    """Of each neighbour along a dimension the index, the weight (None for 1), and what has to hold for it to be inside."""
+    """The neighbours along a dimension: for each the index, the weight (None for 1), and what has to hold for it to be inside."""
     first = te.nearbyint(place) if taps == 1 else te.floor(place)
     part, whole = place - first, first.astype("int32")
     # bicubic by default

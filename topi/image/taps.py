@@ -61,7 +61,10 @@ class Interpolation:
 
 @dataclass(frozen=True, eq=False)
 class KnownTaps:
-    """places, weights: (out, taps); outside: the elements of the result that lie outside."""
+    """Taps known before the kernel runs.
+
+    places, weights: (out, taps); outside: the elements of the result that lie outside.
+    """
 
     places: NDArray[Any]
     weights: NDArray[Any]

@@ -279,8 +279,11 @@ def _dots(
     number: Expr,
     summed: list[IterVar],
 ) -> Tensor:
-    """term: what is multiplied at a place of the sums, whose last is the panel; number: which term of the sum it is. Where weights
-    are of a batch, so are the first dimensions of the result."""
+    """Sums of dot products of bytes.
+
+    term: what is multiplied at a place of the sums, whose last is the panel; number: which term of the sum it is. Where weights
+    are of a batch, so are the first dimensions of the result.
+    """
     batch = packed.ndim - 4
 
     def element(*at: Expr) -> Expr:

@@ -535,7 +535,10 @@ def _product(
     taken: Callable[[Expr], Expr],
     finished: Callable[[Expr, Expr], Expr],
 ) -> Tensor:
-    """taken: what is multiplied, of an element of x; finished: a sum, of a row of weights, as it is stored."""
+    """Product of bytes in sums of dot products.
+
+    taken: what is multiplied, of an element of x; finished: a sum, of a row of weights, as it is stored.
+    """
     depth = x.shape[1]
     panels, steps = packed.shape[:2]
 

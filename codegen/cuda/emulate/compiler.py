@@ -107,7 +107,7 @@ def _outermost(shown: str) -> int | None:
 
 @cache
 def _folder() -> Path:
-    """Of this process; a child that is forked goes on to use it, but leaves its removal to the one that made it."""
+    """Temporary folder of this process; a child that is forked goes on to use it, but leaves its removal to the one that made it."""
     sweep("emulator")
     folder, process = new_folder("emulator"), os.getpid()
     atexit.register(lambda: os.getpid() == process and shutil.rmtree(folder, ignore_errors=True))

@@ -17,7 +17,7 @@ __all__ = ["ComputeDAG"]
 
 
 class ComputeDAG:
-    """tensors: of the function, in call order. ops: what they are made by, inputs first. flop_ct: its operations on values."""
+    """Operations of a function. tensors: of it, in call order. ops: their operations, inputs first. flop_ct: its operations on values."""
 
     def __init__(self, compute: Sequence[Tensor] | Schedule) -> None:
         schedule = compute if isinstance(compute, Schedule) else create_schedule(computed_tensors(compute))

@@ -79,7 +79,9 @@ class LayoutRewriteOption:
 
 @dataclass(frozen=True)
 class TuningOptions:
-    """num_measure_trials: how many candidates are measured. early_stopping: ends after so many without a better one.
+    """Options of a tuning run.
+
+    num_measure_trials: how many candidates are measured. early_stopping: ends after so many without a better one.
     verbose: 0 shows no progress. builder, runner: "local", or a LocalBuilder and a LocalRunner. measure_callbacks: of
     RecordToFile(...). num_measures_per_round is taken, without effect.
 

@@ -79,7 +79,7 @@ class Steps:
         self.axes[stage][loop : loop + 1] = parts
 
     def lengths(self, number: int) -> list[int]:
-        """Of a split that was one of the steps."""
+        """Lengths of a split that was one of the steps."""
         step = self.steps[number]
         if step[0] != "SP":
             raise ValueError(f"step {number} is not a split")

@@ -55,7 +55,7 @@ class MeasureResult(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Of a call; infinite for a failure."""
+        """Seconds of a call; infinite for a failure."""
         return sum(self.costs) / len(self.costs) if self.error_no == 0 else float("inf")
 
 

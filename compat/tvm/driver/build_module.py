@@ -61,7 +61,7 @@ class Module:
 
     @property
     def imported_modules(self) -> list[Any]:
-        """Of a module for GPUs: the one that runs there, whose .get_source() is CUDA C."""
+        """Imported modules of a module for GPUs: the one that runs there, whose .get_source() is CUDA C."""
         return [SimpleNamespace(type_key="cuda", get_source=self._device_source)] if self.type_key == "cuda" else []
 
     def _device_source(self, fmt: str = "") -> str:

@@ -148,7 +148,7 @@ def main() -> None:
 
 
 def uses_gpu(*functions: Callable[..., Any]) -> Any:
-    """Of tests that look themselves for what there is: the function as it is."""
+    """Decorator of tests that look themselves for what there is: the function as it is."""
 
     def itself(function: Callable[..., Any]) -> Callable[..., Any]:
         return function

@@ -96,7 +96,7 @@ def min_nm_auto_scheduler_test(N: int, M: int) -> list[Tensor]:
 
 @register_workload
 def softmax_nm_auto_scheduler_test(N: int, M: int) -> list[Tensor]:
-    """Of each row."""
+    """Softmax of each row."""
     a = te.placeholder((N, M), name="A")
     return [a, topi.nn.softmax(a, axis=1)]
 

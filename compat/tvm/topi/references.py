@@ -54,7 +54,7 @@ def standardize(data: Any, axes: Any, epsilon: float) -> Any:
 def conv2d_transpose_nchw_python(
     a_np: Any, w_np: Any, stride: Any, padding: Any, output_padding: Any = 0, groups: int = 1
 ) -> Any:
-    """Of (N, C, H, W) by (C, O / groups, KH, KW)."""
+    """Convolution of (N, C, H, W) by (C, O / groups, KH, KW)."""
     taps = w_np.shape[2:]
     steps, more = (
         expand_numbers(stride, len(taps), "stride"),
@@ -75,7 +75,7 @@ conv1d_transpose_ncw_python = conv3d_transpose_ncdhw_python = conv2d_transpose_n
 def conv2d_transpose_nhwc_python(
     a_nhwc: Any, weight: Any, weight_format: str, stride: Any, padding: Any, output_padding: Any = 0
 ) -> Any:
-    """Of (N, H, W, C) by a kernel whose axes `weight_format` names ("HWIO" and its like), I the channels of the data."""
+    """Convolution of (N, H, W, C) by a kernel whose axes `weight_format` names ("HWIO" and its like), I the channels of the data."""
     kernel = weight.transpose([weight_format.index(axis) for axis in "IOHW"])
     return conv2d_transpose_nchw_python(
         a_nhwc.transpose(0, 3, 1, 2), kernel, stride, padding, output_padding
@@ -218,7 +218,7 @@ def scatter_nd_python(data: Any, indices: Any, updates: Any, mode: str = "update
 
 
 def nll_loss(predictions: Any, targets: Any, weights: Any, reduction: str = "mean", ignore_index: int = -100) -> Any:
-    """Of (N, C, ...) and classes (N, ...): minus what was predicted for them, by their weights."""
+    """Loss of (N, C, ...) and classes (N, ...): minus what was predicted for them, by their weights."""
     known = targets != ignore_index
     classes = np.where(known, targets, 0)
     chosen = np.take_along_axis(predictions, np.expand_dims(classes, 1), 1).squeeze(1)

@@ -138,50 +138,50 @@ conv2d_nchw_python = conv3d_ncdhw_python = _conv
 
 
 def conv1d_ncw_python(a_np: Any, w_np: Any, stride: Any, padding: Any, dilation: Any = 1) -> Any:
-    """Of (N, C, W) by (O, C, KW)."""
+    """Convolution of (N, C, W) by (O, C, KW)."""
     return group_conv1d_ncw_python(a_np, w_np, stride, padding, dilation, 1)
 
 
 def group_conv1d_ncw_python(a_np: Any, w_np: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-    """Of (N, C, W) by (O, C / groups, KW)."""
+    """Convolution of (N, C, W) by (O, C / groups, KW)."""
     return _conv(a_np, w_np, stride, padding, groups, dilation)
 
 
 def conv2d_nhwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, groups: int = 1) -> Any:
-    """Of (N, H, W, C) by (KH, KW, C / groups, O)."""
+    """Convolution of (N, H, W, C) by (KH, KW, C / groups, O)."""
     return _conv(a_np.transpose(0, 3, 1, 2), w_np.transpose(3, 2, 0, 1), stride, padding, groups).transpose(0, 2, 3, 1)
 
 
 def conv1d_nwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, dilation: Any = 1) -> Any:
-    """Of (N, W, C) by (KW, C, O)."""
+    """Convolution of (N, W, C) by (KW, C, O)."""
     return group_conv1d_nwc_python(a_np, w_np, stride, padding, dilation, 1)
 
 
 def group_conv1d_nwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-    """Of (N, W, C) by (KW, C / groups, O)."""
+    """Convolution of (N, W, C) by (KW, C / groups, O)."""
     moved = a_np.transpose(0, 2, 1), w_np.transpose(2, 1, 0)
     return group_conv1d_ncw_python(*moved, stride, padding, dilation, groups).transpose(0, 2, 1)
 
 
 def conv3d_ndhwc_python(a_np: Any, w_np: Any, stride: Any, padding: Any, groups: int = 1) -> Any:
-    """Of (N, D, H, W, C) by (KD, KH, KW, C / groups, O)."""
+    """Convolution of (N, D, H, W, C) by (KD, KH, KW, C / groups, O)."""
     moved = _conv(np.moveaxis(a_np, -1, 1), w_np.transpose(4, 3, 0, 1, 2), stride, padding, groups)
     return np.moveaxis(moved, 1, -1)
 
 
 def conv2d_hwcn_python(a_np: Any, w_np: Any, stride: Any, padding: Any) -> Any:
-    """Of (H, W, C, N) by (KH, KW, C, O)."""
+    """Convolution of (H, W, C, N) by (KH, KW, C, O)."""
     return _conv(a_np.transpose(3, 2, 0, 1), w_np.transpose(3, 2, 0, 1), stride, padding).transpose(2, 3, 1, 0)
 
 
 def depthwise_conv2d_python_nchw(input_np: Any, filter_np: Any, stride: Any, padding: Any) -> Any:
-    """Of (N, C, H, W) by (C, M, KH, KW)."""
+    """Convolution of (N, C, H, W) by (C, M, KH, KW)."""
     channels, multiplier, *taps = filter_np.shape
     return _conv(input_np, filter_np.reshape(channels * multiplier, 1, *taps), stride, padding, channels)
 
 
 def depthwise_conv2d_python_nhwc(input_np: Any, filter_np: Any, stride: Any, padding: Any) -> Any:
-    """Of (N, H, W, C) by (KH, KW, C, M)."""
+    """Convolution of (N, H, W, C) by (KH, KW, C, M)."""
     result = depthwise_conv2d_python_nchw(
         input_np.transpose(0, 3, 1, 2), filter_np.transpose(2, 3, 0, 1), stride, padding
     )

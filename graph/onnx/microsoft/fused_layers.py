@@ -68,7 +68,7 @@ def _convert_gemm(c: Context) -> str:
 
 
 def _parameters(c: Context) -> list[float]:
-    """Of an activation that a product has."""
+    """Parameters of an activation that a product has."""
     given = [c.attribute(f"activation_{name}") for name in ("alpha", "beta", "gamma")]
     return [float(one) for one in given if one is not None]
 

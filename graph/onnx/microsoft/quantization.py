@@ -134,7 +134,7 @@ def _convert_dynamic_lstm(c: Context) -> Sequence[str]:
         raise Refused("its hidden_size is not given")
 
     def product(direction: int, at: int) -> Product:
-        """Of bytes whose scale and zero points are the inputs from `at` on."""
+        """Product of bytes whose scale and zero points are the inputs from `at` on."""
 
         def part(position: int) -> str:
             value = c.emit("slice", c[position], begin=(direction,), end=(direction + 1,), step=(1,), axes=(0,))

@@ -82,7 +82,9 @@ class Iterations:
         constant: Container[Buffer] = (),
         analyzer: Analyzer | None = None,
     ) -> None:
-        """
+        """Compare the iterations of two accesses.
+
+
         loop: the variable whose values are compared, one of `own`; None compares nothing (every distance is None).
         own: the variables that each of the two has a value of its own for, with their ranges, which may speak of what stands
             before them; None where nothing is known of the values.

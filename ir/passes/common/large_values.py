@@ -107,7 +107,7 @@ class _Naming:
     # What is named
 
     def _staying(self) -> list[bool]:
-        """Of each value whether it stays where it is: it speaks of a name that is bound within, or calls outside code."""
+        """Tell of each value whether it stays where it is: it speaks of a name that is bound within, or calls outside code."""
         values = self.numbering.values
         bound = {value.expr.var for value in values if isinstance(value.expr, Let)}
         stays: list[bool] = []

@@ -173,7 +173,7 @@ def _symbolic_cut(bounds: list[_Bound], var: Var) -> Cut | None:
 
 
 def _tightest(bounds: list[_Bound]) -> Iterator[_Bound]:
-    """Of bounds that differ in a constant, the one that implies the others."""
+    """The tightest of bounds that differ in a constant: the one that implies the others."""
     tightest: dict[object, tuple[int, _Bound]] = {}
     for bound in bounds:
         where = bound.where

@@ -15,10 +15,13 @@ __all__ = ["AS_USUAL", "PassOptions", "apply_options"]
 
 @dataclass(frozen=True, slots=True)
 class PassOptions:
-    """vectorize: off, vectorized loops are serial. unrolled: off, unrolled loops are serial. unroll_steps,
+    """Options of passes.
+
+    vectorize: off, vectorized loops are serial. unrolled: off, unrolled loops are serial. unroll_steps,
     unroll_explicit: as the pragmas auto_unroll_max_step and unroll_explicit on the outermost loops, which the loops' own
     override. without: CPU passes to leave out, of "cse", "loop_partition" and "hoist". share_memory: off, every
-    allocation has memory of its own."""
+    allocation has memory of its own.
+    """
 
     vectorize: bool = True
     unrolled: bool = True

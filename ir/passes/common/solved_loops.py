@@ -69,7 +69,10 @@ def _addition(store: BufferStore) -> tuple[BufferLoad, Expr] | None:
 
 
 class _Solver(Rewriter):
-    """begun_at_zero: buffers whose elements are -0 at no time."""
+    """Rewriter that solves loops by equations.
+
+    begun_at_zero: buffers whose elements are -0 at no time.
+    """
 
     def __init__(self, begun_at_zero: set[Buffer]) -> None:
         super().__init__()

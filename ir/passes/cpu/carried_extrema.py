@@ -35,7 +35,10 @@ def order_extrema(function: Function) -> Function:
 
 
 class _Orderer(Rewriter):
-    """loop: the serial loop around, of the innermost; stored: what it stores to; values: what lets around stand for."""
+    """Rewriter of running minima and maxima.
+
+    loop: the serial loop around, of the innermost; stored: what it stores to; values: what lets around stand for.
+    """
 
     def __init__(self) -> None:
         self.loop: For | None = None

@@ -61,7 +61,10 @@ def promote_scalars(function: Function) -> Function:
 
 
 class _Promoter(Rewriter):
-    """around: the ranges of the loops around, outer ones first."""
+    """Rewriter that keeps elements in registers.
+
+    around: the ranges of the loops around, outer ones first.
+    """
 
     def __init__(self) -> None:
         self.around: dict[Var, Range] = {}

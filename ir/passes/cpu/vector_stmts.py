@@ -119,8 +119,8 @@ class LaneStmts:
         return While(disjunction(*running), self.visit(If(stmt.condition, stmt.body)))
 
     def _some_runs(self, loop: For) -> Expr | None:
-        """Of a loop that each lane leaves when a flag of its own is set: whether some lane is in it still, so that the loop is over
-        when the last one has left (see ..common.early_exit). Lanes that a mask leaves out have set no flag."""
+        """Condition of a loop that each lane leaves when a flag of its own is set: whether some lane is in it still, so that the
+        loop is over when the last one has left (see ..common.early_exit). Lanes that a mask leaves out have set no flag."""
         body = loop.body  # the flag is tested by an If around the whole body, else something runs after it is set
         if self.exprs.mask is not None or loop.kind is not LoopKind.SERIAL:
             return None

@@ -99,7 +99,7 @@ def _bits(dtype: DType) -> int:
 
 
 def _row_sizes(var: Var, body: Stmt) -> set[int]:
-    """Of the rows that neighbours along `var` are read and written in, where that is one loop over several axes."""
+    """Sizes of the rows that neighbours along `var` are read and written in, where that is one loop over several axes."""
     indices = [index for node in walk(body) if isinstance(node, (BufferLoad, BufferStore)) for index in node.indices]
     return {
         node.b.value

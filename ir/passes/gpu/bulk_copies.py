@@ -116,7 +116,8 @@ class _Nest:
 
 @dataclass(frozen=True, slots=True)
 class _Barriers:
-    """Of one pipeline: full, for what has come; empty, for places that are free again; and what a thread has waited for of each."""
+    """Barriers of one pipeline: full, for what has come; empty, for places that are free again; and what a thread has waited for of
+    each."""
 
     full: Buffer
     empty: Buffer
@@ -194,7 +195,10 @@ def _wait(name: str, barriers: Buffer, phases: Buffer, place: Expr) -> Stmt:
 
 
 class _Placer(Rewriter):
-    """role: whose program it is, "consumer" or "producer", or that of all where it is empty."""
+    """Rewriter that places bulk copies.
+
+    role: whose program it is, "consumer" or "producer", or that of all where it is empty.
+    """
 
     def __init__(
         self, own: dict[Attr, _Barriers], analyzer: Analyzer, tensors: frozenset[Buffer], role: str, alike: Alike

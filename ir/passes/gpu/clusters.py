@@ -53,7 +53,7 @@ class Alike:
 
     @staticmethod
     def of(body: Stmt, hardware: Hardware, analyzer: Analyzer) -> Alike:
-        """Of a kernel. Raises CannotCopyInBulk (TW0841) where its blocks make no clusters, or these do not copy alike."""
+        """Clusters of a kernel. Raises CannotCopyInBulk (TW0841) where its blocks make no clusters, or these do not copy alike."""
         blocks, rank, number = blocks_together(body), Var("rank", INT32), Var("cluster", INT32)
         if blocks == 1:
             return Alike(analyzer, 1, {}, rank, frozenset())

@@ -53,9 +53,12 @@ def is_hardware(node: Node) -> TypeGuard[For]:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """variables: int32, by tag, those of blocks first and slowest first. extents: how many there are of each; of
+    """Thread axes of a kernel.
+
+    variables: int32, by tag, those of blocks first and slowest first. extents: how many there are of each; of
     threads an IntImm. folded: tags of blocks that may be more than a grid has along their axis, and lie along x beside its own,
-    the fastest first."""
+    the fastest first.
+    """
 
     variables: dict[str, Var]
     extents: dict[str, Expr]

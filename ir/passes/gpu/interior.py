@@ -78,7 +78,10 @@ def _extract_shared(body: Stmt) -> tuple[Stmt, list[Buffer]]:
 
 
 class _Interior:
-    """threads: the variables that differ between threads of a block."""
+    """Search for conditions that hold inside of the grid.
+
+    threads: the variables that differ between threads of a block.
+    """
 
     def __init__(self, analyzer: Analyzer, threads: set[Var]) -> None:
         self.analyzer, self.threads = analyzer, threads

@@ -36,7 +36,7 @@ FENCE = "tw_proxy_fence"
 
 
 def row_bytes(buffer: Buffer) -> int:
-    """Of a row of a panel of swizzled memory."""
+    """Bytes of a row of a panel of swizzled memory."""
     columns = buffer.shape[-1] if buffer.shape else None
     whole = integer_value(columns, 0) * buffer.dtype.bytes
     # narrow rows are panels of their own: they have fewer parts to exchange
