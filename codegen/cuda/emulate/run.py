@@ -202,7 +202,7 @@ def _error(
         )
         return EmulatedRace(
             f"race in {at}: {who} {did} {where}",
-            reason=f"{others} {'stored' if fault.other_stores else 'read'} it at line {other}, and nothing orders the two",
+            reason=f"{others} {'stored' if fault.other_stores else 'read'} it at line {other}, with no barrier between the two",
             fix=f"a barrier between lines {other} and {line}; seed {seed} shows it",
             **common,
         )
