@@ -149,7 +149,11 @@ def _region(
             # a span that leaves the domain by positions stays circular only with a constant length
             leaves = axis in wrapped and not _is_in_domain(within, declared[axis], bounds.analyzer)
             # where it is computed once, lanes that were asked for by the declared extent have it
-            lanes = not enclosing and isinstance(declared[axis].extent, IntImm) and _is_written_out(computation, axis)
+            lanes = (
+                not enclosing
+                and isinstance(declared[axis].extent, IntImm)
+                and _needs_constant_extent(computation, axis)
+            )
             if (leaves or lanes) and not isinstance(within.extent, IntImm):
                 continue
             region[axis] = within
@@ -171,7 +175,7 @@ def _has_elements(computation: Computation) -> bool:
     )
 
 
-def _is_written_out(computation: Computation, axis: IterVar) -> bool:
+def _needs_constant_extent(computation: Computation, axis: IterVar) -> bool:
     """Return whether a whole axis is vectorized or unrolled, which takes a constant extent."""
     return axis in computation.stage.leaf_iter_vars and computation.stage.attr(axis).kind in ("vectorized", "unrolled")
 
