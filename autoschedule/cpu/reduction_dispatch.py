@@ -94,11 +94,11 @@ def _other_sums(group: Group) -> None:
     lane = _lane_axis(group, group.anchor)
     if sums(group, lane, VECTORS):
         return
-    plainly = partial(_schedule_lanes, lane=lane)
+    plainly = partial(_schedule_without_tile, lane=lane)
     group.choose("sums", group.draft_candidates([("plain lanes", plainly)], ordered=True))
 
 
-def _schedule_lanes(group: Group, lane: IterVar | None) -> None:
+def _schedule_without_tile(group: Group, lane: IterVar | None) -> None:
     """Schedule sums without a tile, in lanes over an axis."""
     group.inline_cheap_heads()
     if not group.s[group.output].op.axis:
