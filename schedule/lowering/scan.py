@@ -44,7 +44,8 @@ def place_body(dataflow: Dataflow, scan: Computation) -> None:
     if not threads:  # threads around the time loop run all of the scan
         for computation in _alike(dataflow, op, body):
             del body[computation]
-    scan.linked = _separable(list(body), scan, op)
+    # threads around the time loop have extents that are declared for all columns
+    scan.linked = () if threads else _separable(list(body), scan, op)
     scan.whole = not scan.linked
     updates = {tensor.op for tensor in op.update}
     inits = dict.fromkeys(tensor.op for tensor in op.init)

@@ -50,6 +50,13 @@ def test_threads_that_have_columns_to_themselves_do_not_wait_for_each_other() ->
     )
 
 
+def test_a_scan_of_which_few_columns_are_read_is_computed_whole() -> None:
+    """Its blocks and threads are declared for all columns."""
+    total = topi.cumsum(te.placeholder((7, 80), name="data"), axis=0)
+    few = te.compute((7, 5), lambda t, i: total[t, i + 3] * 2.0, "few")
+    assert gpu_choices.differs(few, np.random.default_rng(2)) == ""
+
+
 @pytest.mark.parametrize("options", [{"exclusive": True}, {"dtype": "int64"}])
 def test_rows_in_shared_memory_are_moved_once_and_meet_no_bank_twice(options: dict[str, Any]) -> None:
     data = te.placeholder((28, 128), "int32", name="data")
