@@ -72,30 +72,6 @@ def _convert_elementwise(c: Context) -> str:
     return c.emit(_SAME[c.proto.op_type], *operands)
 
 
-_WITH_DEFAULTS: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
-    "LeakyRelu": ("leaky_relu", {"alpha": ("alpha", 0.01)}),
-    "Elu": ("elu", {"alpha": ("alpha", 1.0)}),
-    "Celu": ("celu", {"alpha": ("alpha", 1.0)}),
-    "ThresholdedRelu": ("thresholded_relu", {"alpha": ("alpha", 1.0)}),
-    "Selu": ("selu", {"alpha": ("alpha", 1.67326319217681884765625), "gamma": ("gamma", 1.05070102214813232421875)}),
-    "HardSigmoid": ("hard_sigmoid", {"alpha": ("alpha", 0.2), "beta": ("beta", 0.5)}),
-    "Shrink": ("shrink", {"lambd": ("lambd", 0.5), "bias": ("bias", 0.0)}),
-}
-
-
-@converts(*_WITH_DEFAULTS)
-def _convert_with_attributes(c: Context) -> str:
-    name, attributes = _WITH_DEFAULTS[c.proto.op_type]
-    return c.emit(
-        name, c[0], **{ours: float(c.attribute(theirs, default)) for ours, (theirs, default) in attributes.items()}
-    )
-
-
-@converts("Gelu")
-def _convert_gelu(c: Context) -> str:
-    return c.emit("gelu", c[0], approximate=c.attribute("approximate", "none"))
-
-
 @converts("Swish")
 def _convert_swish(c: Context) -> str:
     alpha = float(c.attribute("alpha", 1.0))
@@ -268,17 +244,6 @@ def _reduced_shape(c: Context, value: str, axes: list[int], keep: bool) -> list[
     return [extent for at, extent in enumerate(c.type(value).shape) if keep or at not in axes]
 
 
-@converts("ArgMax", "ArgMin")
-def _place(c: Context) -> str:
-    return c.emit(
-        c.proto.op_type.lower(),
-        c[0],
-        axis=c.axis(),
-        keepdims=bool(c.attribute("keepdims", 1)),
-        last=bool(c.attribute("select_last_index", 0)),
-    )
-
-
 @converts("CumSum", "CumProd")
 def _convert_running(c: Context) -> str:
     axis = c.within(c.numbers(1)[0], c.rank(0))
@@ -291,11 +256,6 @@ def _convert_running(c: Context) -> str:
     )
 
 
-@converts("MatMul")
-def _convert_matmul(c: Context) -> str:
-    return c.emit("matmul", c[0], c[1])
-
-
 @converts("Gemm")
 def _convert_gemm(c: Context) -> str:
     product = c.emit(
@@ -306,11 +266,6 @@ def _convert_gemm(c: Context) -> str:
     if not c.has(2) or beta == 0:
         return product
     return c.emit("add", product, c[2] if beta == 1 else c.emit("multiply", c[2], c.constant(beta, 2)))
-
-
-@converts("Einsum")
-def _convert_einsum(c: Context) -> str:
-    return c.emit("einsum", *c.inputs, equation=c.attribute("equation"))
 
 
 @converts("Hardmax")

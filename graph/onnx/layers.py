@@ -205,11 +205,6 @@ def _batch_norm(c: Context) -> str | Sequence[str]:
     return [c.emit("batch_norm", c[0], *weights, epsilon=epsilon), *running][: c.outputs]
 
 
-@converts("InstanceNormalization")
-def _convert_instance_norm(c: Context) -> str:
-    return c.emit("instance_norm", *c.inputs, epsilon=float(c.attribute("epsilon", 1e-5)))
-
-
 @converts("LayerNormalization")
 def _convert_layer_norm(c: Context) -> Sequence[str]:
     axis, epsilon = c.axis(-1), float(c.attribute("epsilon", 1e-5))
@@ -222,11 +217,6 @@ def _convert_layer_norm(c: Context) -> Sequence[str]:
         variance = c.emit("mean", c.emit("square", c.emit("subtract", wide, mean)), axes=axes, keepdims=True)
         results += [mean, c.emit("rsqrt", c.emit("add", variance, c.constant(epsilon, variance)))]
     return results[: c.outputs]
-
-
-@converts("RMSNormalization")
-def _convert_rms_norm(c: Context) -> str:
-    return c.emit("rms_norm", *c.inputs, axis=c.axis(-1), epsilon=float(c.attribute("epsilon", 1e-5)))
 
 
 @converts("GroupNormalization")

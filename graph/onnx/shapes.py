@@ -137,11 +137,6 @@ def _tile(c: Context) -> str:
     return c.tiled(c[0], c.extents(1))
 
 
-@converts("Concat")
-def _convert_concat(c: Context) -> str:
-    return c.emit("concat", *c.inputs, axis=c.axis())
-
-
 @converts("Transpose")
 def _transpose(c: Context) -> str:
     order = c.attribute("perm")
@@ -315,21 +310,6 @@ def _pad(c: Context) -> str:
     return c.emit("pad", value, before=before, after=after, value=filling)
 
 
-@converts("Gather")
-def _gather(c: Context) -> str:
-    return c.emit("take", c[0], c[1], axis=c.axis())
-
-
-@converts("GatherElements")
-def _gather_elements(c: Context) -> str:
-    return c.emit("gather", c[0], c[1], axis=c.axis())
-
-
-@converts("GatherND")
-def _gather_nd(c: Context) -> str:
-    return c.emit("gather_nd", c[0], c[1], batch_dims=int(c.attribute("batch_dims", 0)))
-
-
 _REDUCTIONS = {"none": "update"}
 
 
@@ -392,22 +372,6 @@ def _convert_eye(c: Context) -> str:
     return c.emit(
         "eye_like", c[0], k=int(c.attribute("k", 0)), dtype=c.type(0).dtype if kind is None else dtype_named(kind)
     )
-
-
-@converts("ReverseSequence")
-def _reverse_sequence(c: Context) -> str:
-    return c.emit(
-        "reverse_sequence",
-        c[0],
-        c[1],
-        time_axis=int(c.attribute("time_axis", 0)),
-        batch_axis=int(c.attribute("batch_axis", 1)),
-    )
-
-
-@converts("DepthToSpace")
-def _convert_depth_to_space(c: Context) -> str:
-    return c.emit("depth_to_space", c[0], block=int(c.attribute("blocksize")), mode=c.attribute("mode", "DCR"))
 
 
 @converts("SpaceToDepth")
