@@ -38,7 +38,8 @@ PARTS, RESULT = placeholder((1,), name="parts"), placeholder((1,), name="result"
 
 
 class BlockTile(Protocol):
-    """The part of a result that a block computes, and its threads along x, y and z."""
+    """The part of a result, or of an online sum rows and terms, that a block computes at once; its threads along x, y and z; the
+    stages of the pipelines that fill what it reads."""
 
     @property
     def rows(self) -> int: ...
@@ -46,6 +47,8 @@ class BlockTile(Protocol):
     def columns(self) -> int: ...
     @property
     def threads(self) -> tuple[int, ...]: ...
+    @property
+    def stages(self) -> int: ...
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from ..registry import registered_rules
 from .grids import LINE
 from .online_cores import OF_SUMS, POWERS_OF_PART, apply_on_cores, core_tiles, count_on_cores, count_online
 from .shortfalls import OF_COPIES
-from .threads import WARP, count_lanes, lanes_along_last
+from .threads import WARP, count_lanes, keep_in_registers, lanes_along_last
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -78,6 +78,10 @@ class Tile:
     terms: int
     threads: tuple[int, int]
     stages: int = 1
+
+    @property
+    def columns(self) -> int:
+        return self.terms
 
     @property
     def own(self) -> int:
@@ -286,14 +290,7 @@ def _sums(
     copied = [factor] if rounded is not None else [weight, factor]
     copies = [s[s.cache_read(each.op.output(0), "local", [part.op])] for each in copied]
     for copy in (*copies, *([rounded] if rounded is not None else [])):
-        _keep_in_registers(copy, (part, outer))
-
-
-def _keep_in_registers(copy: Stage, at: tuple[Stage, IterVar]) -> None:
-    copy.compute_at(*at)
-    copy.vectorize(copy.op.axis[-1])
-    for axis in copy.op.axis[:-1]:
-        copy.unroll(axis)
+        keep_in_registers(copy, (part, outer))
 
 
 def _fill_shared(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, stages: int = 1) -> None:
@@ -331,7 +328,7 @@ def _reduce_rows(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) 
     _, across = stage.split(rest, factor=tile.threads[1])
     stage.bind(across, thread_axis((0, tile.threads[1]), "threadIdx.x"))
     stage.unroll(inner)
-    _keep_in_registers(copy, (stage, across))
+    keep_in_registers(copy, (stage, across))
 
 
 def _schedule_weights(stage: Stage, at: tuple[Stage, IterVar], row: int, tile: Tile) -> None:
@@ -409,4 +406,4 @@ def _side(
     registers = s[s.cache_read(copy.op.output(0), "local", [sums.op])]
     copy.storage_align(copy.op.axis[-2], 32, PADDING)
     _fill_shared(copy, at[0], tile, stages)
-    _keep_in_registers(registers, at[1])
+    keep_in_registers(registers, at[1])

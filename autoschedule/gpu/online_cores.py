@@ -20,9 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from ... import te
 from ...codegen.gpus import Gpu
 from ...ir.expr import IterVar
 from ...ir.fragments import LANES
@@ -33,9 +32,9 @@ from ..cost.kernels import SLOTS, KernelWork, Phase, Unique
 from ..forms.online import OnlineForm, product_heads
 from ..loops import fuse_axes
 from ..operations import fixed_extent
-from .grids import LINE
+from .grids import LINE, BlockTile
 from .shortfalls import OF_COPIES
-from .tensor_cores import M, N, shared_by_all
+from .tensor_cores import M, N, shared_by_all, tensorize_tiles
 from .threads import VECTOR, WARP, count_lanes, lanes_along_last
 
 if TYPE_CHECKING:
@@ -61,23 +60,6 @@ ADDED = (3, 2, 40)
 """Of them, sums and products of each score, of each element of what is merged, and of each row, in all lanes that have it."""
 POWERS_OF_PART = 2
 """Of a row, by which its sums and those of a part are scaled before they are merged."""
-
-
-class OnlineTile(Protocol):
-    """Tile of an online sum, as estimates read it.
-
-    rows: of a block; terms: of a part of the sum; threads: of a block, along each axis; stages: of the pipelines that fill what is
-    read of each part.
-    """
-
-    @property
-    def rows(self) -> int: ...
-    @property
-    def terms(self) -> int: ...
-    @property
-    def threads(self) -> tuple[int, ...]: ...
-    @property
-    def stages(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -187,14 +169,14 @@ def count_on_cores(form: OnlineForm, tile: CoreTile) -> KernelWork:
 
 
 def count_online(
-    form: OnlineForm, tile: OnlineTile, size: int, phases: Sequence[Phase], registers: float, shared: int
+    form: OnlineForm, tile: BlockTile, size: int, phases: Sequence[Phase], registers: float, shared: int
 ) -> KernelWork:
     """Count the work of a kernel. size: bytes of what is multiplied; phases: of a block, beside what it loads of each part of the sum;
     registers: of a thread's arrays; shared: bytes of a block."""
     rows, terms, depth, columns, batch = form.sizes
     both, threads = (depth + columns) * (SIZE if form.kind else size), prod(tile.threads)
-    parts = ceil(terms / tile.terms) * form.share
-    loaded, filled = parts * tile.terms * both, parts * tile.terms * (depth + columns) * size
+    parts = ceil(terms / tile.columns) * form.share
+    loaded, filled = parts * tile.columns * both, parts * tile.columns * (depth + columns) * size
     copies = loaded / VECTOR / threads
     fill = Phase(
         parts, tile.stages, True, 4 * copies * threads / WARP, 4 * copies, accessed=filled / LINE, loads=copies
@@ -306,10 +288,10 @@ def _scores(s: Schedule, form: OnlineForm, tile: CoreTile, at: tuple[_Place, _Pl
     outer = _multiply_fragments(sums, form.kind, "nk")
     held = s[s.cache_read(rows, "mma_a", [sums])]
     held.compute_at(*(warp if _fragment_registers(tile, form.sizes[2]) else (sums, outer)))
-    _tensorize_tiles(held, (M, K), "cuda.mma_load_a", "shared", M, K, "mk", form.kind)
+    tensorize_tiles(held, (M, K), ("cuda.mma_load_a", "shared", M, K, "mk", form.kind))
     fragment = s[s.cache_read(terms, "mma_bt", [sums])]
     fragment.compute_at(sums, outer)
-    _tensorize_tiles(fragment, (N, K), "cuda.mma_load_b", "nk", "shared", N, K, form.kind)
+    tensorize_tiles(fragment, (N, K), ("cuda.mma_load_b", "nk", "shared", N, K, form.kind))
     _fill_shared(s[rows], block, tile)
     _fill_shared(s[terms], chunk, tile, tile.stages)
 
@@ -330,7 +312,7 @@ def _parts(made: dict[str, Stage], form: OnlineForm, tile: CoreTile, at: tuple[_
     outer = _multiply_fragments(sums, form.kind, "kn")
     fragment = s[s.cache_read(values, "mma_b", [sums])]
     fragment.compute_at(sums, outer)
-    _tensorize_tiles(fragment, (K, N), "cuda.mma_load_b", "kn", "shared", K, N, form.kind)
+    tensorize_tiles(fragment, (K, N), ("cuda.mma_load_b", "kn", "shared", K, N, form.kind))
     _fill_shared(s[values], chunk, tile, tile.stages)
 
 
@@ -340,19 +322,8 @@ def _multiply_fragments(sums: Stage, kind: str, layout: str) -> IterVar:
     some, term = sums.split(sums.op.reduce_axis[0], factor=K)
     sums.reorder(*others, some, row, column, term)
     sums.unroll(some)
-    _tensorize_tiles(sums, (M, N), "cuda.mma_m16n8k16", layout, M, N, K, kind, "mk")
+    tensorize_tiles(sums, (M, N), ("cuda.mma_m16n8k16", layout, M, N, K, kind, "mk"))
     return some
-
-
-def _tensorize_tiles(stage: Stage, sizes: tuple[int, int], *intrinsic: Any) -> None:
-    """The last two dimensions by unrolled tiles, each by an instruction."""
-    (outer, row), (over, column) = (
-        stage.split(axis, factor=size) for axis, size in zip(stage.op.axis[-2:], sizes, strict=True)
-    )
-    stage.reorder(outer, over, row, column, *(stage.leaf_iter_vars[-1:] if stage.op.reduce_axis else ()))
-    stage.unroll(outer)
-    stage.unroll(over)
-    stage.tensorize(row, te.intrinsics.get(*intrinsic))
 
 
 def _fill_shared(stage: Stage, at: _Place, tile: CoreTile, stages: int = 1) -> None:

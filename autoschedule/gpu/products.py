@@ -38,7 +38,7 @@ from .hopper import warpgroup_candidates
 from .shortfalls import OF_COPIES
 from .split_k import list_splits, sum_in_parts
 from .tensor_cores import tensor_core_candidates
-from .threads import WARP, count_lanes, explain_width
+from .threads import WARP, count_lanes, explain_width, keep_in_registers
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -266,10 +266,7 @@ def _panel(
     registers = panel.schedule[panel.schedule.cache_read(panel.op.output(0), "local", [sums])]
     panel.set_scope("shared")
     panel.compute_at(sums, at[0])
-    registers.compute_at(sums, at[1])
-    registers.vectorize(registers.op.axis[-1])
-    for axis in registers.op.axis[:-1]:
-        registers.unroll(axis)
+    keep_in_registers(registers, (sums, at[1]))
     run = gcd(lanes, chunk if turned > 1 else tile.depth if along else width, found.neighbours(load))
     runs, vector = panel.split(moved[-1], factor=run)
     panel.vectorize(vector)

@@ -56,6 +56,7 @@ __all__ = [
     "result_bytes",
     "shared_by_all",
     "stored_by_blocks",
+    "tensorize_tiles",
 ]
 
 SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
@@ -264,7 +265,7 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
         stage.compute_at(sums, inner)
         shape = sizes[layout[0]], sizes[layout[1]]
         arguments = ("shared", *shape, layout, dtype) if "m" in layout else (layout, "shared", *shape, dtype)
-        _tensorize_tiles(stage, shape, [load, *arguments])
+        tensorize_tiles(stage, shape, [load, *arguments])
     for tensor, load in ((a, found.a), (b, found.b)):
         _fetch_tile(s[tensor], (sums, outer), tile, elements_at_once(found, load))
 
@@ -321,7 +322,7 @@ def _bind_warps(stage: Stage, axes: tuple[IterVar, IterVar], tile: Tile, dtype: 
     stage.reorder(*warps, *inners)
     for axis, name, count in zip(warps, "zy", tile.warps, strict=True):
         stage.bind(axis, thread_axis((0, count), f"threadIdx.{name}"))
-    _tensorize_tiles(stage, (M, N), ["cuda.mma_store", M, N, dtype, scope], inners)
+    tensorize_tiles(stage, (M, N), ["cuda.mma_store", M, N, dtype, scope], inners)
     return warps[1]
 
 
@@ -346,11 +347,11 @@ def _sum_fragments(
         if size == 2
         else (f"cuda.mma_m16n8k{shape[2]}", layouts[1], *shape, layouts[0], *(dtypes if size == 1 else ()))
     )
-    _tensorize_tiles(sums, (M, N), intrinsic)
+    tensorize_tiles(sums, (M, N), intrinsic)
     return outer, some
 
 
-def _tensorize_tiles(
+def tensorize_tiles(
     stage: Stage, sizes: tuple[int, int], intrinsic: Sequence[Any], axes: Sequence[IterVar] = ()
 ) -> None:
     """The last two dimensions by unrolled tiles, each by an instruction; what a reduction adds up stays inside."""

@@ -6,7 +6,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from ...ir.dtype import DType
-from ...ir.expr import IntImm
+from ...ir.expr import IntImm, IterVar
 from ...schedule.model.inlining import expand_inlined
 from ...te.rewrite import collect_loads
 from ...te.tensor import find_tensor
@@ -25,6 +25,7 @@ __all__ = [
     "lanes_along_last",
     "count_lanes",
     "explain_width",
+    "keep_in_registers",
 ]
 
 WARP = 32
@@ -53,6 +54,14 @@ def lanes_along_last(stage: Stage) -> int:
             return 1
         lanes = gcd(lanes, extent.value, count_lanes(find_tensor(load).dtype))
     return lanes
+
+
+def keep_in_registers(copy: Stage, at: tuple[Stage, IterVar]) -> None:
+    """Have each thread copy what it reads in an iteration of a loop, neighbours along the last axis at once."""
+    copy.compute_at(*at)
+    copy.vectorize(copy.op.axis[-1])
+    for axis in copy.op.axis[:-1]:
+        copy.unroll(axis)
 
 
 def explain_width(found: Contraction, dtype: DType) -> str:
