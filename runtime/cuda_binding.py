@@ -11,13 +11,14 @@ import ctypes
 import importlib
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
 from ..base.errors import CudaError, user_source
-from .cuda_driver import EMULATE, Driver, find_driver, reason_text
+from .cuda_driver import EMULATE, Driver, find_driver, reason_text, unusable
 from .cuda_errors import LaunchFailed, PycudaMissing, WrongArchitecture
 from .cuda_streams import order_streams
 
@@ -111,26 +112,34 @@ class _Pycuda:
         self.module, self.driver = module, driver
         self._contexts: dict[int, Any] = {}
         self._streams: dict[tuple[int, int], Any] = {}
-        module.init()
+        try:
+            module.init()
+        except module.Error as error:
+            raise unusable(0, str(error)) from error
 
-    def current(self, index: int) -> Any:
-        """pycuda's object of the primary context of a GPU, to be pushed and popped."""
+    @contextmanager
+    def current(self, index: int) -> Generator[Any]:
+        """With pycuda's object of the primary context of a GPU, current. Raises GpuMissing (TW0831)."""
         held = self._contexts.get(index)
-        if held is None:
-            held = self._contexts[index] = self.module.Device(index).retain_primary_context()
-        return held
+        try:
+            if held is None:
+                held = self._contexts[index] = self.module.Device(index).retain_primary_context()
+            held.push()
+        except self.module.Error as error:
+            raise unusable(index, str(error)) from error
+        try:
+            yield held
+        finally:  # popped whatever happened inside
+            held.pop()
 
     def load(self, index: int, code: bytes, formats: dict[str, str]) -> dict[str, Any]:
-        context = self.current(index)
-        held = _Held(context)  # made first, so that an error gives back what was loaded
-        context.push()
-        try:
-            held.code = self.module.module_from_buffer(code)
-            held.functions.update({name: held.code.get_function(name) for name in formats})
-        except self.module.Error as error:
-            raise _not_loaded(index, str(error)) from error
-        finally:
-            context.pop()
+        with self.current(index) as context:
+            held = _Held(context)  # made first, so that an error gives back what was loaded
+            try:
+                held.code = self.module.module_from_buffer(code)
+                held.functions.update({name: held.code.get_function(name) for name in formats})
+            except self.module.Error as error:
+                raise _not_loaded(index, str(error)) from error
         for name, function in held.functions.items():
             function.prepare(formats[name])
         return {name: _PycudaFunction(self.module, name, held) for name in formats}
@@ -152,12 +161,14 @@ class _Pycuda:
         """The stream of pycuda's that stands for another's."""
         held = self._streams.get((index, stream))
         if held is None:
-            context = self.current(index)
-            context.push()  # a stream belongs to the context that is current when it is made
-            try:
-                held = self._streams[index, stream] = self.module.Stream(_NON_BLOCKING)
-            finally:
-                context.pop()
+            with self.current(index):  # a stream belongs to the context that is current when it is made
+                try:
+                    held = self._streams[index, stream] = self.module.Stream(_NON_BLOCKING)
+                except self.module.Error as error:
+                    fix = "launch on the default stream, or give back streams"
+                    raise LaunchFailed(
+                        "the driver makes no stream", reason=str(error), called=user_source(), fix=fix
+                    ) from error
         return held
 
 

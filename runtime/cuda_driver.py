@@ -18,7 +18,7 @@ from typing import Any
 from ..base.errors import CudaError, user_source
 from .cuda_errors import RESULTS, DriverMissing, GpuMissing, LaunchFailed
 
-__all__ = ["EMULATE", "Driver", "ask_driver", "context", "find_driver", "reason_text", "refused"]
+__all__ = ["EMULATE", "Driver", "ask_driver", "context", "find_driver", "reason_text", "refused", "unusable"]
 
 DRIVER_LIBRARY = "libcuda.so.1"
 EMULATE = 'target="cuda -emulate" runs kernels without a GPU'
@@ -84,7 +84,7 @@ class Driver:
                 held = ctypes.c_void_p()
                 result = self.result("cuDevicePrimaryCtxRetain", ctypes.byref(held), self.device(index))
                 if result:
-                    raise _unusable(index, result)
+                    raise unusable(index, reason_text(result))
                 if not self._retained:  # released once, when the process ends
                     atexit.register(self._release)
                 self._retained[index] = held
@@ -100,7 +100,7 @@ class Driver:
         """With the primary context of a GPU current. Raises GpuMissing (TW0831)."""
         result = self.result("cuCtxPushCurrent_v2", self.primary(index))
         if result:
-            raise _unusable(index, result)
+            raise unusable(index, reason_text(result))
         try:
             yield
         finally:  # popped whatever happened inside
@@ -122,11 +122,12 @@ def reason_text(result: int) -> str:
     return f"the driver says: {RESULTS.get(result, f'result {result}')}"
 
 
-def _unusable(index: int, result: int) -> CudaError:
+def unusable(index: int, reason: str) -> CudaError:
+    """The error for a GPU that is there, and whose context cannot be had."""
     return GpuMissing(
         f"cannot run on cuda({index})",
         called=user_source(),
-        reason=reason_text(result),
+        reason=reason,
         fix="see what else holds this GPU",
     )
 

@@ -455,6 +455,19 @@ def test_what_the_driver_refuses_is_an_error_of_ours(gpu: FakeGpu, function: str
         kernel().time(*vectors(), number=1, repeat=1)
 
 
+def test_what_the_driver_refuses_to_pycuda_is_an_error_of_ours(gpu: FakeGpu) -> None:
+    """Its own errors never reach a caller: of a context that is not retained, and of a stream that stands for the caller's."""
+    tensors, f = vectors(), kernel()
+    for function, result, stream, message in (
+        ("cuDevicePrimaryCtxRetain", 46, 0, r"TW0831: cannot run on cuda\(0\).*failed: 46"),
+        ("cuStreamCreate", 2, 5, "TW0834: the driver makes no stream.*failed: 2"),
+    ):
+        gpu.fail(function, result)
+        with pytest.raises(CudaError, match=f"(?s){message}"):
+            f(*tensors, stream=stream)
+        f(*tensors, stream=stream)
+
+
 def test_a_kernel_that_failed_is_told_by_whoever_waits(gpu: FakeGpu) -> None:
     kernel()(*vectors())
     gpu.say("sticky", 700)

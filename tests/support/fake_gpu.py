@@ -133,7 +133,8 @@ def _pycuda(library: ctypes.CDLL) -> Any:
             call("cuDevicePrimaryCtxRetain", ctypes.byref(self.handle), index)
 
         def __del__(self) -> None:
-            library.cuDevicePrimaryCtxRelease_v2(self.index)
+            if self.handle:  # it was retained
+                library.cuDevicePrimaryCtxRelease_v2(self.index)
 
         def push(self) -> None:
             call("cuCtxPushCurrent_v2", self.handle)
