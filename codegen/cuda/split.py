@@ -169,7 +169,7 @@ def _device_pipeline(
         Pass("paired_loads", pair_loads),  # addresses are those of elements in a row
         Pass("vectorize", lambda function: vectorize(function, VECTOR_BITS)),
         Pass("narrow", lambda function: narrow_arithmetic(function, whole)),  # every offset is there now
-        Pass("left_loops", leave_loops),  # every loop's range has been used
+        Pass("early_exit", leave_loops),  # every loop's range has been used
         Pass("remove_likely", remove_likely),
     )
 

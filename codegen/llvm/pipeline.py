@@ -110,7 +110,7 @@ def cpu_pipeline(
         # after all that changes how much a loop does
         Pass("small_parallel", lambda function: run_small_serially(function, vector_bits)),
         Pass("narrow", narrow_offsets),  # every gather is there now
-        Pass("left_loops", leave_loops),  # every loop's range has been used; before its counter is placed
+        Pass("early_exit", leave_loops),  # every loop's range has been used; before its counter is placed
         # every allocation is there, of one known size
         Pass("storage", lambda function: plan_storage(function, options.share_memory)),
         Pass("remove_likely", remove_likely, stage_after="final"),  # last: any pass may read the hint
