@@ -13,6 +13,7 @@ __all__: list[str] = []
 
 @rule("softmax")
 def _differentiate_softmax(p: Pullback) -> list[str | None]:
+    # the Jacobian is diag(y) - y y^T: one product with the head, and no matrix
     total = p.sum(p.times(p.head, p.result), [_axis(p)])
     return [p.times(p.result, p.emit("subtract", p.head, total))]
 
@@ -79,6 +80,7 @@ def _differentiate_groups(p: Pullback) -> list[str | None]:
     rank, shape = len(p.shape(x)), p.shape(x)
     groups: Extent = p["groups"] if p.node.operator == "group_norm" else shape[1]
     count = _element_count(p, range(1, rank))
+    # the reshape into groups needs numbers
     if count is None or not isinstance(shape[0], int) or not isinstance(groups, int):
         return differentiate_declaration(p)
     apart = (shape[0], groups, count // max(groups, 1))
@@ -99,6 +101,7 @@ def _batch_norm(p: Pullback) -> list[str | None]:
     factor = p.times(spread, scale)
     normal = p.times(p.emit("subtract", x, _reshape_channels(p, mean, rank)), _reshape_channels(p, spread, rank))
     by_shift, by_scale = _sum_channels(p, p.head), _sum_channels(p, p.times(p.head, normal))
+    # d/dv (v + e)^(-1/2) = -1/2 (v + e)^(-3/2), of which one factor is in the normal form already
     by_variance = p.scale(p.times(by_scale, scale, spread, spread), -0.5)
     return [
         p.times(p.head, _reshape_channels(p, factor, rank)),

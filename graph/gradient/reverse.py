@@ -63,6 +63,7 @@ def add_adjoints(
     adjoints = dict(seeds)
     for node in reversed(g.nodes):
         heads = [adjoints.get(name) for name in node.outputs]
+        # the loss does not depend on it, or nothing that is asked for lies behind it
         if all(head is None for head in heads) or not any(name in relevant for name in node.inputs):
             continue
         here = node if again is None else again.node(node, next(head for head in heads if head is not None))
@@ -70,6 +71,7 @@ def add_adjoints(
         p = Pullback(b, here, heads, named)
         for name, gradient in zip(node.inputs, RULES.get(node.operator, differentiate_declaration)(p), strict=True):
             if gradient is not None and name in relevant:
+                # an operand that was broadcast gets the sum over what it was repeated for
                 accumulate(b, adjoints, name, p.reduce_like(gradient, b.types[name]), node.source)
     return adjoints
 
@@ -109,6 +111,7 @@ def _check_outputs(g: Parts, of: str, wrt: Sequence[str]) -> str:
         known = is_a(name, str) and name in types
         if not known or not is_float(types[name]):
             what = f"it is {types[name]}" if known else "it has no such value"
+            # who asks for all of g.params meets tables of integers among them
             floats = (
                 '[name for name, array in g.params.items() if "float" in str(array.dtype)]'
                 if known and name in g.constants

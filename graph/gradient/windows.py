@@ -33,6 +33,7 @@ def _differentiate_conv(p: Pullback) -> list[str | None]:
             _numbers(p, p.result)[2:], stride, _numbers(p, w)[2:], dilation, padding[:rank], padding[rank:], strict=True
         )
     ]
+    # rows behind the last window, which a stride may leave: no tap reads them, and their gradient is 0
     more = tuple(extent - end for extent, end in zip(_numbers(p, x)[2:], reached, strict=True))
     by_x = p.emit(
         "conv_transpose",
@@ -55,12 +56,14 @@ def _differentiate_weights(
     x, w = p.inputs[:2]
     groups = int(p["groups"])
     (n, c, *size), (o, _, *taps), out = _numbers(p, x), _numbers(p, w), _numbers(p, p.result)[2:]
+    # batch and channels change places: the sum over images is the convolution's over channels
     places = range(3, len(size) + 3)
     image = p.reshape(
         p.transpose(p.reshape(x, (n, groups, c // groups, *size)), (2, 1, 0, *places)), (c // groups, groups * n, *size)
     )
     kernel = p.reshape(p.transpose(p.reshape(p.head, (n, groups, o // groups, *out)), (1, 2, 0, *places)), (o, n, *out))
     found = p.emit("conv", image, kernel, stride=dilation, padding=padding, dilation=stride, groups=groups)
+    # strides that leave rows over give taps that the weights do not have
     if _numbers(p, found)[2:] != tuple(taps):
         found = p.emit(
             "slice",

@@ -94,6 +94,7 @@ def tile_dot(terms: int, a_dtype: str = "int8", b_dtype: str = "int8") -> Tensor
 
     def body(ins: list[Buffer], out: Buffer) -> Stmt:
         ib, (left, right) = ir_builder(), ins
+        # Linux gives tile registers on request alone (arch_prctl), and may refuse
         with ib.if_scope(target_has(TILES)), ib.if_scope(_call_with_registers(left, right, out, terms) != 0):
             ib.emit(_sum_by_dots(left, right, out, terms))
         with ib.else_scope():
@@ -123,8 +124,10 @@ def _sum_by_dots(a: Buffer, b: Buffer, c: Buffer, terms: int) -> Stmt:
     """As many rows and panels at once as registers hold the sums of."""
     ib = ir_builder()
     with ib.if_scope(target_has(DOTS)):
+        # 16 sums and the two panels of b leave registers of the 32 for rows of a
         ib.emit(_split_parts((a, b, c), terms, 8, PANELS, dots_at_once, turned=a.dtype == b.dtype))
     with ib.else_scope():
+        # 16 registers without AVX-512, and the products by pairs need more of them
         ib.emit(_split_parts((a, b, c), terms, 4, 1, dots_by_pairs))
     return ib.get()
 
