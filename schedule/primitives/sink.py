@@ -59,7 +59,7 @@ def _find_triangle(stage: Stage, axis: IterVar) -> tuple[For, For, Stmt] | None:
     loop = stage.op.declared_loops.loops.get(axis)
     if loop is None or not stage.is_untouched() or loop.kind is not LoopKind.SERIAL or not isinstance(loop.body, Seq):
         return None
-    inner, *behind = loop.body.body
+    inner, behind = next(iter(loop.body.body), None), loop.body.body[1:]  # a loop may be around nothing
     if not isinstance(inner, For) or inner.kind is not LoopKind.SERIAL or not isinstance(inner.var, IterVar):
         return None
     alike = inner.var.dtype == axis.dtype and all(is_const(each.begin, 0) for each in (loop, inner))

@@ -73,3 +73,23 @@ def test_other_loops_are_refused() -> None:
     for name in ("i_1", "k", "j"):
         with pytest.raises(HybridLoopsApart, match="cannot sink"):
             s[x].sink(loop_of(s, x, name))
+
+
+@script
+def around_nothing(A):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+    x = output_tensor((5,), "float32")
+    for i in range(5):
+        x[i] = A[i]
+    for i in range(4):
+        for j in range(i):
+            unused = A[j] + 1.0  # noqa: F841
+        x[i] = x[i] + 1.0
+    return x
+
+
+def test_a_loop_around_nothing_is_no_triangle() -> None:
+    A = te.placeholder((5,), name="A")
+    x = around_nothing(A)
+    values, result = np.arange(5, dtype="float32"), np.empty(5, "float32")
+    tw.build([A, x])(values, result)
+    np.testing.assert_array_equal(result, values + np.array([1, 1, 1, 1, 0]))
