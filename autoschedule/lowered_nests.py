@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from ..base.errors import LoweringError
 from ..codegen.gpus import Gpu
-from ..codegen.machine import Machine
+from ..codegen.machine import Machine, find_machine
+from ..codegen.target import Target
 from ..ir.analysis.footprint import Access, Array
 from ..ir.analysis.warps import collect_kernels
 from ..ir.analysis.work import Statement, Work, measure_work
@@ -16,7 +17,7 @@ from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Call, ProducerLoad, Var
 from ..ir.stmt import BufferStore, LoopKind
 from ..ir.visit import post_order, walk
-from ..schedule import Schedule
+from ..schedule import Schedule, Stage
 from ..schedule.lowering.lower import Lowered, lower_parts
 from ..schedule.lowering.text import all_arguments
 from .accesses import ASSUMED
@@ -36,9 +37,9 @@ Item = TypeVar("Item")
 
 
 def build_plan(s: Schedule) -> Plan:
-    """The choices of rules for a schedule. What they did not estimate is estimated here, from the loops as they are now; and what these
-    leave of a GPU is said."""
-    rows: tuple[Decision, ...] = s.decisions
+    """The choices of rules for a schedule, or what a person chose, on the processor at hand. What rules did not estimate is estimated
+    here, from the loops as they are now; and what these leave of a GPU is said."""
+    rows: tuple[Decision, ...] = s.decisions or tuple(_choices_by_hand(s))
     if all(row.estimate is not None and row.gpu is None for row in rows):
         return Plan(rows)
     try:
@@ -55,6 +56,25 @@ def build_plan(s: Schedule) -> Plan:
             for at, row in enumerate(rows)
         )
     )
+
+
+def _choices_by_hand(s: Schedule) -> Iterator[Decision]:
+    """A row for each stage at root of a schedule without rules, with those computed for it; none of one for GPUs."""
+    stages = [stage for stage in s.stages if not stage.op.is_given]
+    if any(stage.attr(axis).kind == "thread" for stage in stages for axis in stage.leaf_iter_vars):
+        return
+    machine, text = find_machine(Target("llvm")), "by hand" if s.records else "as declared"
+    for stage in stages:
+        if stage.attach_type == "root":
+            within = tuple(each.op.name for each in stages if _root_of(each) is stage and each is not stage)
+            yield Decision("none", stage.op.name, within, stage.op, machine, ((text, None),), 0, None)
+
+
+def _root_of(stage: Stage) -> Stage:
+    """The stage at root in whose loops a stage is computed."""
+    while stage.attach_stage is not None:
+        stage = stage.attach_stage
+    return stage
 
 
 def _estimate_kernels(s: Schedule, lowered: Lowered, rows: Sequence[Decision], gpu: Gpu) -> Iterator[Decision]:

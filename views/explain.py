@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ..autoschedule.plan import time_text
 from ..ir.analysis.count import ONE, ZERO, Count
 from ..ir.analysis.lane_strides import find_scattered_lanes
 from ..ir.analysis.work import Work, elementary, measure_work
@@ -59,7 +60,8 @@ class Explanation:
     place: where the stage is computed, in words. regions: what is computed each time. runs: how many times. elements:
     that are computed in the whole program; domain: that its tensor has. loads, stores, operations: of elements, in the whole program,
     as the loops are written: registers save some. storage: bytes of one allocation (None where it
-    has none: inlined, or the caller's). scope: of the storage. levels: outermost first.
+    has none: inlined, or the caller's). scope: of the storage. levels: outermost first. time: of a stage at root, as the plan
+    estimates it, and what binds it.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Explanation:
     scope: str = ""
     levels: list[Level] = field(default_factory=list[Level])
     warnings: list[str] = field(default_factory=list[str])
+    time: str = ""
 
     @property
     def recompute(self) -> float | None:
@@ -97,6 +100,8 @@ class Explanation:
             )
         if self.stores != ZERO:
             lines.append(f"  work: {self.operations} operations, {self.loads} loads, {self.stores} stores")
+        if self.time:
+            lines.append(f"  time, as estimated: {self.time}")
         if self.storage is not None:
             lines.append(f"  storage: {self.storage} bytes, {self.scope}")
         if self.levels:
@@ -120,6 +125,7 @@ def explain(
     if stage.op.is_given:
         passed = stage.op.is_passed
         return Explanation(stage.name, "passed by the caller" if passed else "known when the kernel is built")
+    time = "" if lowered is not None else _estimated_time(schedule, stage)
     lowered = lowered or lower_parts(schedule, all_arguments(schedule))
     fixed = set(schedule.symbols)
     if stage.attach_type in ("inline", "inlined"):
@@ -127,7 +133,15 @@ def explain(
     own = next((bounds for computation, bounds in lowered.bounds.of.items() if computation.stage is stage), None)
     if own is None:
         return Explanation(stage.name, "not computed: no output needs it")
-    return _explain_computed(stage, own, lowered, work or measure_work(lowered.function), fixed)
+    explanation = _explain_computed(stage, own, lowered, work or measure_work(lowered.function), fixed)
+    explanation.time = time
+    return explanation
+
+
+def _estimated_time(schedule: Schedule, stage: Stage) -> str:
+    """The time that the plan tells of a stage, with what is computed in its loops; empty where it tells none."""
+    row = next((row for row in schedule.plan if row.output is stage.op and row.seconds is not None), None)
+    return "" if row is None else f"{time_text(row.seconds)}, bound by {row.binds}"
 
 
 def _explain_computed(stage: Stage, bounds: StageBounds, lowered: Lowered, work: Work, fixed: set[Var]) -> Explanation:

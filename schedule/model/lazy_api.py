@@ -69,7 +69,8 @@ class LazyScheduleMethods:
     @property
     def plan(self) -> Any:
         """Return what the rules chose for each group of operations, among what, and by which estimate: a table to print, and a sequence
-        of rows (rule, anchor, fused, candidates, chosen, seconds, binds). Empty for schedules by hand, and for replayed ones.
+        of rows (rule, anchor, fused, candidates, chosen, seconds, binds). Schedules by hand for a CPU, and replayed ones, have a row for
+        each stage at root, with the time of its loops on the processor at hand; such for GPUs have none.
         """
         return _room("...autoschedule.lowered_nests").build_plan(self)
 

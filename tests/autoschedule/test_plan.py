@@ -75,13 +75,21 @@ def test_every_group_has_a_row_that_says_what_binds_it() -> None:
     assert any(line.startswith("contraction") and line.endswith(product.binds) for line in lines)
 
 
-def test_a_schedule_by_hand_has_no_plan_and_a_copy_keeps_one() -> None:
-    _, blur = blurred()
-    assert len(te.create_schedule(blur.op).plan) == 0
+def test_a_schedule_by_hand_has_a_row_for_each_stage_at_root_and_a_copy_keeps_its_rows() -> None:
+    image, blur = blurred()
+    twice = te.compute((37, 49), lambda y, x: blur[y, x] * blur[y, x + 2], name="twice")
+    s = te.create_schedule(twice.op)
+    assert [(row.anchor, row.description) for row in s.plan] == [("blur", "as declared"), ("twice", "as declared")]
+    before = sum(row.seconds or 0 for row in s.plan)
+    s[blur].compute_at(s[twice], twice.op.axis[-1])
+    (row,) = s.plan
+    assert (row.description, row.fused) == ("by hand", ("blur",)) and (row.seconds or 0) > before
+    assert f"time, as estimated: {time_text(row.seconds)}" in str(s.explain(twice))
+    assert "as estimated" not in str(s.explain(blur)) and not te.create_schedule(image.op).plan
     s = tw.autoschedule.schedule(blur)
     assert [row.anchor for row in s.copy().plan] == ["blur"]
     replayed = Schedule.replay(s.records, blur.op)
-    assert replayed.records == s.records and len(replayed.plan) == 0
+    assert replayed.records == s.records and [row.rule for row in replayed.plan] == ["none"]
 
 
 def test_a_plan_is_told_of_symbolic_shapes_and_of_what_is_scheduled_further() -> None:
