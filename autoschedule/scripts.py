@@ -24,9 +24,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.analysis.lane_strides import neighbour_distance
-from ..ir.analysis.linear import linear, occurs
+from ..ir.analysis.linear import is_index, linear, occurs
 from ..ir.buffer import Buffer
 from ..ir.expr import Add, BufferLoad, Call, Expr, IfThenElse, IterVar, Max, Min, Mul, ProducerLoad, StringImm, Sub, Var
+from ..ir.passes.common.loop_partition import HINT
 from ..ir.passes.cpu.reassociation import REASSOCIATE
 from ..ir.stmt import BufferStore, For, If, Seq, Stmt, While
 from ..ir.structural import equal
@@ -70,6 +71,9 @@ def schedule_in_order(group: Group) -> Stage:
     part_loops(stage)
     sink_triangles(stage)
     orders = {nest: interchange(stage, nest) for nest in stage.op.declared_loops.nests}
+    for nest in orders.values():
+        if _has_clamped_neighbours(stage, nest[-1]):
+            stage.pragma(nest[-1], HINT)
     for nest in (orders[nest] for nest in _outermost(group, stage)):
         free = [axis for axis in nest if _is_free(stage, axis)]
         if free and free[0] is nest[0]:
@@ -198,6 +202,18 @@ def _best_order(stage: Stage, nest: tuple[IterVar, ...]) -> tuple[IterVar, ...]:
             if not count_scattered(loop, axis) and _may_stand(stage, order):
                 return order
     return nest
+
+
+def _has_clamped_neighbours(stage: Stage, axis: IterVar) -> bool:
+    """Return whether an innermost loop reads neighbours by indices that are clamped, which lanes would gather; at its ends alone they are."""
+    body = stage.op.declared_loops.loop(axis).body
+    loads = [node for node in walk(body) if isinstance(node, BufferLoad | ProducerLoad)]
+    return not any(isinstance(node, For | While) for node in walk(body)) and any(
+        isinstance(node, Min | Max) and is_index(node) and axis in free_vars(node)
+        for load in loads
+        for index in load.indices
+        for node in walk(index)
+    )
 
 
 def _is_sum(stage: Stage, axis: IterVar) -> bool:

@@ -97,6 +97,41 @@ def decomposed(n: int) -> Any:
     return solved
 
 
+def eliminated(n: int) -> Any:
+    """A script: LU row by row, each element by a number with a name, a product with a symmetric matrix, and shortest ways downwards."""
+
+    @script
+    def eliminate(A):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+        a = output_tensor((n, n), "float32")
+        c = output_tensor((n, n), "float32")
+        d = output_tensor((n, n), "float32")
+        for i in range(n):
+            for j in range(n):
+                a[i, j] = A[i, j]
+        for i in range(n):
+            for j in range(i):
+                w = a[i, j]
+                for k in range(j):
+                    w = w - a[i, k] * a[k, j]
+                a[i, j] = w / a[j, j]
+            for j in range(i, n):
+                for k in range(i):
+                    a[i, j] = a[i, j] - a[i, k] * a[k, j]
+        for i in range(n):
+            for j in range(n):
+                t = 0.0
+                for k in range(i):
+                    c[k, j] = c[k, j] + A[i, j] * A[i, k]
+                    t = t + A[k, j] * A[i, k]
+                c[i, j] = c[i, j] + A[i, j] * A[i, i] + t
+        for i in range(1, n):
+            for j in range(n):
+                d[i, j] = A[i, j] + min(d[i - 1, max(j - 1, 0)], d[i - 1, min(j + 1, n - 1)])
+        return a, c, d
+
+    return eliminate
+
+
 def compared(make: Any, inputs: list[tuple[int, ...]], rng: np.random.Generator) -> Any:
     """The schedule of a script by the rules, after its results were compared bit by bit with those of the script as it is."""
     args = [te.placeholder(shape, name=f"A{at}") for at, shape in enumerate(inputs)]
@@ -119,6 +154,14 @@ def test_columns_are_factored_row_by_row(n: int) -> None:
     if n > 1:
         assert sum(record.primitive == "fission" for record in s.records) == 1
         assert sum(record.primitive == "reorder" for record in s.records) == 2
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 41])
+def test_numbers_with_names_and_triangles_do_not_keep_loops_from_rows(n: int) -> None:
+    s = compared(eliminated(n), [(n, n)], drawn.rng("eliminated"))
+    if n > 2:
+        used = [record.primitive for record in s.records]
+        assert used.count("sink") == 1 and used.count("fission") >= 2 and used.count("pragma") == 1
 
 
 def test_products_and_sums_have_rows_innermost() -> None:

@@ -11,7 +11,7 @@ masked; in a select that chooses an index, in which lanes differ; or the one tha
 in which lanes differ, and would be gathered. For the
 outermost loop in which a guard is monotone, the iterations are found in which it holds whatever the loops inside do;
 bounds may be symbolic. Each of the parts is searched again for loops inside it. A budget bounds how often a statement
-is copied. A loop with the pragma loop_partition_hint is cut for each if_then_else in its body, as if all were likely.
+is copied. A loop with the pragma loop_partition_hint is cut for each if_then_else and clamped index in its body, as if all were likely.
 
 It stands before vectorize and unroll (a guard left inside a lane would mask it, one inside an unrolled body would be
 copied with it), and while indices are n-d, because simplify comes after it to decide what is left.
@@ -211,7 +211,7 @@ def _guards(loop: For) -> Iterator[_Guard]:
                     yield _Guard(part, part, likely or hinted, inner, lanes, in_index)
         elif isinstance(node, (Min, Max)) and is_index(node):
             condition = _clamps_nothing(node)
-            if _differs_in_lanes(condition, (loop, *inner)):
+            if _differs_in_lanes(condition, (loop, *inner)) or hinted and in_index:
                 yield _Guard(condition, node, False, inner, True, True)
         elif isinstance(node, For):
             inner = (*inner, node)
