@@ -66,11 +66,11 @@ def _choices_by_hand(s: Schedule) -> Iterator[Decision]:
     machine, text = find_machine(Target("llvm")), "by hand" if s.records else "as declared"
     for stage in stages:
         if stage.attach_type == "root":
-            within = tuple(each.op.name for each in stages if _root_of(each) is stage and each is not stage)
+            within = tuple(each.op.name for each in stages if _stage_at_root(each) is stage and each is not stage)
             yield Decision("none", stage.op.name, within, stage.op, machine, ((text, None),), 0, None)
 
 
-def _root_of(stage: Stage) -> Stage:
+def _stage_at_root(stage: Stage) -> Stage:
     """The stage at root in whose loops a stage is computed."""
     while stage.attach_stage is not None:
         stage = stage.attach_stage

@@ -29,6 +29,7 @@ from ..ir.buffer import Buffer
 from ..ir.expr import Add, BufferLoad, Call, Expr, IfThenElse, IterVar, Max, Min, Mul, ProducerLoad, StringImm, Sub, Var
 from ..ir.passes.common.loop_partition import HINT
 from ..ir.passes.cpu.reassociation import REASSOCIATE
+from ..ir.passes.cpu.unroll_and_jam import JAM
 from ..ir.stmt import BufferStore, For, If, Seq, Stmt, While
 from ..ir.structural import equal
 from ..ir.visit import free_vars, stores, walk
@@ -71,9 +72,6 @@ def schedule_in_order(group: Group) -> Stage:
     part_loops(stage)
     sink_triangles(stage)
     orders = {nest: interchange(stage, nest) for nest in stage.op.declared_loops.nests}
-    for nest in orders.values():
-        if _has_clamped_neighbours(stage, nest[-1]):
-            stage.pragma(nest[-1], HINT)
     for nest in (orders[nest] for nest in _outermost(group, stage)):
         free = [axis for axis in nest if _is_free(stage, axis)]
         if free and free[0] is nest[0]:
@@ -84,6 +82,13 @@ def schedule_in_order(group: Group) -> Stage:
             outer, inner = stage.split(free[0], factor=COLUMNS)
             stage.reorder(outer, *(inner if axis is free[0] else axis for axis in nest))
             stage.parallel(outer)
+    for *around, innermost in orders.values():
+        if innermost not in stage.leaf_iter_vars:
+            continue  # cut into columns, whose length is known
+        if around and around[-1] in stage.leaf_iter_vars and _updates_again(stage, around[-1], innermost):
+            stage.pragma(around[-1], JAM)
+        if _has_clamped_neighbours(stage, innermost):
+            stage.pragma(innermost, HINT)
     return stage
 
 
@@ -204,8 +209,16 @@ def _best_order(stage: Stage, nest: tuple[IterVar, ...]) -> tuple[IterVar, ...]:
     return nest
 
 
+def _updates_again(stage: Stage, outer: IterVar, inner: IterVar) -> bool:
+    """Return whether iterations of the loop around an innermost one store to the same elements, all of which lie side by side."""
+    loop = stage.op.declared_loops.loop(stage.op.declared_loops.axis_chain(inner)[-1])
+    if any(isinstance(node, For | While | If) for node in walk(loop.body)) or count_scattered(loop.body, inner):
+        return False
+    return any(not _depends(store.indices, outer) for store in stores(loop.body))
+
+
 def _has_clamped_neighbours(stage: Stage, axis: IterVar) -> bool:
-    """Return whether an innermost loop reads neighbours by indices that are clamped, which lanes would gather; at its ends alone they are."""
+    """Return whether an innermost loop reads neighbours by clamped indices, which lanes would gather; at its ends alone they are."""
     body = stage.op.declared_loops.loop(axis).body
     loads = [node for node in walk(body) if isinstance(node, BufferLoad | ProducerLoad)]
     return not any(isinstance(node, For | While) for node in walk(body)) and any(

@@ -34,6 +34,7 @@ from ...ir.passes.cpu.scalar_promotion import promote_scalars
 from ...ir.passes.cpu.shared_windows import shared_windows
 from ...ir.passes.cpu.small_parallel import run_small_serially
 from ...ir.passes.cpu.transposed_loads import transposed_loads
+from ...ir.passes.cpu.unroll_and_jam import unroll_and_jam
 from ...ir.passes.cpu.vectorize import MAX_LANES, vectorize
 from ...ir.passes.gpu.lower_threads import lower_threads
 from ..target import Target
@@ -94,6 +95,7 @@ def cpu_pipeline(
         Pass("solved_loops", solve_loops),  # after hoist: what is left in a loop is its own
         Pass("simplify_pieces", simplify),  # decides the guards and bounds of the pieces
         Pass("lane_races", serialize_racing_lanes),  # after the last change of n-d indices, before they are gone
+        Pass("unroll_and_jam", unroll_and_jam),  # before promotion, which looks at what is left
         Pass("scalar_promotion", promote_scalars),  # of loops that partition left, while dimensions tell accesses apart
         # after promotion, since a sum that other parts of its buffer are read beside is none for LLVM
         Pass("reassociation", lambda function: cut_sums(function, vector_bits)),

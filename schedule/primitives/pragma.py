@@ -13,6 +13,7 @@ from ...ir.ops import const, is_const
 from ...ir.passes.common.loop_partition import HINT
 from ...ir.passes.cpu.nontemporal import NONTEMPORAL
 from ...ir.passes.cpu.reassociation import REASSOCIATE
+from ...ir.passes.cpu.unroll_and_jam import JAM
 from ...ir.passes.gpu.flushed_powers import FLUSH
 from ...ir.passes.gpu.hardware import RESIDENT
 from ..errors import UnknownPragma
@@ -50,6 +51,7 @@ KEYS = {
     RESIDENT: _SWITCH,
     FLUSH: _SWITCH,
     REASSOCIATE: _SWITCH,
+    JAM: _SWITCH,
     SKIP: _SWITCH,
     IMPORT_LLVM: _TEXT,
     IMPORT_C: _TEXT,
@@ -70,6 +72,7 @@ _FOREIGN = {
         RESIDENT,
         FLUSH,
         REASSOCIATE,
+        JAM,
     ),
 }
 """Without those that bring code or leave loops out."""
@@ -90,6 +93,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
         (HINT, None),
         (RESIDENT, None),
         (REASSOCIATE, None),
+        (JAM, None),
     ]
     key, value = drawer.pick(pragmas)
     return f"pragma({axis.name}, {key}) of {stage.name}", lambda: stage.pragma(axis, key, value)

@@ -70,6 +70,8 @@ class _Promoter(Rewriter):
         self.around: dict[Var, Range] = {}
 
     def For(self, node: For) -> Stmt:
+        if any(key == INDEPENDENT for key, _ in node.pragmas):
+            return node
         if node.kind is LoopKind.SERIAL and not any(isinstance(each, _STAYS) for each in walk(node.body)):
             return self._promote(node)
         self.around[node.var] = Range(node.begin, node.extent)
