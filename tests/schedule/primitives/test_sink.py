@@ -82,7 +82,7 @@ def around_nothing(A):  # pyright: ignore[reportMissingParameterType, reportUnkn
         x[i] = A[i]
     for i in range(4):
         for j in range(i):
-            unused = A[j] + 1.0  # noqa: F841
+            unused = j + j  # noqa: F841
         x[i] = x[i] + 1.0
     return x
 
