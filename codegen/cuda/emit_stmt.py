@@ -89,8 +89,9 @@ class _Emitter(StmtEmitter):
         self.asynchronous = False
         """Whether what is stored need not be there before the wait."""
         self.rolled, self.beginnings = rolled_loops(self.function.body), beginnings(self.function.body)
-        self.noted, self.at = lines, 0
-        """Whether lines say where they came from, and the line of the loops that is written now; 0 for none."""
+        self.file = lines.replace("\\", "_").replace('"', "_")  # ptxas reads no names with quotes in them
+        self.at = 0
+        """The line of `file` that what is written now came from; 0 for none."""
         self.resident: ResidentLoops | None = None
 
     # The kernel
@@ -217,8 +218,8 @@ class _Emitter(StmtEmitter):
         self.at = outside
 
     def line(self, text: str) -> None:
-        if self.noted and self.at:
-            self.lines.append(f'#line {self.at} "{self.noted}"')
+        if self.file and self.at:
+            self.lines.append(f'#line {self.at} "{self.file}"')
         super().line(text)
 
     def values(self, *roots: Expr) -> list[list[str]]:

@@ -160,10 +160,10 @@ def test_a_gpus_instructions_come_from_their_lines_too(tmp_path: Path, monkeypat
     assert products and {one.line for one in products} == {update}
     assert loop in {one.within for one in products} <= {0, loop}, "what is left of unrolling jumps nowhere"
     assert "FFMA" in page(s, "cuda -arch=sm_80"), "the page shows it beside the loops"
-    monkeypatch.setenv("TILEWRIGHT_DUMP", str(tmp_path))
+    monkeypatch.setenv("TILEWRIGHT_DUMP", str(tmp_path / 'a "dump'))
     ptx = tw.build(s, [A, B, C], target="cuda -arch=sm_80").source("ptx")
-    (loops,) = tmp_path.glob("*/loops.*.ir")
-    assert f'"{loops}"' in ptx and re.search(rf"\.loc\s+\d+ {update} ", ptx)
+    (loops,) = tmp_path.glob("a*/*/loops.*.ir")
+    assert loops.name in ptx and re.search(rf"\.loc\s+\d+ {update} ", ptx)
 
 
 def test_lines_mean_nothing_to_passes_and_results() -> None:
