@@ -54,9 +54,9 @@ def _find_together(together: dict[int, str], node: Stmt) -> Stmt | None:
     two ways to compute what such an instruction does, take the loops."""
     by, inside = "", node
     if isinstance(node, If) and node.else_body is not None and isinstance(node.condition, Call):
-        (feature,) = node.condition.args[:1]
-        if node.condition.name == "target_has" and isinstance(feature, StringImm):
-            by = next((each for name, each in TOGETHER.items() if feature.value.startswith(name)), "")
+        asked = [each.value for each in node.condition.args if isinstance(each, StringImm)]
+        if node.condition.name == "target_has" and asked:
+            by = next((each for name, each in TOGETHER.items() if asked[0].startswith(name)), "")
             inside = node.else_body
     elif isinstance(node, Attr) and node.key == BULK_COPY:
         by, inside = "engine", node.body
@@ -155,18 +155,14 @@ def _body_together(work: Work, by: str, statement: Statement) -> Body:
     sides = [buffer.dtype.bytes for buffer in buffers if buffer not in stored]
     # a product takes up its own sums
     multiplies = len(buffers) > len(sides) + 1
-    count = {PRODUCTS[by]: elements * min(sides) / 2} if multiplies else {}
-    transfers = (
-        ()
-        if multiplies
-        else [
-            Transfer(access, _scope(access.array), elements, access.bytes, by)
-            for access in statement.accesses
-            if isinstance(access.array, Buffer) and _scope(access.array) in ("global", "shared")
-        ]
+    count = {PRODUCTS[by]: elements * min(sides) / 2} if multiplies and sides else {}
+    transfers = tuple(
+        Transfer(access, _scope(access.array), elements, access.bytes, by)
+        for access in (() if multiplies else statement.accesses)
+        if isinstance(access.array, Buffer) and _scope(access.array) in ("global", "shared")
     )
     kept = tuple(buffer for buffer in buffers if _scope(buffer) not in ("global", "shared"))
-    return Body(count, inner=tuple(inner.items()), transfers=tuple(transfers), kept=kept)
+    return Body(count, inner=tuple(inner.items()), transfers=transfers, kept=kept)
 
 
 def _pad(access: Access) -> Access:
