@@ -102,10 +102,10 @@ class ModelPlan(Sequence[Task]):
         return iter(self.tasks)
 
     def __repr__(self) -> str:
-        runs = sum(task.count for task in self.tasks)
-        return (
-            f"<ModelPlan: {len(self.tasks)} kernels, {runs} runs a call>" if runs else "<ModelPlan: none before a call>"
-        )
+        runs, kernels = sum(task.count for task in self.tasks), len(self.tasks)
+        if not runs:
+            return "<ModelPlan: none before a call>"
+        return f"<ModelPlan: {kernels} kernel{'s' * (kernels != 1)}, {runs} run{'s' * (runs != 1)} a call>"
 
     def __str__(self) -> str:
         return table_text([_COLUMNS, *self._rows()])
