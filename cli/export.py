@@ -228,6 +228,8 @@ def _find_declared(source: str, arguments: Mapping[str, Any] | None = None) -> A
         return call_function(made, path, arguments)
     if is_sequence(made) and not arguments:
         return made
+    if not path and source.endswith(".py"):
+        path = source
     if path and not os.path.isfile(path):
         _say(f"tilewright: there is no file {path!r}; a function is given as FILE.py:FUNCTION")
     else:

@@ -165,7 +165,8 @@ def test_a_file_that_lists_no_library_is_refused(
 
 
 def test_a_file_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "misspelt.py:blur", "libblur.so"]) == 2
-    assert "there is no file 'misspelt.py'" in capsys.readouterr().err
+    for source in ("misspelt.py:blur", "misspelt.py"):
+        assert main(["export", source, "libblur.so"]) == 2
+        assert "there is no file 'misspelt.py'" in capsys.readouterr().err
     assert main(["export", "misspelt.toml", "build/"]) == 1
     assert "there is no such file" in capsys.readouterr().err
