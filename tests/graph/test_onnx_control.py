@@ -303,7 +303,7 @@ def test_the_old_scan_goes_over_each_of_a_batch_as_far_as_it_is_long(batch: int)
 
 def test_operators_that_are_older_than_what_is_known_and_mean_the_same() -> None:
     check(model("y = Not(x)", "bool[3] x", "bool[3] y", 1), {"x": np.asarray([True, False, True])})
-    with pytest.raises(tw.TilewrightError, match=r"TW0911.*of version 6"):
+    with pytest.raises(tw.TilewrightError, match=r"TW0911.*opset version 6"):
         tw.graph.from_onnx(model("y = Add(x, x)", "float[3] x", "float[3] y", 6))
 
 
