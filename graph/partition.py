@@ -32,7 +32,6 @@ from .concatenations import find_joined_parts
 from .kernels import Step, build_step, declared_kernel, is_heavy
 from .memory_views import find_views
 from .node import Node, Parts
-from .operators import row_of
 from .types import TensorType
 
 __all__ = ["cut_graph", "time_ratio"]
@@ -94,11 +93,7 @@ def _join_trees(g: Parts, trees: dict[str, tuple[Node, ...]]) -> None:
             if above is None:
                 break
             members = tuple(sorted((*trees[above], *trees[root]), key=lambda node: place[node.outputs[0]]))
-            if (
-                len(members) > _MOST_NODES
-                or not _may_be_group(trees[above], trees[root])
-                or not _is_one_group(g, members)
-            ):
+            if len(members) > _MOST_NODES or not _is_one_group(g, members):
                 refused.add(above)
                 continue
             trees[root] = members
@@ -154,15 +149,6 @@ def time_ratio(before: Parts, after: Parts, target: Target, weigh: Callable[[Ste
     }
     key = program_key(texts, (), target, BuildOptions(), False)
     return keep_number(key, lambda: seconds(new) / (seconds(old) or 1.0))
-
-
-def _may_be_group(above: Sequence[Node], below: Sequence[Node]) -> bool:
-    """Return whether two trees, the second of which reads the first, are worth asking about: their heavy nodes reduce rows, or the only
-    one does not read what they join at, which is then part of its tail."""
-    heavy = [node for node in (*above, *below) if is_heavy(node)]
-    if all(row_of(node.operator).fusion == "rows" for node in heavy if not node.bodies):
-        return True
-    return len(heavy) == 1 and not is_heavy(above[-1]) and above[-1].outputs[0] not in heavy[0].inputs
 
 
 @dataclass(frozen=True)
