@@ -129,7 +129,8 @@ def test_dump_writes_the_program_after_each_pass(
 ) -> None:
     monkeypatch.setenv("TILEWRIGHT_DUMP", str(tmp_path / "dump"))
     assert main(["run", written(tmp_path, PROGRAM)]) == 0
-    files = sorted((tmp_path / "dump" / "increment").iterdir())
+    *files, loops = sorted((tmp_path / "dump" / "increment").iterdir())
+    assert loops.name.startswith("loops.") and "for i" in loops.read_text()
     assert [int(file.name[:2]) for file in files] == list(range(len(files)))
     assert files[0].name == "00_lowered.ir"
     assert "vectorized" in files[0].read_text()
