@@ -182,7 +182,7 @@ def make_row(
         error,
         growth,
         in_place,
-        {"blocks": POINTWISE} if fusion == "elementwise" else alternatives or {},
+        alternatives or ({"blocks": POINTWISE} if fusion == "elementwise" else {}),
         tuple(samples),
     )
 
