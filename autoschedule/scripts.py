@@ -96,7 +96,7 @@ def schedule_on_gpu(group: Group) -> None:
     """The rule for GPUs. Nests after each other wait for each other, which the threads of one block can."""
     stage = _begin(group)
     nests = _outermost(group, stage)
-    found = [[axis for axis in nest if _is_free(stage, axis)] for nest in nests]
+    found = [_find_rectangle(stage, [axis for axis in nest if _is_free(stage, axis)]) for nest in nests]
     free = [shared if _is_hoistable(stage, shared, nest) else [] for nest, shared in zip(nests, found, strict=True)]
     for nest, shared in zip(nests, free, strict=True):
         if not all(free):
@@ -107,6 +107,16 @@ def schedule_on_gpu(group: Group) -> None:
             if len(nests) == 1:
                 stage.bind(block, thread_axis("blockIdx.x"))
         stage.bind(thread, thread_axis("threadIdx.x"))
+
+
+def _find_rectangle(stage: Stage, axes: Sequence[IterVar]) -> list[IterVar]:
+    """The loops of which none says how many iterations another has, outer ones first: these can be fused."""
+    kept: list[IterVar] = []
+    for axis in axes:
+        loop = stage.op.declared_loops.loop(axis)
+        if not any(_depends((loop.begin, loop.extent), outer) for outer in kept):
+            kept.append(axis)
+    return kept
 
 
 def _begin(group: Group) -> Stage:

@@ -199,6 +199,26 @@ def test_a_loop_whose_neighbours_are_of_the_step_before_stays_inside(target: str
     np.testing.assert_array_equal(evaluate([a], turned(a), [values], target), expected)
 
 
+def test_threads_of_a_gpu_share_the_outer_loop_of_a_triangle() -> None:
+    """Its iterations and those of the inner one never meet, but they form no rectangle."""
+
+    @te.hybrid.script
+    def doubled_below(a):
+        b = output_tensor(a.shape, a.dtype)  # noqa: F821
+        for i in range(a.shape[0]):
+            for j in range(a.shape[1]):
+                b[i, j] = a[i, j]
+        for i in range(a.shape[0]):
+            for j in range(i):
+                b[i, j] = b[i, j] * 2.0
+        return b
+
+    values = floats((7, 7))
+    (a,) = placeholders(values)
+    result = evaluate([a], doubled_below(a), [values], "cuda -emulate")
+    np.testing.assert_array_equal(result, np.tril(values, -1) + values)
+
+
 @pytest.mark.parametrize("target", ["llvm", "llvm -mattr=-avx512f", "cuda -emulate", "interpret"])
 def test_compositions_compute_the_same_on_every_target(target: str) -> None:
     a, b, c = floats((13, 37)), floats((37, 21), seed=1), floats((21,), seed=2)
