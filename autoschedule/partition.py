@@ -8,7 +8,6 @@ from typing import Protocol
 
 from ..ir.expr import Expr, IterVar
 from ..te.operation import Operation
-from .cost.estimate import Estimate
 
 __all__ = ["APART", "CHAIN", "ROWS", "SCAN", "Chain", "Fusion", "Piece", "Tile"]
 
@@ -27,7 +26,7 @@ class Tile:
     of the output, `rows` rows of which are then computed together. rolled: how many rows along the axis `along` are
     computed in each step through a tile, where `rings` are the parts of which a step uses what the last ones computed;
     0 for one step. at_root: whether each stage is computed by itself. beside: the parts that are results like the
-    output, computed with it. estimate: of its time."""
+    output, computed with it."""
 
     sizes: tuple[int, ...]
     flat: Mapping[Operation, int]
@@ -38,7 +37,6 @@ class Tile:
     rings: tuple[Operation, ...] = ()
     at_root: bool = False
     beside: tuple[Operation, ...] = ()
-    estimate: Estimate | None = None
 
     def __str__(self) -> str:
         if self.at_root:

@@ -90,7 +90,8 @@ _CALLS = {
     "rsqrt": "sqrt",
     "popcount": "shuffle",
     "clz": "shuffle",
-    **dict.fromkeys(("floor", "ceil", "trunc", "round"), "add"),
+    **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right"), "logic"),
+    **dict.fromkeys(("floor", "ceil", "trunc", "round", "nearbyint"), "add"),
     **dict.fromkeys(("isnan", "isfinite", "isinf"), "compare"),
 }
 _FREE = ("likely", "reinterpret", "target_has", "address_of", "access_ptr", "abs")

@@ -18,10 +18,13 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED
+from ..cost.cpu import Lines
 from ..cost.estimate import pad_estimate
+from ..drafts.draft import Drafts
 from ..loops import fuse_axes
 from ..operations import find_inlined, weight
 from ..plan import Candidate
+from .chain_member import CUT_ROWS
 from .injective import LIGHT, sweep, worth_threads
 from .windows import window_ways
 
@@ -42,14 +45,13 @@ MOST_WRITTEN = 16
 def chain(group: Group) -> None:
     """The rule. The group's parts are what is stored for each tile."""
     windows = [] if group.tiles[0].beside else window_ways(group, group.parts)
-    ways = [
-        Candidate(
-            str(tile),
-            partial(_schedule_separately if tile.at_root else _tile_by_tile, group, tile),
-            tile.estimate if tile.estimate is None or not windows else pad_estimate(tile.estimate, DOUBT),
-        )
-        for tile in group.tiles
-    ]
+    drafts, lines, flat = Drafts(), Lines(), group.tiles[0].flat[group.output]
+    row, ways = constant_extent(group.output.axis[flat]) or ASSUMED, list[Candidate]()
+    for tile in group.tiles:
+        apply = partial(_schedule_separately if tile.at_root else _tile_by_tile, tile=tile)
+        is_cut = not tile.at_root and tile.sizes[flat] < row
+        time = pad_estimate(group.draft(apply, drafts, lines), (CUT_ROWS - 1) * is_cut)
+        ways.append(Candidate(str(tile), partial(apply, group), pad_estimate(time, DOUBT * bool(windows))))
     group.choose("chain", [*ways, *windows])
 
 

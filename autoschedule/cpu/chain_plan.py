@@ -31,7 +31,6 @@ from ..groups import TRIVIAL
 from ..operations import is_plain, weight
 from ..partition import Tile
 from .chain_member import CUT_ROWS, LOAD, OPERATOR, STORE, Cut, Member, Side, operator_count, tap_product, vector_cycles
-from .chain_nest import Nests
 
 __all__ = ["Chain", "find_chain", "ends_within_vectors"]
 
@@ -142,8 +141,8 @@ class Chain:
         return True
 
     def ways(self) -> tuple[Tile, ...]:
-        """Return the partitions of the output, the cheapest first as they are estimated, and what of its producers
-        stays in registers: after those others, with other numbers of rows together, and with nothing in registers;
+        """Return the partitions of the output, those of least cost first, and what of its producers stays in registers: after
+        those others, with other numbers of rows together, and with nothing in registers;
         windows that roll through tiles; and each stage by itself."""
         ordered = sorted(self.cuts, key=self._cost)
         whole = [(cut, *self._near(cut)) for cut in ordered if not cut.rolled][:MOST_TILES]
@@ -155,10 +154,8 @@ class Chain:
         ]
         tiles = [self._tile(*way) for way in (*whole, *other, *apart, *((cut, (), 1) for cut in rolled))]
         tiles.append(replace(self._tile(self._rows(), (), 0), at_root=True))
-        nests = Nests(self.output, self.beside, self.members, self.flat, self.machine)
         found = {(tile.sizes, tile.near, tile.rows, tile.rolled, tile.at_root): tile for tile in tiles}
-        timed = [replace(tile, estimate=nests.estimate(tile)) for tile in found.values()]
-        return tuple(sorted(timed, key=lambda tile: tile.estimate.seconds if tile.estimate is not None else 0.0))
+        return tuple(found.values())
 
     def _tile(self, cut: Cut, near: tuple[Operation, ...], rows: int) -> Tile:
         sizes = cut.sizes

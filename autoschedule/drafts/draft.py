@@ -77,10 +77,11 @@ class DraftStage:
     """A stage of a draft.
 
     op: the operation as it is computed now. own: the axes that its value is over, those of `op` unless its layout was transformed.
-    layout: maps an element's indices to those of its place. array: what its
-    elements are told by, whatever the operation becomes. touched: whether the candidate schedules it. stages: of the pipeline
-    that fills it. threads: extents of the thread axes that its loops are bound to, by their tags, where they are declared.
-    aligned: by the place of a dimension, its padded stride as a remainder: (modulus, remainder).
+    layout: maps an element's indices to those of its place. array: what its elements are told by, whatever the operation becomes.
+    partner: a stage that it is computed with, at a loop; is_rolling: it keeps what the iteration before has computed. touched:
+    whether the candidate schedules it. stages: of the pipeline that fills it. threads: extents of the thread axes that its loops
+    are bound to, by their tags, where they are declared. aligned: by the place of a dimension, its padded stride as a remainder:
+    (modulus, remainder).
     """
 
     def __init__(self, draft: Draft, op: Operation, attach_type: str = "root") -> None:
@@ -91,6 +92,8 @@ class DraftStage:
         self.became: dict[IterVar, IterVar] = {}
         self.kinds: dict[IterVar, str] = {}
         self.parent: tuple[DraftStage, IterVar] | None = None
+        self.partner: tuple[DraftStage, IterVar] | None = None
+        self.is_rolling = False
         self.mirrored: tuple[IterVar, IterVar] | None = None
         self.layout: Callable[..., Sequence[Expr]] | None = None
         self.layout_key: Hashable = None
@@ -220,6 +223,15 @@ class DraftStage:
     def compute_at(self, parent: DraftStage, scope: IterVar) -> None:
         """Compute what is needed in each iteration of a loop."""
         self.touched, self.attach_type, self.parent = True, "at", (parent, scope)
+
+    def compute_with(self, partner: DraftStage, axis: IterVar) -> None:
+        """Compute a part in each iteration of a loop of another stage, which has loops as this one has."""
+        self.touched, self.partner = True, (partner, axis)
+
+    def rolling_buffer(self, strict: bool = True) -> None:
+        """Compute in each iteration what the one before has not."""
+        del strict
+        self.is_rolling = True
 
     def compute_inline(self) -> None:
         """Compute each element where it is read."""

@@ -12,7 +12,7 @@ from ...ir.arith.linear import LinearForm
 from ...ir.expr import Expr, FloorDiv, FloorMod, IterVar, ProducerLoad, Var
 from ...ir.lazy_values import cached_property
 from ...ir.visit import post_order
-from ..accesses import ASSUMED, Dimension, dimension, find_axes
+from ..accesses import ASSUMED, Dimension, dimension, find_axes, strip_clamps
 from ..cost.instructions import Work
 from ..loop_nest import Body, Nest
 from .draft import DraftStage, extent_in_numbers
@@ -43,7 +43,8 @@ class Frame:
     the reader's. moved: how far loops around move an axis. box: the elements of each dimension; None: all of them. around: the own
     axes that the loop around moves. runs: the values of several axes as one, by the identities of these, where they are less than
     the product of theirs. block: on a GPU, the values that all threads of a block together take; None: the widths. aligned: what
-    the first value of an axis is a multiple of; 0, and where there is none, of an axis that begins with its first."""
+    the first value of an axis is a multiple of; 0, and where there is none, of an axis that begins with its first. steps: how far
+    an iteration of the loop around moves an axis."""
 
     widths: Mapping[Var, int]
     names: Mapping[Var, Var] = field(default_factory=dict[Var, Var])
@@ -53,10 +54,19 @@ class Frame:
     runs: Mapping[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
     block: Mapping[Var, int] | None = None
     aligned: Mapping[Var, int] = field(default_factory=dict[Var, int])
+    steps: Mapping[Var, int] = field(default_factory=dict[Var, int])
 
     def find_alignment(self, axis: Var, inside: int) -> int:
         """A number that the first of `inside` values of an axis, which loops inside take, is a multiple of; 0: it is the first."""
         return gcd(self.aligned.get(axis, 0), inside if inside < self.widths.get(axis, 1) else 0)
+
+    def roll(self) -> tuple[Frame, Frame]:
+        """The frame of what an iteration computes beside what the one before did, and of what the first one has to besides."""
+        fewer = {axis: min(width, self.steps.get(axis) or width) for axis, width in self.widths.items()}
+        rest = {
+            axis: max(width - fewer[axis], 1) if width > fewer[axis] else width for axis, width in self.widths.items()
+        }
+        return replace(self, widths=fewer), replace(self, widths=rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +98,7 @@ def make_frame(producer: DraftStage, reads: Sequence[Access], frame: Frame, inne
     moved: dict[Var, Expr] = {}
     around: set[Var] = set()
     aligned: dict[Var, int] = {}
+    steps: dict[Var, int] = {}
     widths: dict[Var, int] = {axis: extent_in_numbers(axis) for axis in producer.reduced}
     indices = reads[0].indices or ()
     own_axes = {id(index): axis for index, axis in zip(indices, producer.own, strict=False)}
@@ -101,6 +112,8 @@ def make_frame(producer: DraftStage, reads: Sequence[Access], frame: Frame, inne
         is_axis = isinstance(index, IterVar)
         if frame.around and not frame.around.isdisjoint((index,) if is_axis else find_axes(index)):
             around.add(axis)
+            moving = {each: step for each, step in dimension(strip_clamps(index)).steps.items() if each in frame.around}
+            steps[axis] = sum(step * inner.get(each, 1) for each, step in moving.items())
         if is_axis and all(read.indices is not None and read.indices[place] is index for read in reads):
             widths[axis] = min(inner.get(index, 1), extent)
             name = frame.names.get(index, index)
@@ -116,7 +129,7 @@ def make_frame(producer: DraftStage, reads: Sequence[Access], frame: Frame, inne
             if by is not None:
                 moved[axis] = by
     box = tuple(widths[axis] for axis in producer.own)
-    return Frame(widths, names, moved, box, frozenset(around), runs, aligned=aligned)
+    return Frame(widths, names, moved, box, frozenset(around), runs, aligned=aligned, steps=steps)
 
 
 def _make_shift(index: LinearForm, frame: Frame, inner: Mapping[Var, int]) -> Expr | None:

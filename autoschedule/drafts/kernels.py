@@ -127,9 +127,9 @@ class _KernelStage(StageNest):
             inside = (Nest(self.name(axis), trips, inside, thread=thread, share=share if place == 0 else 1.0),)
         return inside
 
-    def _build_placed(self, at: int) -> Parts:
+    def _build_placed(self, at: int, partners: Sequence[StageNest] = ()) -> Parts:
         self.at = at
-        return super()._build_placed(at)
+        return super()._build_placed(at, partners)
 
     def _find_frame(
         self, producer: DraftStage, readers: Sequence[tuple[Value, Frame, Mapping[Var, int]]]

@@ -57,14 +57,22 @@ class Nests:
         self.sources: dict[int, frozenset[int]] = {}
         self.shared: dict[int, frozenset[int]] = {}
         self.placed: dict[tuple[int, IterVar], list[DraftStage]] = {}
+        self.partners: dict[tuple[int, IterVar], list[DraftStage]] = {}
         for stage in draft.stages:
             if stage.attach_type == "at" and stage.parent is not None:
                 parent, axis = stage.parent
                 self.placed.setdefault((id(parent), parent.find_leaf(axis)), []).append(stage)
+            if stage.partner is not None:
+                partner, axis = stage.partner
+                self.partners.setdefault((id(partner), partner.find_leaf(axis)), []).append(stage)
 
     def nest(self) -> Nest:
         """All stages at root, producers first."""
-        roots = [stage for stage in self.draft.stages if stage.attach_type == "root" and not _is_ready(stage)]
+        roots = [
+            stage
+            for stage in self.draft.stages
+            if stage.attach_type == "root" and stage.partner is None and not _is_ready(stage)
+        ]
         ordered: dict[int, DraftStage] = {}
 
         def visit(stage: DraftStage) -> None:
@@ -78,7 +86,7 @@ class Nests:
 
         for stage in roots:
             visit(stage)
-        nests = [part for stage in ordered.values() for part in self.stage(stage, self._full_frame(stage))]
+        nests = [part for stage in ordered.values() for part in self.stage(stage, self.full_frame(stage))]
         return nests[0] if len(nests) == 1 and isinstance(nests[0], Nest) else Nest(None, 1, tuple(nests))
 
     def _all_inputs(self, stage: DraftStage) -> Iterable[Tensor]:
@@ -100,7 +108,8 @@ class Nests:
                 yield each
                 yield from self.list_inner_stages(each)
 
-    def _full_frame(self, stage: DraftStage) -> Frame:
+    def full_frame(self, stage: DraftStage) -> Frame:
+        """The frame of a stage that is computed at once."""
         return Frame({axis: extent_in_numbers(axis) for axis in (*stage.own, *stage.reduced)})
 
     # Loops
@@ -195,7 +204,7 @@ class Nests:
         )
         names = {axis: name for axis, name in frame.names.items() if axis in used}
         moved = {axis: by for axis, by in frame.moved.items() if axis in used}
-        return self.access(load, self.producer(load), box, tuple(names.items()), tuple(moved.items()))
+        return self.access(load, self.producer(load), box, tuple(names.items()), tuple(moved.items()), mirrors=True)
 
     def access(
         self,
@@ -204,12 +213,15 @@ class Nests:
         box: tuple[int, ...] | str | None,
         names: tuple[tuple[Var, Var], ...],
         moved: tuple[tuple[Var, Expr], ...],
+        mirrors: bool = False,
     ) -> Access:
+        """The element of a load. mirrors: which elements are touched is asked, and borders that are mirrored touch what is near."""
         layout = stage.layout if stage is not None else None
         key: Hashable = (
             "access",
             id(load),
             box,
+            mirrors,
             None if stage is None or layout is None else self._layout_key(stage),
             tuple((id(axis), id(name)) for axis, name in names),
             tuple((id(axis), structural_key(by)) for axis, by in moved),
@@ -217,7 +229,7 @@ class Nests:
 
         def make() -> Access:
             indices: Sequence[Expr] = [
-                strip_clamps(index) for index in load.indices
+                strip_clamps(index, mirrors) for index in load.indices
             ]  # loops are cut where clamps begin
             shape: Sequence[int] = (
                 box

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from ...ir.analysis.footprint import Access
 from ...ir.expr import Expr, ProducerLoad, Var
+from ...ir.ops import const
 from ...ir.structural import structural_key
 from ...ir.visit import substitute
 from ..accesses import ASSUMED, find_axes
 from ..cost.bodies import Load, Site, assemble_body
+from ..cost.instructions import Work
 from ..loop_nest import Body, Nest
 from .draft import DraftStage, Undrafted, extent_in_numbers
 from .frames import Digits, Frame, Parts, Value, has_no_loops, is_register, join_frames, make_frame
@@ -37,6 +39,7 @@ class StageNest(StageLoops):
         self.run: tuple[tuple[Var, ...], Var] | None = None
         self.is_register = is_register(stage)
         self.digits_of = self._find_digits()
+        self.begins: list[Nest | Body] = []
 
     def _find_digits(self) -> tuple[tuple[Var, int, int], ...]:
         """The axes that a body takes several values of, each with how many, and with what the first is a multiple of, where quotients
@@ -76,15 +79,29 @@ class StageNest(StageLoops):
         return self._wrap(at, digits, parallel, within)
 
     def _wrap(self, at: int, digits: Digits, parallel: bool, within: Callable[[], Parts]) -> Parts:
-        inside: Parts = (*self._build_placed(at), *within())
-        share = self.find_share(at)
+        partners = self._find_partners(at)
+        placed = self._build_placed(at, partners)
+        share, begins = self.find_share(at), tuple(self.begins)
+        self.begins.clear()
+        inside: Parts = (*placed, *within())
+        for partner in partners:
+            inside = (*inside, *partner._build_loops(at + 1))
         for axis, trips in reversed(digits):
             if trips > 1 or parallel:
                 inside = (Nest(self.name(axis), ceil(trips * share), inside, parallel),)
                 share = 1.0
-        return inside
+        return (*begins, *inside)
 
-    def _build_placed(self, at: int) -> Parts:
+    def _find_partners(self, at: int) -> list[StageNest]:
+        """The stages that are computed with this one in each iteration of a loop: as many loops of theirs are the same."""
+        names = {axis: self.name(axis) for axis in self.stage.own}
+        partners: list[StageNest] = []
+        for stage in self.nests.partners.get((id(self.stage), self.leaves[at]), ()):
+            same = {own: names[axis] for own, axis in zip(stage.own, self.stage.own, strict=True)}
+            partners.append(StageNest(self.nests, stage, replace(self.nests.full_frame(stage), names=same)))
+        return partners
+
+    def _build_placed(self, at: int, partners: Sequence[StageNest] = ()) -> Parts:
         """Build the stages that are computed in each iteration of a loop, producers first. What is computed in loops
         inside of it reads too."""
         own = self.nests.placed.get((id(self.stage), self.leaves[at]), ())
@@ -92,7 +109,7 @@ class StageNest(StageLoops):
             return ()
         waiting = list(self.nests.list_inner_stages(self.stage, at))
         readers: list[tuple[Value, Frame, Mapping[Var, int]]] = [
-            (self.value, self._body_frame(at), self.inner_values(at + 1))
+            (each.value, each._body_frame(at), each.inner_values(at + 1)) for each in (self, *partners)
         ]
         placed: list[tuple[DraftStage, Frame]] = []
         while waiting:
@@ -105,6 +122,9 @@ class StageNest(StageLoops):
                 waiting.remove(stage)
                 frame = self._find_frame(stage, readers)
                 if frame is not None:
+                    if stage.is_rolling:
+                        frame, begin = frame.roll()
+                        self.begins += self.nests.stage(stage, begin)
                     readers.append((self.nests.value(stage), frame, frame.widths))
                     if stage in own:
                         self.nests.frames[id(stage)] = frame
@@ -176,6 +196,13 @@ class StageNest(StageLoops):
         names = tuple((self.name(axis), trips) for axis, trips in inner.items())
         return Site(machine, written, lanes, self.moved_axes(self.begin), addresses), names, rows
 
+    def _works_along_lanes(self) -> Sequence[Work]:
+        """The works of an iteration: what depends on any of several axes that are lanes as one is of these lanes."""
+        if self.run is None:
+            return self.works
+        axes, along = self.run
+        return [work if work.own.isdisjoint(axes) else replace(work, own=work.own | {along}) for work in self.works]
+
     def _reads_panels(self, lanes: Mapping[Var, int]) -> bool:
         """Return whether all that lanes run along is copies in panels, which can be read beyond their ends."""
         along = [
@@ -209,7 +236,9 @@ class StageNest(StageLoops):
         stored = None if self.is_register else self.nests.written(self.stage, self.frame)
         accesses = [*self._accesses(), *([stored] if stored is not None else [])]
         lies = self._lies() if stored is not None else None
-        return assemble_body(self.value.values, self.value.works, lies, self._where, site, tuple(accesses), inner)
+        return assemble_body(
+            self.value.values, self._works_along_lanes(), lies, self._where, site, tuple(accesses), inner
+        )
 
     def _sums(self) -> Parts:
         """The loops over terms, and what becomes of the sums."""
@@ -219,7 +248,7 @@ class StageNest(StageLoops):
         own = self.value.own
         body = assemble_body(
             self.value.values,
-            self.works,
+            self._works_along_lanes(),
             None,
             self._where,
             site,
@@ -265,12 +294,19 @@ class StageNest(StageLoops):
         steps = [abs(access.step(axis)) for axis in axes]
         if not any(steps):
             return access
-        reach = 1
+        reach, apart = 1, 1
         for axis, step in zip(reversed(axes), reversed(steps), strict=True):
             if step != reach or not access.is_even(axis):
-                return Access(access.array, (along * APART,), (ASSUMED * APART,))
+                apart = APART
+                break
             reach *= self.frame.widths.get(axis, 1)
-        return Access(access.array, (along,), (ASSUMED,))
+
+        def make() -> Access:
+            gone: dict[Var, Expr] = {axis: const(0, axis.dtype) for axis in axes}
+            indices = (*(substitute(index, gone) for index in access.indices or ()), along * apart)
+            return Access(access.array, indices, (*access.shape, ASSUMED * apart), stored=access.stored)
+
+        return self.nests.draft.shared.once(("run", id(access), *map(id, axes), id(along), apart), (access, axes), make)
 
     def _lies(self) -> Access:
         """The layout of the lanes of what is stored."""

@@ -303,7 +303,7 @@ def test_candidates_without_a_draft_are_taken_where_there_are_no_others() -> Non
     target = Target.parse("llvm -mcpu=haswell")
     group = Group(s, op, op, (), target, AVX2)
     times = [
-        group.draft(lambda own: own.s[op].rolling_buffer(), Drafts(), Lines()),
+        group.draft(lambda own: own.s[op].double_buffer(), Drafts(), Lines()),
         group.draft(lambda own: own.s[op].unroll(op.axis[1]), Drafts(), Lines()),
     ]
     assert soonest(times) == 1 and soonest(times[:1]) == 0
