@@ -173,7 +173,7 @@ class _Import:
 
 
 def import_on_thread(name: str, package: str) -> ModuleType:
-    """As import_module, for a module of this package, on a thread that neither Ctrl-C nor a tracer reaches: what strikes the caller
+    """Import a module of this package as import_module does, on a thread that neither Ctrl-C nor a tracer reaches: what strikes the caller
     meanwhile leaves a module that is whole. Raises what importing it raises."""
     whole, this = resolve_name(name, package), _thread.get_ident()
     if any(thread == this for thread, _ in _unfinished):  # within an import of ours, which holds locks
@@ -200,7 +200,7 @@ def import_on_thread(name: str, package: str) -> ModuleType:
 
 
 def _await_others() -> None:
-    """Before a fork: until no other thread is importing."""
+    """Wait, before a fork, until no other thread is importing."""
     this = _thread.get_ident()
     for _ in range(1000):  # others may begin meanwhile
         names = [name for thread, name in _unfinished if thread != this]
@@ -212,7 +212,8 @@ def _await_others() -> None:
 
 
 def _reset_child() -> None:
-    """In the child: what another thread has begun to import since the fork began to wait is as if it had never been imported."""
+    """Reset the child's table of imports: what another thread has begun to import since the fork began to wait is as if it had never been
+    imported."""
     this = _thread.get_ident()
     own = [name for thread, name in _unfinished if thread == this]
     begun = {name for name, module in list(sys.modules.items()) if _is_begun(module) and name not in own}

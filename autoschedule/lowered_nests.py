@@ -99,7 +99,7 @@ def estimate_schedule(s: Schedule, machine: Machine) -> Estimate:
 
 
 def _nests(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict[int, Nest]:
-    """By the place of a row, its loops."""
+    """Return the loops of each row, by its place."""
     items: list[tuple[Statement | Work, list[Buffer]]] = []
     for item in measure_work(lowered.function).body:
         statements = item.all_statements() if isinstance(item, Work) else [item]
@@ -116,7 +116,7 @@ def _assign_items(
     rows: Sequence[Decision],
     items: Iterable[tuple[Item, Sequence[Buffer]]],
 ) -> dict[int, list[Item]]:
-    """By the place of a row, the items at root that store its output, with those before that no row owns: its copies and parts.
+    """Return, by the place of a row, the items at root that store its output, with those before that no row owns: its copies and parts.
     items: each with what it stores to."""
     owners: dict[int, int] = {}
     for at, row in enumerate(rows):

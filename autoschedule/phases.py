@@ -118,8 +118,8 @@ def _steps(stage: Stage) -> dict[int, int]:
 
 
 def _period(value: Expr, axis: IterVar, reduced: Sequence[IterVar]) -> int:
-    """After how many values of an axis places that are read begin anew, of those that go on along a reduce axis; 1 where none do.
-    That is so of gradients of strided convolutions, w[y % 2 + 2 * k]."""
+    """Return the number of values of an axis after which the places read begin anew, of those that go on along a reduce axis; 1 where
+    none do. That is so of gradients of strided convolutions, w[y % 2 + 2 * k]."""
     for load in collect_loads(value):
         for index in load.indices:
             for node in post_order(index) if not find_axes(index).isdisjoint(reduced) else ():

@@ -74,7 +74,7 @@ class Decision:
 
     @property
     def seconds(self) -> float | None:
-        """As estimated; None where nothing is."""
+        """Return the estimated time; None where nothing is."""
         return None if self.estimate is None else self.estimate.seconds
 
     @property

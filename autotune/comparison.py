@@ -19,7 +19,7 @@ __all__ = ["NOISY", "Comparison", "Load", "beats"]
 MARGIN = 0.99
 """What of the rules' choice's time a candidate takes at most to be called faster."""
 NOISY = 0.25
-"""By how much of the least time repeats differ on a machine that does something else too."""
+"""Share of the least time by which repeats differ on a machine that does something else too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Load:
 
     @classmethod
     def measure(cls) -> Load:
-        """As it is at this moment."""
+        """Measure the load of this moment."""
         return cls(os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0)
 
     @property
@@ -56,7 +56,7 @@ class Comparison:
 
     @property
     def spread(self) -> float:
-        """By how much of the least time the repeats of the rules' choice differ: the upper quartile from the least."""
+        """Return by how much of the least time the repeats of the rules' choice differ: the upper quartile from the least."""
         return sorted(self.usual)[len(self.usual) * 3 // 4] / min(self.usual) - 1  # the upper quartile over the least
 
     @property

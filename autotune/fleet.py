@@ -252,7 +252,7 @@ class FleetMeasurer:
         meanwhile: Callable[[], None] | None = None,
         done: Done | None = None,
     ) -> list[Outcome]:
-        """As Measurer's. Raises RunnerLost (TW0613)."""
+        """Measure as Measurer does. Raises RunnerLost (TW0613)."""
         outcomes: dict[int, Outcome] = {}
 
         def came(number: int, answer: Answer | Failure) -> None:
@@ -272,7 +272,7 @@ class FleetMeasurer:
         return [outcomes[number] for number in range(len(functions))]
 
     def rivals(self, functions: Sequence[str], budget: float = 1.0) -> list[list[float]] | None:
-        """As Measurer's, all on one machine. Raises RunnerLost (TW0613)."""
+        """Time rivals as Measurer does, all on one machine. Raises RunnerLost (TW0613)."""
         answer = self._ask_about([{"question": "rivals", "texts": tuple(functions), "budget": budget}])[0]
         return None if is_a(answer, Failure) else answer.value
 

@@ -61,8 +61,8 @@ def _array(param: Buffer, rng: np.random.Generator, indexed: bool) -> np.ndarray
 
 
 def _worse(kernels: Sequence[InspectedKernel], emulated: Sequence[InspectedKernel]) -> float:
-    """By which factor what was counted makes an estimate worse: spilled registers, warps that have no room, passes through shared
-    memory and sectors of global memory beyond those that bytes need. Raises CannotBeChecked (TW0614) for what no GPU launches."""
+    """Return the factor by which what was counted makes an estimate worse: spilled registers, warps that have no room, passes through
+    shared memory and sectors of global memory beyond those that bytes need. Raises CannotBeChecked (TW0614) for what no GPU launches."""
     factor = 1.0
     for kernel in kernels:
         held = kernel.occupancy

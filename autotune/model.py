@@ -61,7 +61,7 @@ class Measurements(NamedTuple):
 
     @property
     def speeds(self) -> Vector:
-        """From 0 for what failed to the greatest for the fastest, on a scale that all functions share."""
+        """Return speeds from 0 for what failed to the greatest for the fastest, on a scale that all functions share."""
         if not np.isfinite(self.seconds).any():
             return np.zeros(len(self.seconds))
         return np.log2(1 + 100 * self.seconds.min() / self.seconds)

@@ -48,7 +48,7 @@ class Outcome:
 
     @property
     def spread(self) -> float | None:
-        """By how much of the least time the repeats differ, the upper quartile from the least; None where there are few."""
+        """Return by how much of the least time the repeats differ, the upper quartile from the least; None where there are few."""
         return sorted(self.times)[len(self.times) * 3 // 4] / min(self.times) - 1 if len(self.times) > 3 else None
 
 

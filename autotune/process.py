@@ -59,7 +59,7 @@ class Process:
         self.stop()
 
     def fileno(self) -> int:
-        """For selectors: readable when an answer, or the end, has come."""
+        """Return the descriptor for selectors: readable when an answer, or the end, has come."""
         return self._read
 
     def send(self, timeout: float, doing: str, request: bytes) -> None:

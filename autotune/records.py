@@ -377,7 +377,7 @@ class Database:
             yield from map(_trial, self._connection.execute(statement, (task, *values)))
 
     def extremes(self, key: Key, most: int) -> list[Trial]:
-        """At most so many trials of a key, oldest first: the fastest and the latest, where there are more."""
+        """Return at most so many trials of a key, oldest first: the fastest and the latest, where there are more."""
         if self.count(key) <= most:
             return self.trials(key)
         with self._faults():

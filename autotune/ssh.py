@@ -167,7 +167,7 @@ class BoardMeasurer(Measurer):
         return Outcome(times, None, built) if times is not None else Outcome(failure=read_failure(answer))
 
     def rivals(self, functions: Sequence[str], budget: float = 1.0) -> list[list[float]] | None:
-        """As Measurer's. Raises RunnerLost (TW0613)."""
+        """Time rivals as Measurer does. Raises RunnerLost (TW0613)."""
         paths, outcomes = self._all_made(functions)
         self.held[0].clear()
         if outcomes:

@@ -175,7 +175,7 @@ class Worker:
         return self.copies
 
     def _run_on_gpu(self, kernel: Kernel) -> dict[str, Any]:
-        """Before the times and after them, the outputs are brought back and compared."""
+        """Time a kernel on the GPU. Before the times and after them, the outputs are brought back and compared."""
         copies, times = self._copy_to_gpu(), tuple[float, ...]()
         for at in self.outputs:
             copies[at].copyfrom(self.arrays[at])

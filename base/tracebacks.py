@@ -94,8 +94,8 @@ def _print_in_notebook(
 
 @contextmanager
 def _users_frames_alone(error: BaseException) -> Generator[None]:
-    """While an error of a user's is printed, it and what it came from have the user's frames alone; what only our frames raised is
-    not shown. Says then how many are left out."""
+    """Hide our frames while an error of a user's is printed: it and what it came from have the user's frames alone; what only our frames
+    raised is not shown. Says then how many are left out."""
     undo: list[Callable[[], None]] = []
     count = 0
     try:

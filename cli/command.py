@@ -163,7 +163,7 @@ def _log_to_stderr() -> None:
 
 
 def _say(text: str) -> None:
-    """To the standard error output as it is: lines and carets stay where they are, however narrow the terminal."""
+    """Write to the standard error output as it is: lines and carets stay where they are, however narrow the terminal."""
     Console(stderr=True).print(printable(text, lines=True), markup=False, highlight=False, soft_wrap=True)
 
 

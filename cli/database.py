@@ -100,7 +100,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _print(text: str) -> None:
-    """As it is, however narrow the terminal."""
+    """Print the text as it is, however narrow the terminal."""
     Console(soft_wrap=True, highlight=False).print(text, markup=False)
 
 

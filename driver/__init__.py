@@ -1,1 +1,1 @@
-"""From a schedule to a kernel: lower and build, functions specialised when they are called, and the cache of both."""
+"""Driver from a schedule to a kernel: lower and build, functions specialised when they are called, and the cache of both."""

@@ -1,4 +1,4 @@
-"""From a schedule to a callable: looked up among the kernels that are kept, else compiled and saved."""
+"""Builder from a schedule to a callable: looked up among the kernels that are kept, else compiled and saved."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def build_with_options(
     tuned: str | PathLike[str] | Database | None = None,
     exact: bool = False,
 ) -> Any:
-    """As build, with passes left out or doing more."""
+    """Build as `build` does, with passes left out or doing more."""
     chosen = _check_target(target)
     if exact and options.contracts:  # contraction rounds otherwise than the program is written
         raise NotExact(

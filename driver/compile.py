@@ -1,4 +1,4 @@
-"""From programs to kernels: lowered, and compiled by the backend of the target."""
+"""Compiler from programs to kernels: lowered, and compiled by the backend of the target."""
 
 from __future__ import annotations
 

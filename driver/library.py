@@ -51,7 +51,7 @@ class _Case:
     variants: tuple[Variant, ...]
 
     def join(self, signature: Signature, variant: Variant) -> _Case:
-        """With the code for a further target."""
+        """Join the case with the code for a further target."""
         params = tuple(
             # both variants must accept the arguments: the stricter alignment holds
             replace(ours, alignment=max(ours.alignment, theirs.alignment))

@@ -1,4 +1,4 @@
-"""From a schedule to its loops."""
+"""Lowering from a schedule to its loops."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def export_graph(
 def _declare_arena(
     companion: Companion, name: str, signature: Signature, variants: Variants, order: Iterable[str]
 ) -> Companion:
-    """With the function that says how large the arena is. order: of the inputs as users pass them."""
+    """Add the function that says how large the arena is. order: of the inputs as users pass them."""
     arena = variants.whole.arguments[-1]
     beyond = "; -1 for\n * extents that a call refuses: below 0, or beyond all memory" if signature.symbols else ""
     asked, count = f"{name}_arena_bytes", len(signature.symbols)

@@ -248,12 +248,12 @@ class OpenModel:
         return m.time(number=number, repeat=repeat, min_repeat_ms=min_repeat_ms, **given)
 
     def verify(self, *arrays: Any, **named: Any) -> Comparison:
-        """As Model.verify. Raises what a call raises."""
+        """Verify as Model.verify does. Raises what a call raises."""
         m, given = self._select_model(arrays, named)
         return m.verify(**given)
 
     def profile(self, *arrays: Any, **named: Any) -> Profile:
-        """As Model.profile. Raises what a call raises."""
+        """Profile as Model.profile does. Raises what a call raises."""
         m, given = self._select_model(arrays, named)
         return m.profile(**given)
 

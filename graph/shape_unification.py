@@ -44,7 +44,7 @@ def complexity(extent: Extent) -> tuple[bool, int, str]:
 
 
 def align_shapes(_: Mapping[str, Any], shapes: Shapes, broadcast: bool = True) -> list[Places]:
-    """As numpy aligns shapes: by their last axes."""
+    """Align as numpy aligns shapes: by their last axes."""
     rank = max((len(shape) for shape in shapes if shape is not None), default=0)
     return [
         Places(

@@ -101,7 +101,7 @@ def _node_conditions(node: Node, types: Mapping[str, TensorType]) -> Iterator[Ex
 
 
 def _reshape_condition(source: TensorType, result: TensorType) -> Expr:
-    """As many elements as before; or, where all extents but one are what they were, that one: beside an extent of 0 any number of
+    """Ask for as many elements as before; or, where all extents but one are what they were, that one: beside an extent of 0 any number of
     them makes no element."""
     pairs = list(zip(extents(source.shape), extents(result.shape), strict=False))
     changed = [pair for pair, old, new in zip(pairs, source.shape, result.shape, strict=False) if old != new]

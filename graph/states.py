@@ -28,8 +28,8 @@ def steps_with_state(g: Parts) -> tuple[Parts, list[Step]]:
     if not g.state:
         return g, steps
     nodes, results, types, homes = list(g.nodes), dict(g.results), dict(g.types), find_placements(g)
+    # by a step those that come before it, beside those whose values it reads
     after: dict[int, set[int]] = defaultdict(set)
-    """By a step those that come before it, beside those whose values it reads."""
     for past, present in g.state.items():
         value = results[present]
         maker = next(at for at, step in enumerate(steps) if value in step.outputs)
@@ -50,7 +50,7 @@ def steps_with_state(g: Parts) -> tuple[Parts, list[Step]]:
 
 
 def _predecessors(steps: Sequence[Step], after: Mapping[int, set[int]], homes: Homes) -> list[set[int]]:
-    """By a step those that have to come before it."""
+    """Return, by a step, those that have to come before it."""
     makers = {name: at for at, step in enumerate(steps) for name in step.outputs}
     makers |= {name: makers[home] for name, (home, _) in homes.items() if home in makers and name not in makers}
     return [

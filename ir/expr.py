@@ -705,7 +705,7 @@ class ProducerLoad(Expr):
         _set(self, "dtype", self.producer.dtype)
 
     def __getitem__(self, indices: Any) -> ProducerLoad:
-        """As with `A[i][j]`, where all indices were given before: the producer refuses more."""
+        """Index as with `A[i][j]`, where all indices were given before: the producer refuses more."""
         return self.producer[(*self.indices, *to_tuple(indices))]
 
 

@@ -1,4 +1,4 @@
-"""Outside code as the interpreter knows it."""
+"""External code as the interpreter knows it."""
 
 from __future__ import annotations
 

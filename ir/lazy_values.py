@@ -11,8 +11,9 @@ T = TypeVar("T")
 
 
 class cached_property(Generic[T]):
-    """As functools' of Python 3.12: without the lock for all objects of the class that earlier ones hold while they compute, which
-    a child that is forked meanwhile would wait for in vain. Of two threads that compute at once the first to end is heard."""
+    """Cached property like functools' of Python 3.12: without the lock for all objects of the class that earlier ones hold while they
+    compute, which a child that is forked meanwhile would wait for in vain. Of two threads that compute at once the first to end is
+    heard."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         self._compute, self.__doc__ = compute, compute.__doc__

@@ -380,7 +380,7 @@ def _fold(kind: type[BinaryOp], a: Expr, b: Expr) -> Expr:
 
 
 def _arithmetic(kind: type[BinaryOp], a: Any, b: Any) -> Any:
-    """As `binary`, with bool counted as int32: arithmetic on truth values is counting."""
+    """Combine as `binary` does, with bool counted as int32: arithmetic on truth values is counting."""
     if isinstance(a, Producer) or isinstance(b, Producer):
         return NotImplemented
     a, b = match_types(a, b)

@@ -35,7 +35,7 @@ _Part: TypeAlias = "Expr | Stmt | Buffer | Producer | str | int | float | bytes 
 
 
 class _Constructors(dict[type[Node], Callable[[Any], Any]]):
-    """By class: a function from a node to its class and the arguments that made it, but for those that mean nothing. operands:
+    """Constructors by class: a function from a node to its class and the arguments that made it, but for those that mean nothing. operands:
     whether those of its parts that are nodes too are among them."""
 
     def __init__(self, operands: bool) -> None:

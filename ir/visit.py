@@ -196,7 +196,7 @@ def distinct(*roots: Node) -> list[Any]:
 
 
 def rewrite_statements(stmt: Stmt, rule: Callable[[Any], Stmt | None]) -> Any:
-    """As rewrite, for rules that replace statements alone: expressions are not looked at."""
+    """Rewrite as `rewrite` does, for rules that replace statements alone: expressions are not looked at."""
     results: dict[int, Node] = {}
     stack: list[Any] = [stmt]
     while stack:
@@ -434,7 +434,7 @@ class _DeepRecursion:
 
     @classmethod
     def reset_in_child(cls) -> None:
-        """After a fork, which leaves one thread of all and perhaps another one's lock."""
+        """Reset the state after a fork, which leaves one thread of all and perhaps another one's lock."""
         cls._lock = threading.RLock()
         cls._stays = {thread: stays for thread, stays in cls._stays.items() if thread == threading.get_ident()}
         cls._restore()
@@ -445,8 +445,8 @@ register_fork_hooks(in_child=_DeepRecursion.reset_in_child)
 
 
 def deep_recursion() -> AbstractContextManager[None]:
-    """Within it Python-to-Python recursion, which takes no C stack, is limited by memory alone. The limit is the whole process's:
-    it is what it was again as soon as no thread is within."""
+    """Allow deep recursion. Within it Python-to-Python recursion, which takes no C stack, is limited by memory alone. The limit is the
+    whole process's: it is what it was again as soon as no thread is within."""
     return _DeepRecursion()
 
 

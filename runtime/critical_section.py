@@ -52,7 +52,7 @@ class _Job(Generic[T]):
             self.done.release()
 
     def wait(self) -> None:
-        """Until it has ended."""
+        """Wait until it has ended."""
         self.done.acquire()
         self.done.release()
 

@@ -119,7 +119,7 @@ class _Pycuda:
 
     @contextmanager
     def current(self, index: int) -> Generator[Any]:
-        """With pycuda's object of the primary context of a GPU, current. Raises GpuMissing (TW0831)."""
+        """Make the primary context of a GPU current, and give pycuda's object of it. Raises GpuMissing (TW0831)."""
         held = self._contexts.get(index)
         try:
             if held is None:

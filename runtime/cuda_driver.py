@@ -97,7 +97,7 @@ class Driver:
 
     @contextmanager
     def current(self, index: int) -> Generator[None]:
-        """With the primary context of a GPU current. Raises GpuMissing (TW0831)."""
+        """Make the primary context of a GPU current. Raises GpuMissing (TW0831)."""
         result = self.result("cuCtxPushCurrent_v2", self.primary(index))
         if result:
             raise unusable(index, reason_text(result))

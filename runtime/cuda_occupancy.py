@@ -27,7 +27,7 @@ class _Config(ctypes.Structure):
 
 
 def blocks_at_once(driver: Driver, index: int, code: bytes, launch: KernelLaunch) -> int:
-    """For a kernel whose blocks take one part after the other, how many are launched along x: those that the GPU holds at once,
+    """Return, for a kernel whose blocks take one part after the other, how many are launched along x: those that the GPU holds at once,
     whole clusters, and no more than there are parts. code: with the kernel. Raises LaunchFailed (TW0834)."""
     doing = f"the driver does not say how many blocks of {launch.name} run at once"
     library, kernel, count = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()

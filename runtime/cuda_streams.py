@@ -109,11 +109,11 @@ class Event:
             self._driver.call(doing, "cuStreamWaitEvent", ctypes.c_void_p(stream), self._event, 0)
 
     def wait(self) -> None:
-        """On the host. Raises LaunchFailed (TW0834) where a kernel before it failed."""
+        """Wait on the host. Raises LaunchFailed (TW0834) where a kernel before it failed."""
         self._driver.call("a kernel failed on the GPU", "cuEventSynchronize", self._event)
 
     def milliseconds_since(self, begin: Event) -> float:
-        """Between two timed events that are over. Raises LaunchFailed (TW0834)."""
+        """Return the time between two timed events that are over. Raises LaunchFailed (TW0834)."""
         time = ctypes.c_float()
         self._driver.call(
             "a kernel failed on the GPU", "cuEventElapsedTime", ctypes.byref(time), begin._event, self._event

@@ -1,4 +1,4 @@
-"""From what went wrong in a call to an error that says so: which argument, what was expected, what came, what to do."""
+"""Diagnosis of a failed call as an error that says which argument, what was expected, what came, what to do."""
 
 from __future__ import annotations
 

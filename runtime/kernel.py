@@ -312,7 +312,7 @@ class Prepared:
 
 
 class _NoEntry:
-    """In the place of an _Entry where there is no code that could be called."""
+    """Stand-in for an _Entry where there is no code that could be called."""
 
     def __init__(self, signature: Signature, refusal: Callable[[], Exception]) -> None:
         self.signature, self.refusal = signature, refusal

@@ -48,7 +48,7 @@ class DeclaredLoops:
 
     @cached_property
     def chains(self) -> Mapping[IterVar, tuple[IterVar, ...]]:
-        """For each axis the loops that stand directly inside each other, itself among them, outermost first."""
+        """Return for each axis the loops that stand directly inside each other, itself among them, outermost first."""
         chains: dict[IterVar, tuple[IterVar, ...]] = {}
         for axis, loop in self.loops.items():
             if axis in chains or not isinstance(axis, IterVar):

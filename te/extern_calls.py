@@ -1,4 +1,4 @@
-"""Outside code: calls of code that is not ours: functions of the C library or the application, and instructions by LLVM's names."""
+"""External calls: calls of code that is not ours: functions of the C library or the application, and instructions by LLVM's names."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def call_extern(dtype: object, name: str, *args: Any) -> Expr:
 
 
 def call_pure_extern(dtype: object, name: str, *args: Any) -> Expr:
-    """As call_extern, of a function without effects that reads no memory: it may be moved, and called less often.
+    """Call as call_extern does, of a function without effects that reads no memory: it may be moved, and called less often.
 
     Parameters
     ----------

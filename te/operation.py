@@ -102,7 +102,7 @@ class Operation:
 
     @property
     def dimensions(self) -> tuple[tuple[IterVar, ...], ...]:
-        """For each output the iteration variable of each dimension: of `axis`, or others, of which no loop is made."""
+        """Return for each output the iteration variable of each dimension: of `axis`, or others, of which no loop is made."""
         return (self.axis,) * len(self.outputs)
 
     @property

@@ -11,7 +11,7 @@ __all__ = ["Addition"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Addition:
-    """For each point of `axes` where all conditions hold, `value` is added to the element at `place`.
+    """Addition of `value` to the element at `place`, for each point of `axes` where all conditions hold.
 
     conditions: each with whether what stands behind it may be evaluated only where it holds.
     """

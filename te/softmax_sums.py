@@ -114,7 +114,7 @@ def weighted_sum(op: Operation) -> WeightedSum | None:
 
 
 def rows_of_total(op: Operation, found: WeightedSum) -> dict[IterVar, IterVar] | None:
-    """For each data axis of an operation that adds up these weights themselves, the one of the weighted sum that it is; None of
+    """Return, for each data axis of an operation that adds up these weights themselves, the one of the weighted sum that it is; None of
     another operation."""
     if not _is_plain_sum(op):
         return None

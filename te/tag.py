@@ -25,7 +25,7 @@ class AlgorithmTag(str):
 
 @contextmanager
 def tag_scope(tag: str) -> Generator[None]:
-    """Within it (`with te.tag_scope("conv"):`), or within a function that it decorates, operations made without a tag
+    """Open a scope of tags. Within it (`with te.tag_scope("conv"):`), or within a function that it decorates, operations made without a tag
     of their own get this one. The innermost scope counts. Raises nothing."""
     token = _CURRENT.set(tag)
     try:

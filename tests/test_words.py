@@ -50,6 +50,8 @@ THIRD_PERSON = re.compile(
     r"Say|Show|Start|Stop|Store|Take|Tell|Turn|Use|Verif(?:ie)|Wait|Walk|Write|Yield)s\b"
     r"(?!,? (?:of|that|which|by|to)\b)"  # "Names that ...", "Checks of ..." are nouns
 )
+# "In 16 bits" and "For each axis" go on from the name of a function, which a reader of the help does not see beside them.
+NO_BEGINNING = PREPOSITIONS | {"until", "among", "while", "since", "because", "if", "either"}
 # A docstring that begins with the fields of a class, or goes on where the name stops, says too late what the thing is.
 FIELDS = re.compile(r"[a-z_]\w*(?:, [a-z_]\w*)*: ")
 SUBJECT = re.compile(r"[a-z][\w/.+-]*(?:, [\w/.+-]+)*: \S")
@@ -95,8 +97,8 @@ def docstring_faults(text: str) -> Iterator[str]:
         yield f"begins with a question word: {first[:60]!r}"
     if THIRD_PERSON.match(first):
         yield f"begins with a verb that is no imperative: {first[:60]!r}"
-    if first.startswith("Of "):
-        yield f"has no noun to begin with: {first[:60]!r}"
+    if first.partition(" ")[0].strip(",:;").lower() in NO_BEGINNING:
+        yield f"has no noun or verb to begin with: {first[:60]!r}"
 
 
 def is_property(node: ast.AST) -> bool:
@@ -190,7 +192,8 @@ def test_docstrings_begin_with_no_question_word() -> None:
         ('"""What a stage reads."""', "question word"),
         ('def f(x):\n    """Tell whether it is one."""', "question word"),
         ('def f(x):\n    """Returns one."""', "no imperative"),
-        ('def size(x):\n    """Of one element."""', "no noun to begin with"),
+        ('def size(x):\n    """Of one element."""', "no noun or verb to begin with"),
+        ('def bits(x):\n    """In 16 bits: the upper half."""', "no noun or verb"),
         ('class Tile:\n    """rows: of a block."""', "begins with its fields"),
         ("def _apart(x): ...", "bare participle or adverb"),
         ("def turned(x): ...", "say 'transposed'"),

@@ -1,1 +1,1 @@
-"""For development: the fuzzer and the benchmarks. Not in the wheel."""
+"""Development tools: the fuzzer and the benchmarks. Not in the wheel."""

@@ -148,7 +148,7 @@ def _convolve(call: Call, weights: NDArray[Any], attributes: Mapping[str, Any]) 
 
 
 def _add_bias(call: Call, value: str, times: int) -> str:
-    """With its bias, each block of which serves so many of the value's."""
+    """Add the bias, each block of which serves so many of the value's."""
     if len(call.inputs) < 3 or not call.inputs[2]:
         return value
     # each place's results have the bias of their channel
@@ -189,7 +189,7 @@ def _fits_pool(node: Examined) -> bool:
 
 
 def _declare_pool(call: Call) -> str:
-    """Over three dimensions, the last of which is the block, along which windows have the extent 1."""
+    """Pool over three dimensions, the last of which is the block, along which windows have the extent 1."""
     kernel, stride, dilation = (call.attributes[name] or (1, 1) for name in ("kernel", "stride", "dilation"))
     padding = call.attributes["padding"] or (0,) * 4  # an empty tuple is the default, no padding
     return call.make(

@@ -88,7 +88,7 @@ def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
 
 
 def squeeze(a: Tensor, axis: Any = None) -> Tensor:
-    """Without the dimensions `axis` (one or several, None for all), which have extent 1. Raises BadAxis (TW0180), BadOperand
+    """Remove the dimensions `axis` (one or several, None for all), which have extent 1. Raises BadAxis (TW0180), BadOperand
     (TW0181)."""
     source = tensor(a, "squeeze")
     single = [at for at, extent in enumerate(source.shape) if isinstance(extent, IntImm) and extent.value == 1]
@@ -271,7 +271,7 @@ def flip(a: Tensor, axis: int = 0) -> Tensor:
 
 
 def layout_transform(array: Tensor, src_layout: str, dst_layout: str) -> Tensor:
-    """From one layout to another: "NCHW" to "NCHW16c" splits the channels into blocks of 16, the inner index last.
+    """Convert from one layout to another: "NCHW" to "NCHW16c" splits the channels into blocks of 16, the inner index last.
 
     Where blocks do not divide a dimension, what they have too much is 0; back from blocks, the dimension is as long as
     they are.

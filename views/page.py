@@ -194,7 +194,7 @@ def _intensity(cost: Work) -> str:
 
 
 def _diffs(steps: Steps) -> list[tuple[Step, list[tuple[str, str]], bool]]:
-    """For each record, the difference that it (and those before it whose loops are not written down) made, and whether
+    """Return for each record the difference that it (and those before it whose loops are not written down) made, and whether
     there is one."""
     diffs: list[tuple[Step, list[tuple[str, str]], bool]] = []
     before = steps.begin

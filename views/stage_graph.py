@@ -154,7 +154,7 @@ def _curve(source: StageBox, target: StageBox) -> str:
 
 
 def _edge_path(box: StageBox, parent: StageBox, axis: IterVar, lane: float) -> str:
-    """From the foot of a stage down to the height `lane`, along it, and up to the row of the loop."""
+    """Draw from the foot of a stage down to the height `lane`, along it, and up to the row of the loop."""
     x, y, to_x, row, bend = box.x + box.width - 16, box.y + box.height, parent.x - 30, parent.row(axis), 8
     return (
         f"M{x:.0f} {y:.0f} V{lane - bend:.0f} Q{x:.0f} {lane:.0f} {x + bend:.0f} {lane:.0f} "
@@ -164,7 +164,7 @@ def _edge_path(box: StageBox, parent: StageBox, axis: IterVar, lane: float) -> s
 
 
 def _hook(box: StageBox, parent: StageBox, axis: IterVar) -> str:
-    """From the lower right of a stage to the row of the loop that it is computed at."""
+    """Draw from the lower right of a stage to the row of the loop that it is computed at."""
     x, y = box.x + box.width, box.y + box.height - 10
     row = parent.row(axis)
     if x < parent.x:

@@ -126,7 +126,7 @@ class _Verifying:
         return self.checked()
 
     def choose(self, symbols: Sequence[Var]) -> Verification:
-        """With symbols of our choice: primes, ones, and what is large; sizes that the program refuses are told."""
+        """Verify with symbols of our choice: primes, ones, and what is large; sizes that the program refuses are told."""
         small, more = ({symbol: primes[at % 4] for at, symbol in enumerate(symbols)} for primes in (_SMALL, _MORE))
         ones = dict.fromkeys(symbols, 1)
         with deep_recursion():
@@ -182,7 +182,7 @@ class _Verifying:
         )
 
     def far(self, values: dict[Var, int]) -> None:
-        """At large sizes, where few elements are read: these are drawn."""
+        """Verify at large sizes, where few elements are read: these are drawn."""
         outputs = self.schedule.outputs
         pair = self.pair(outputs, values)
         notes: dict[Buffer, set[int]] = {}

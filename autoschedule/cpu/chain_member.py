@@ -56,7 +56,7 @@ class Side:
     is_steady: bool = True
 
     def length(self, cut: Cut) -> float:
-        """For a tile."""
+        """Return the length for a tile."""
         return min(self.extent, self.factor * cut.sizes[self.axis] + self.constant)
 
     def kept(self, cut: Cut) -> float:

@@ -214,7 +214,7 @@ def _discount_time(time: Estimate) -> Estimate:
 
 
 def _description(found: Contraction, way: Plan) -> str:
-    """In words: "6 rows of i0 i1 x 2 vectors of i2 i3 ..."."""
+    """Describe the tile in words: "6 rows of i0 i1 x 2 vectors of i2 i3 ..."."""
     rows, columns = (" ".join(axis.name for axis in axes) for axes in (found.rows, found.columns))
     return f"rows {rows}, columns {columns}{', mirrored' if found.mirrored else ''}: {way}"
 

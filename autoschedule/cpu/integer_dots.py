@@ -103,8 +103,8 @@ def dots_in_registers(sums: Stage, stage: Stage, at: IterVar, bytes_of_weights: 
 
 
 def register_tile(machine: Machine, m: int, n: int) -> RegisterTile:
-    """For m rows and n columns: the one with most products for each load, its rows so that all tiles of a row of places have about
-    as many."""
+    """Return the tile for m rows and n columns: the one with most products for each load, its rows so that all tiles of a row of places
+    have about as many."""
     vectors = max(PANEL // machine.lanes(32), 1)
     best = next((tile for tile in register_tiles(machine, 32) if tile.vectors % vectors == 0), None)
     best = best or RegisterTile(max(machine.registers // vectors - 2, 1), vectors, PANEL)

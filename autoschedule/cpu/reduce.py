@@ -155,7 +155,7 @@ def too_few_rows(group: Group, op: Operation, rows: int | None) -> bool:
 
 
 def _chunks(op: Operation, layout: Layout) -> int:
-    """Into how many chunks the reduction is cut."""
+    """Return the number of chunks that the reduction is cut into."""
     kept, size = length(op.axis), length((*op.axis, *op.reduce_axis))
     if kept is None or size is None:
         return 1

@@ -199,7 +199,7 @@ class _Tile(NamedTuple):
     reads: Sequence[Read]
 
     def plan(self, terms: Terms, machine: Machine) -> SumPlan:
-        """With what is copied for it."""
+        """Return the plan with what is copied for it."""
         width, count = self.vectors * machine.lanes(terms.bits), terms.depth * terms.results
         rows = tuple([(axis, size) for axis, size in zip(self.axes, self.sizes, strict=True) if size > 1])
         packed, more = packs(self.reads, machine, width, rows, self.steps, terms.depth, count)

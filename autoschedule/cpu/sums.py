@@ -393,7 +393,7 @@ def _schedule_sum_lanes(group: Group, plan: SumPlan) -> None:
 
 
 def _sizes(op: Operation, plan: SumPlan) -> dict[int, int]:
-    """By the place of a data axis, how many of its values the tile has."""
+    """Return, by the place of a data axis, how many of its values the tile has."""
     return {at: size for at, axis in enumerate(op.axis) for row, size in plan.rows if row is axis}
 
 

@@ -211,7 +211,7 @@ def _comes_in_boxes(group: Group, found: Contraction, load: ProducerLoad) -> boo
 
 
 def _set_bands(found: Contraction, tile: Tile, gpu: Gpu) -> Tile:
-    """With the bands that memory needs; with roles, as many blocks as the GPU holds, where there are more tiles."""
+    """Return the tile with the bands that memory needs; with roles, as many blocks as the GPU holds, where there are more tiles."""
     grid, held = Grid.of(found, tile, gpu), gpu.processors * _resident_blocks(tile, gpu)
     return replace(tile, band=grid.band(), resident=held if tile.roles and grid.down * grid.across > held else 0)
 
@@ -247,8 +247,8 @@ def _resident_blocks(tile: Tile, gpu: Gpu) -> int:
 
 
 def _shared_bytes(tile: Tile) -> int:
-    """At most: of the tiles in all stages of the pipeline, and of barriers before them; and of the result on its way out, in the
-    tiles' place where no warps of their own fill these meanwhile."""
+    """Bound the shared memory: of the tiles in all stages of the pipeline, and of barriers before them; and of the result on its way out,
+    in the tiles' place where no warps of their own fill these meanwhile."""
     tiles, result = (
         tile.stages * (tile.rows + tile.columns) * PANEL_BYTES,
         tile.rows * (tile.columns + (8 - tile.columns) % 32) * tile.result,

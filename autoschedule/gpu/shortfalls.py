@@ -36,7 +36,7 @@ def shortfalls(kernels: Iterable[For], gpu: Gpu) -> str:
 
 
 def _list_memory(found: Iterable[Touch]) -> Iterator[str]:
-    """By the array and what is done with it."""
+    """Yield the reasons of memory by the array and what is done with it."""
     places: dict[tuple[str, str, str], list[Touch]] = {}
     for touch in found:
         scope = touch.array.scope if isinstance(touch.array, Buffer) else "global"

@@ -192,7 +192,7 @@ def _fits(chain: _Chain, tile: Tile, gpu: Gpu) -> bool:
 
 
 def _shared_bytes(chain: _Chain, tile: Tile) -> int:
-    """At most: memory of what is read no more may be another's."""
+    """Bound the shared memory from above: memory of what is read no more may be another's."""
     parts = [(op.output(0), reach) for op, reach in chain.stencils.items()] + list(chain.images.items())
     return sum(chain.area(reach, tile) * tensor.dtype.bytes for tensor, reach in parts)
 

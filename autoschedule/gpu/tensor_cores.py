@@ -199,7 +199,8 @@ def _shared_bytes(tile: Tile, size: int) -> int:
 
 
 def _pad_bytes(size: int) -> int:
-    """After each row of elements that are read down their columns, at most: 4 rows of 8 words then meet no bank twice."""
+    """Bound the bytes of padding after each row of elements that are read down their columns: 4 rows of 8 words then meet no bank
+    twice."""
     return VECTOR if size < WORD else 24 * WORD
 
 

@@ -136,7 +136,7 @@ class Config:
     features: tuple[float, ...] = field(default=(), compare=False)
 
     def plain(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Return the configuration as JSON holds it."""
         return {"space": self.space, "choices": dict(self.choices), "features": self.features}
 
     @classmethod

@@ -43,7 +43,7 @@ def callback_kernel(signature: Signature, run: Run, sources: Callable[[str], str
 
 
 class _WayBack:
-    """From machine code into Python."""
+    """Path back from machine code into Python."""
 
     def __init__(self, signature: Signature, run: Run) -> None:
         self._signature, self._run = signature, run

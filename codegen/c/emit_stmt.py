@@ -151,7 +151,7 @@ class _Emitter(StmtEmitter):
         self._place(param, self.exprs.names[param])
 
     def _place(self, buffer: Buffer, pointer: str) -> None:
-        """Outside code may get the pointer itself."""
+        """Name the pointer of a buffer, which outside code may get."""
         if buffer.data is not None:
             self.exprs.names[buffer.data] = f"(void *){pointer}"
 

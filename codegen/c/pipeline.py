@@ -1,4 +1,4 @@
-"""From what a schedule lowers to, to what C is written of. What each pass does stands in its own file, and why in this order
+"""Passes that turn what a schedule lowers to into what C is written of. What each pass does stands in its own file, and why in this order
 in codegen/llvm/pipeline.py: lanes stay loops here, and there is nothing to be known of a machine."""
 
 from __future__ import annotations

@@ -67,6 +67,6 @@ class KernelExporter:
     is_module: bool = field(default=True, kw_only=True)
 
     def only(self, name: str) -> Self:
-        """For one of the kernels alone."""
+        """Return the part for one of the kernels alone."""
         # alone, a kernel is not looked up by its name
         return replace(self, programs=tuple(p for p in self.programs if p.signature.name == name), is_module=False)

@@ -89,7 +89,7 @@ class GpuFunction:
         return replace(self, signature=replace(self.signature, name=library_identifier(stem)), key="main")
 
     def join(self, other: GpuFunction) -> GpuFunction:
-        """With another schedule's code of the same function, for other architectures."""
+        """Join this with another schedule's code of the same function, for other architectures."""
         params = tuple(
             replace(ours, alignment=max(ours.alignment, theirs.alignment))  # the stricter of both, as either may run
             if isinstance(ours, BufferParam) and isinstance(theirs, BufferParam)

@@ -55,8 +55,8 @@ def _float_call(em: ExprEmitter, call: Call, row: FloatRow) -> str:
 
 
 def _narrow_fma(em: ExprEmitter, call: Call) -> str:
-    """In float64, which holds products of 16-bit floats, and every sum of float16 that is near halfway between two numbers. Those
-    of bfloat16 may be 2**-266 beside it: they are rounded to odd, so that the next rounding cannot go wrong."""
+    """Multiply and add in float64, which holds products of 16-bit floats, and every sum of float16 that is near halfway between two
+    numbers. Those of bfloat16 may be 2**-266 beside it: they are rounded to odd, so that the next rounding cannot go wrong."""
     wide = FLOAT64.with_lanes(call.dtype.lanes)
     kind = llvm_type(wide)
     a, b, c = (convert(em.f, em.value(arg), arg.dtype, wide) for arg in call.args)
@@ -269,7 +269,7 @@ def _access_ptr(em: ExprEmitter, call: Call) -> str:
 
 
 def _prefetch(em: ExprEmitter, call: Call) -> str:
-    """For reading, into all caches from the given one on, as data."""
+    """Prefetch for reading, into all caches from the given one on, as data."""
     place, *rest = call.args
     level = integer_value(rest[0], 1) if rest else 1  # level 1 is the nearest cache to us, 3 to LLVM
     # 0: for reading; 1: data

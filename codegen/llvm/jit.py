@@ -1,4 +1,4 @@
-"""From LLVM text to machine code in this process, through ORC's LLJIT."""
+"""Compiler from LLVM text to machine code in this process, through ORC's LLJIT."""
 
 from __future__ import annotations
 

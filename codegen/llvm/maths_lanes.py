@@ -135,7 +135,7 @@ class Lanes:
         return self.call("fma", a, b, c) if self.options.fused else self.add(self.mul(a, b), c)
 
     def polynomial(self, x: str, coefficients: Sequence[float]) -> str:
-        """By Horner's rule; the constant term first."""
+        """Evaluate a polynomial by Horner's rule; the constant term first."""
         result: str | float = coefficients[-1]
         for coefficient in reversed(coefficients[:-1]):
             result = self.mul_add(result, x, coefficient)  # Horner: one fused operation each
@@ -145,7 +145,7 @@ class Lanes:
         return self.f.op(f"fneg {self.kind} {x}")
 
     def split_polynomial(self, x: str, coefficients: Sequence[float]) -> str:
-        """By its even and its odd powers, side by side: one operation more, half the time to wait."""
+        """Evaluate a polynomial by its even and its odd powers, side by side: one operation more, half the time to wait."""
         square = self.mul(x, x)
         # two shorter chains, which the processor runs at the same time
         return self.mul_add(self.polynomial(square, coefficients[1::2]), x, self.polynomial(square, coefficients[::2]))
@@ -219,7 +219,7 @@ class Lanes:
     # Both widths
 
     def wide(self) -> Lanes:
-        """As many float64s."""
+        """Return as many float64s."""
         return Lanes(self.f, FLOAT64.with_lanes(self.dtype.lanes), self.options)
 
     def widen(self, x: str) -> str:

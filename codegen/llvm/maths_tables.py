@@ -53,7 +53,7 @@ def _permute_four_registers(v: Lanes, columns: Sequence[Sequence[float]], row: s
 
 
 def _permute(v: Lanes, column: Sequence[float], row: str, odd: str, upper: str) -> str:
-    """By the low three bits of a row in each register, and by the others among registers."""
+    """Look up rows of a table: by the low three bits of a row in each register, and by the others among registers."""
     kind = llvm_type(v.word)
     taken = [
         v.f.op(f"call {v.kind} @llvm.x86.avx2.permps({v.kind} {_vector(v, column[at : at + _OF_FOUR])}, {kind} {row})")

@@ -58,7 +58,7 @@ def bfloat16_to_float32(f: FunctionText, value: str, source: DType) -> str:
 
 
 def float32_to_bfloat16(f: FunctionText, value: str, source: DType) -> str:
-    """To nearest, ties to even."""
+    """Round to nearest, ties to even."""
     words = _Words(f, source.lanes)
     if f.module.conversions.bfloat16 and source.lanes in _BFLOAT_VECTORS:
         kind = f"<{source.lanes} x bfloat>"
@@ -87,7 +87,7 @@ def float16_to_float32(f: FunctionText, value: str, source: DType) -> str:
 
 
 def float32_to_float16(f: FunctionText, value: str, source: DType) -> str:
-    """To nearest, ties to even."""
+    """Round to nearest, ties to even."""
     kind, words = llvm_type(DType("float16").with_lanes(source.lanes)), _Words(f, source.lanes)
     if f.module.conversions.float16:
         return f.op(f"fptrunc {words.float_kind} {value} to {kind}")

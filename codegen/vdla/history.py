@@ -28,7 +28,7 @@ class History:
         self._writes = {memory: np.zeros((len(UNITS), sizes[memory]), np.int32) for memory in memories}
 
     def before(self, instruction: Instruction) -> tuple[int, ...]:
-        """For each unit the last of its instructions that `instruction` must not run beside: what wrote what it reads or writes,
+        """Return for each unit the last of its instructions that `instruction` must not run beside: what wrote what it reads or writes,
         and what read what it writes."""
         last = np.zeros(len(UNITS), np.int32)
         for at, operand in enumerate(instruction.operands):

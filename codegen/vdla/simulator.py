@@ -173,7 +173,7 @@ class _Queues:
 
 
 def _cycles(instruction: Instruction, machine: Machine) -> int:
-    """By the table."""
+    """Look up the cycles in the table."""
     if instruction.op == "gemm":
         first, second = (operand.place.memory for operand in instruction.operands[1:])
         return machine.gemm_cycles(prod(instruction.extents[:-2]), first == second)
@@ -285,7 +285,7 @@ def _clip(instruction: Instruction, operands: _Elements) -> None:
 
 
 def _arithmetic(instruction: Instruction, operands: _Elements) -> None:
-    """In place, elements may be the target of several steps, one after another."""
+    """Compute in place: elements may be the target of several steps, one after another."""
     (target, to), (first, places), *rest = operands
     other = rest[0][0][rest[0][1]] if rest else np.array(instruction.numbers[0], np.int32)
     operation = _UFUNCS[instruction.op]

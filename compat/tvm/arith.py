@@ -151,11 +151,11 @@ class Analyzer(_Analyzer):
         return self.modular(expr)
 
     def constraint_scope(self, constraint: Expr) -> AbstractContextManager[None]:
-        """Within it the constraint holds."""
+        """Assume the constraint within a `with` block."""
         return self.constraint(constraint)
 
     def rewrite_simplify(self, expr: Expr) -> Expr:
-        """As simplify."""
+        """Simplify, as `simplify` does."""
         return self.simplify(expr)
 
     canonical_simplify = rewrite_simplify

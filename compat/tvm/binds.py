@@ -51,7 +51,7 @@ def tensors_of(args: Sequence[Any], binds: Binds | None) -> list[Tensor | Var]:
 
 
 def need_no_binds(binds: Binds | None) -> None:
-    """For what is lowered already. Raises ArgumentNotBuildable where there are any."""
+    """Refuse binds for what is lowered already. Raises ArgumentNotBuildable where there are any."""
     if binds:
         raise ArgumentNotBuildable(
             "cannot bind the arguments of a lowered function",

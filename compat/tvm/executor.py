@@ -48,7 +48,7 @@ class Executable(Protocol):
 
     @property
     def held(self) -> Mapping[str, str]:
-        """By the names of parameters."""
+        """Return what is held by the names of parameters."""
         ...
 
 

@@ -89,7 +89,7 @@ class _Gpu(Device):
         return self._attribute(16, 1)
 
     def sync(self) -> None:
-        """As of any device; the emulated one has always done everything."""
+        """Wait for the device. The emulated one has always done everything."""
         if not is_emulated():
             super().sync()
 

@@ -256,7 +256,7 @@ def const(value: Any, dtype: Any = None) -> Expr:
 def decl_buffer(
     shape: Any, dtype: Any = "float32", name: str = "buffer", *args: Any, scope: str = "", **named: Any
 ) -> Buffer:
-    """As te.decl_buffer, with TVM's scopes of tensor cores."""
+    """Declare a buffer as te.decl_buffer does, with TVM's scopes of tensor cores."""
     return _decl_buffer(shape, dtype, name, *args, scope=scope_of(scope), **named)
 
 

@@ -75,7 +75,7 @@ def _sum_channels(p: Pullback, value: str) -> str:
 
 @rule("instance_norm", "group_norm")
 def _differentiate_groups(p: Pullback) -> list[str | None]:
-    """As over the last dimension, of x with each group, or each channel, as one row."""
+    """Differentiate as over the last dimension, of x with each group, or each channel, as one row."""
     x, *weights = p.inputs
     rank, shape = len(p.shape(x)), p.shape(x)
     groups: Extent = p["groups"] if p.node.operator == "group_norm" else shape[1]

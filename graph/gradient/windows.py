@@ -20,8 +20,8 @@ def _numbers(p: Pullback, value: str) -> tuple[int, ...]:
 
 @rule("conv")
 def _differentiate_conv(p: Pullback) -> list[str | None]:
-    """By the data, the transposed convolution of the gradient; by the weights, a convolution of the data by the gradient, in which
-    strides and dilations change places; by the bias, a sum."""
+    """Return the gradients: by the data, the transposed convolution of the gradient; by the weights, a convolution of the data by the
+    gradient, in which strides and dilations change places; by the bias, a sum."""
     if not _known_shapes(p):
         return differentiate_declaration(p)
     x, w, *bias = p.inputs
@@ -78,7 +78,7 @@ def _differentiate_weights(
 
 @rule("conv_transpose")
 def _differentiate_conv_transpose(p: Pullback) -> list[str | None]:
-    """By the data, the convolution of the gradient; by the weights, that of the gradient by the data."""
+    """Return the gradients: by the data, the convolution of the gradient; by the weights, that of the gradient by the data."""
     x, w, *bias = p.inputs
     rank = len(p.shape(x)) - 2
     stride, padding, dilation = spatial(rank, p["stride"], p["padding"], p["dilation"])

@@ -153,7 +153,7 @@ def _convert_variadic(c: Context) -> str:
 
 @converts("Clip")
 def _clip(c: Context) -> str:
-    """Before version 11 the bounds are attributes, and those of float32 where they are not given: infinities are cut."""
+    """Convert Clip. Before version 11 the bounds are attributes, and those of float32 where they are not given: infinities are cut."""
     value = c[0]
     if c.opset < 11:
         # defaults of version 6, whatever the input's dtype is
@@ -270,7 +270,7 @@ def _convert_gemm(c: Context) -> str:
 
 @converts("Hardmax")
 def _convert_hardmax(c: Context) -> str:
-    """Before version 13 of rows that hold all axes from the one named on."""
+    """Convert Hardmax, before version 13 over rows that hold all axes from the one named on."""
     shape = c.type(0).shape
     axis = c.axis(-1 if c.opset >= 13 else 1)
     whole, at = c[0], axis

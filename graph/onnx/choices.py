@@ -61,7 +61,8 @@ def _ranks(c: Context, axis: int) -> str:
 
 @converts("NonMaxSuppression")
 def _convert_suppression(c: Context) -> str:
-    """In each iteration, of each batch and class, the box of the highest score that is left; it and those that overlap it go."""
+    """Convert NonMaxSuppression: each iteration takes, of each batch and class, the box of the highest score that is left;
+    it and those that overlap it go."""
     batch, boxes, _ = c.static(0)
     center = int(c.attribute("center_point_box", 0))
     classes = c.extent(1, 1)

@@ -68,7 +68,7 @@ def _convert_range(c: Context) -> str:
 
 
 def _range_of_extents(c: Context) -> str:
-    """From an extent over symbols on, or up to one."""
+    """Return the range from an extent over symbols on, or up to one."""
     (begin,), (end,), (step,) = c.extents(0), c.extents(1), c.numbers(2)
     if not step:
         raise Refused("its step is 0")

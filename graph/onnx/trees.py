@@ -160,7 +160,7 @@ def _steps_to_leaves(roots: NDArray[Any], held: Mapping[str, NDArray[Any]], is_l
 
 
 def _weights_of_leaves(c: Context, kind: str, ids: NDArray[Any], wide: int) -> NDArray[Any]:
-    """For each node what it adds to each class or target."""
+    """Return for each node what it adds to each class or target."""
     trees, numbers = (_numbers(c, f"nodes_{name}", np.int64).tolist() for name in ("treeids", "nodeids"))
     at = {key: place for place, key in enumerate(zip(trees, numbers, strict=True))}
     own = (_numbers(c, f"{kind}_{name}", np.int64).tolist() for name in ("treeids", "nodeids"))

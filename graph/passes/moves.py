@@ -121,7 +121,7 @@ def _axis(node: Node, r: Rewriter) -> int:
 
 
 def _split(r: Rewriter, node: Node) -> Sequence[str] | None:
-    """Into one part, and of what was just joined from these parts."""
+    """Remove a split into one part, and one of what was just joined from these parts."""
     if len(node.outputs) == 1:
         return [node.inputs[0]]
     joined = r.maker(node.inputs[0], "concat")

@@ -78,7 +78,7 @@ def _known_moved(r: Rewriter, name: str, rank: int, back: Sequence[int]) -> str:
 
 
 def _rewrite_softmax(r: Rewriter, node: Node) -> str | None:
-    """Behind softmax over a last dimension that a reshape keeps."""
+    """Move a reshape behind a softmax over the last dimension, which the reshape keeps."""
     below = r.sole(node.inputs[0], "reshape")
     shape = node.types[0].shape
     if below is None or cast("int", node.attributes["axis"]) % len(shape) != len(shape) - 1:
@@ -91,7 +91,7 @@ def _rewrite_softmax(r: Rewriter, node: Node) -> str | None:
 
 
 def _rewrite_extreme(r: Rewriter, node: Node) -> str | None:
-    """Behind the greatest, the least, all and any, in whatever order they are looked for."""
+    """Move a transposition behind a reduction whose result depends on no order: greatest, least, all and any."""
     below = r.sole(node.inputs[0], "transpose")
     if below is None:
         return None

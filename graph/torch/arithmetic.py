@@ -174,7 +174,7 @@ def _convert_threshold(c: Call) -> str:
 
 @aten("softplus.default")
 def _convert_softplus(c: Call) -> str:
-    """Above its threshold softplus is x, of which it differs by less than exp(-threshold)."""
+    """Convert softplus: above its threshold it is x, of which it differs by less than exp(-threshold)."""
     beta, threshold = float(c.known("beta", 1.0)), float(c.known("threshold", 20.0))
     if beta == 1:
         value = c.emit("softplus", c.tensor())
@@ -446,7 +446,7 @@ def _clamp(c: Call) -> str:
 
 @aten("round.decimals")
 def _convert_round(c: Call) -> str:
-    """To so many digits: the scaled number is rounded to the nearest whole one, as torch does."""
+    """Round to so many digits: the scaled number is rounded to the nearest whole one, as torch does."""
     decimals = c.integer("decimals")
     scale = c.scalar(10.0 ** abs(decimals), c.dtype)
     there, back = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
@@ -455,7 +455,7 @@ def _convert_round(c: Call) -> str:
 
 @aten("lerp.Scalar", "lerp.Tensor")
 def _convert_lerp(c: Call) -> str:
-    """From the nearer end on, as torch has it: at infinities it matters."""
+    """Interpolate from the nearer end on, as torch has it: at infinities it matters."""
     far, weight = c.emit("subtract", c.tensor("end"), c.tensor()), c.operand("weight", c.dtype)
     rest = c.emit("subtract", c.scalar(1, c.dtype), weight)
     ends = [

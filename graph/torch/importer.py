@@ -1,4 +1,4 @@
-"""From an exported program of torch to a graph: each call by the row of its operator, what is written in place made functional,
+"""Importer from an exported program of torch to a graph: each call by the row of its operator, what is written in place made functional,
 what is not supported listed whole."""
 
 from __future__ import annotations

@@ -457,7 +457,7 @@ def _flip(c: Call) -> str:
 
 
 def _turn(size: Extent, by: Extent) -> tuple[Extent, Extent]:
-    """By how much an axis is rolled, 0 where it stays, and from where on it comes first."""
+    """Return by how much an axis is rolled, 0 where it stays, and from where on it comes first."""
     if isinstance(by, str):
         far = extent(f"({by}) % max({size}, 1)")
         return far, extent(f"({size}) - ({far})")

@@ -209,7 +209,7 @@ def _convert_exponential(c: Call, _: Set[str]) -> str:
 
 @_pairs("div")
 def _convert_quotient(c: Call, complexes: Set[str]) -> str:
-    """By a number or a real tensor each part; by complex numbers times their conjugates over the squares of their sizes."""
+    """Divide: by a number or a real tensor each part; by complex numbers times their conjugates over the squares of their sizes."""
     below = c.argument("other")
     if not _is_complex(below, complexes):
         return _stack_pair(c, *(_divide_part(c, _part(c, c.tensor(), at)) for at in (0, 1)))

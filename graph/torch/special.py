@@ -56,7 +56,7 @@ class _Wide:
         return self.c.emit(operator, *map(self.number, values))
 
     def polynomial(self, x: str, coefficients: Sequence[float]) -> str:
-        """By Horner's rule, the highest power first."""
+        """Evaluate a polynomial by Horner's rule, the highest power first."""
         total = self.number(coefficients[0])
         for coefficient in coefficients[1:]:
             total = self("add", self("multiply", total, x), coefficient)
@@ -95,7 +95,7 @@ def _convert_digamma(c: Call) -> str:
 
 
 def _psi(w: _Wide, x: str) -> str:
-    """Below 0 by the reflection of 1 - x."""
+    """Compute psi, below 0 by the reflection of 1 - x."""
     below = w("less", x, 0.0)
     z = w("where", below, w("subtract", 1.0, x), x)
     steps = [w("divide", 1.0, w("add", z, float(at))) for at in range(_STEPS)]
@@ -155,7 +155,7 @@ def _join_doubling(c: Call, value: str, axis: int, neutral: float, join: str) ->
 
 
 def _join_in_turn(c: Call, value: str, axis: int, neutral: float, join: str) -> str:
-    """As by doubling, by a loop along an axis whose extent may be a symbol."""
+    """Join as by doubling, by a loop along an axis whose extent may be a symbol."""
     kind = c.type(value)
     order = (axis, *(at for at in range(len(kind.shape)) if at != axis))
     rows = c.emit("transpose", value, axes=order)

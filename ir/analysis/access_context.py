@@ -108,7 +108,7 @@ class _Sides:
 
 
 def _merged_loads(root: Expr, sides: _Sides) -> list[tuple[Load, Path]]:
-    """As guarded_loads: each load once, under one condition, which holds where one of the ways to it is taken."""
+    """Merge the guarded loads: each load once, under one condition, which holds where one of the ways to it is taken."""
     made: dict[tuple[int, int], Expr] = {}
 
     def both(a: Expr, b: Expr | None) -> Expr:

@@ -82,7 +82,7 @@ class Access:
 
     @cached_property
     def sums(self) -> tuple[tuple[int, tuple[tuple[Var, int], ...]], ...] | None:
-        """For each dimension its extent, and the variables in its index, each with how far one step of it moves; None where an
+        """Return for each dimension its extent, and the variables in its index, each with how far one step of it moves; None where an
         index is more than a sum of multiples of variables, or an extent no number."""
         if self.indices is None:
             return None

@@ -55,7 +55,7 @@ class Span:
         return Span(self.low + other.low, self.high + other.high, _sum(self.width, other.width))
 
     def scale(self, factor: int) -> Span:
-        """From factor times one end to factor times the other."""
+        """Return the span from factor times one end to factor times the other."""
         if self.is_point:
             return Span.point(self.low * factor)
         low, high = (self.low, self.high) if factor >= 0 else (self.high, self.low)

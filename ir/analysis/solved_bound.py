@@ -1,4 +1,4 @@
-"""For which values of a variable a comparison holds.
+"""Values of a variable for which a comparison holds.
 
 4 a + b < c      holds for a <= (c - 1 - b) // 4; for every b from 2 to 3, where a <= (c - 4) // 4
 b * a >= c       with b > 0 holds for a >= c // b + 1, and from c // b on where b divides c

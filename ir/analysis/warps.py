@@ -180,7 +180,7 @@ class _Array:
         self.virtual.update(*(each.virtual for each in loaded))
 
     def size(self, virtual: Mapping[Var, int]) -> float:
-        """In registers."""
+        """Return the size in registers."""
         return self.registers / self.among * prod(virtual[var] for var in self.virtual)
 
 
@@ -375,7 +375,7 @@ def _bank_passes(begins: Lanes, there: Lanes, size: int) -> tuple[int, int]:
 
 
 def _shape(array: Array) -> tuple[int, ...] | None:
-    """As numbers; None where a call decides them."""
+    """Return the extents as numbers; None where a call decides them."""
     shape = [extent.value for extent in array.shape if isinstance(extent, IntImm)]
     return tuple(shape) if len(shape) == len(array.shape) else None
 

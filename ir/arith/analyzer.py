@@ -57,7 +57,7 @@ class Analyzer:
 
     @contextmanager
     def constraint(self, condition: Expr) -> Generator[None]:
-        """Within it `condition` is known to hold. Conditions on memory are left aside: a store could break them."""
+        """Assume `condition` within a `with` block. Conditions on memory are left aside: a store could break them."""
         with self._simplifier.assume(self.simplify(condition)):
             yield
 

@@ -57,7 +57,7 @@ class Simplifier:
 
     @contextmanager
     def assume(self, condition: Expr, holds: bool = True) -> Generator[None]:
-        """Within it, `condition` (simplified) is known to hold, or known not to."""
+        """Assume, within a `with` block, that `condition` (simplified) holds, or that it does not."""
         known, self.depth = self.scope.known, self.depth + 1
         self.learn(condition, holds)
         try:

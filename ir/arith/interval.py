@@ -163,7 +163,7 @@ def _floormod(a: Interval, b: Interval) -> Interval:
 
 
 def _divide_by_numerator_sign(a: Interval, b: Interval, natural: Callable[[Interval, Interval], Interval]) -> Interval:
-    """For the truncating forms, whose result is odd in the numerator: `natural` serves numerators of at least 0."""
+    """Divide in the truncating forms, whose result is odd in the numerator: `natural` serves numerators of at least 0."""
     hull: Interval | None = None
     if a.hi is None or a.hi >= 0:
         hull = natural(Interval(0 if a.lo is None else max(a.lo, 0), a.hi), b)

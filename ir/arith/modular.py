@@ -37,7 +37,7 @@ def modular_multiply(a: Modular, b: Modular) -> Modular:
 
 
 def modular_union(a: Modular, b: Modular) -> Modular:
-    """Either of the two."""
+    """Return the values of either of the two."""
     return _normal(gcd(a.coeff, b.coeff, a.base - b.base), a.base)
 
 

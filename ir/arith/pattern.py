@@ -181,7 +181,7 @@ class Operation(Pattern):
 
 @dataclass(frozen=True, slots=True)
 class Computed(Pattern):
-    """In a result: the integer that `function` makes of the constants that its parameters name."""
+    """Computed constant of a result: the integer that `function` makes of the constants that its parameters name."""
 
     function: Callable[[int], int] | Callable[[int, int], int]
 

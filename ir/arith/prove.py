@@ -138,7 +138,7 @@ def _atom_steps(scope: Scope, form: LinearForm, atom: Expr, coeff: int) -> Itera
 
 
 def nonnegative_terms(scope: Scope, form: LinearForm) -> bool:
-    """As `nonnegative`, by the bounds of the terms alone."""
+    """Prove as `nonnegative` does, by the bounds of the terms alone."""
     lo = form_interval(scope, form).lo
     return lo is not None and lo >= 0
 

@@ -1,4 +1,4 @@
-"""Outside code in the interpreter: Python functions by their registered names, functions of C libraries, traces."""
+"""External code in the interpreter: Python functions by their registered names, functions of C libraries, traces."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def _strides_in_memory(
     array: np.ndarray[Any, Any],
     symbols: Mapping[Var, int],
 ) -> tuple[int, ...]:
-    """In elements: the declared ones, else those of compact row-major order."""
+    """Return the strides in elements: the declared ones, else those of compact row-major order."""
     if parameter.strides:
         strides = tuple(constant_value(stride, symbols) for stride in parameter.strides)
         return tuple(step or 0 for step in strides)

@@ -183,7 +183,7 @@ def _fused_double(a: float, b: float, c: float) -> float:
 
 
 def _round_half_away(value: float) -> float:
-    """To the nearest integer, halves away from zero, as C's round."""
+    """Round to the nearest integer, halves away from zero, as C's round."""
     if not math.isfinite(value) or abs(value) >= 2.0**52:
         return value
     whole = math.floor(abs(value))

@@ -14,7 +14,7 @@ _MOST_BYTES = 1 << 62
 
 
 class Sparse:
-    """As a list of `size` elements that all are `fill`, or of those of a flat array, until others are stored; it takes memory
+    """Sparse list of `size` elements that all are `fill`, or of those of a flat array, until others are stored; it takes memory
     for these alone. first: places before the array, which hold None."""
 
     def __init__(self, size: int, fill: Any = None, flat: np.ndarray[Any, Any] | None = None, first: int = 0) -> None:

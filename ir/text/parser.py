@@ -196,7 +196,7 @@ class _Parser(ExpressionParser):
         return pairs
 
     def condition(self) -> Stmt:
-        """After `if`; an `elif` nests in the else branch."""
+        """Parse what stands after `if`; an `elif` nests in the else branch."""
         chain: list[tuple[Expr, Stmt]] = []
         otherwise: Stmt | None = None
         while True:
@@ -212,7 +212,7 @@ class _Parser(ExpressionParser):
         return otherwise
 
     def repetition(self) -> Stmt:
-        """After `while`."""
+        """Parse what stands after `while`."""
         condition = self.expression()
         return While(condition, self.block())
 

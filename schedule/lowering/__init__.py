@@ -1,1 +1,1 @@
-"""From a schedule to a loop nest."""
+"""Lowering from a schedule to a loop nest."""

@@ -66,7 +66,7 @@ class Lowered:
 
 
 def lower_parts(schedule: Schedule, args: Sequence[Tensor | Var], name: str = "main") -> Lowered:
-    """As `lower`, with what is known of the parts of the function."""
+    """Lower as `lower` does, with what is known of the parts of the function."""
     with deep_recursion():
         return _Lowering(schedule, args, name).run()
 

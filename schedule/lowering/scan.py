@@ -76,7 +76,7 @@ def place_body(dataflow: Dataflow, scan: Computation) -> None:
 
 
 def _find_scan_loop(computation: Computation, scan: Computation) -> int:
-    """At which loop of the scan it is computed, itself or what it is computed at; -1 for none."""
+    """Return the loop of the scan at which it is computed, itself or what it is computed at; -1 for none."""
     at = find_attached(computation, scan)
     return -1 if at is None else at.place
 

@@ -188,7 +188,7 @@ def _guard_span(span: Span, extent: Expr, analyzer: Analyzer) -> Span:
 
 
 def _shifted_span(span: Span | None, within: Range, axis: IterVar) -> Span | None:
-    """From a span counted from the begin of the range to one of values."""
+    """Convert a span counted from the begin of the range to one of values."""
     if span is None or reads_memory(within.begin):  # data decide where the range begins
         return None
     low = add_offset(span.low, within, axis)

@@ -113,6 +113,6 @@ def thread_rank(tag: str) -> int:
 
 
 def default_scope(enclosing: Iterable[Loop]) -> str:
-    """Without threads around global, under blocks shared, under threads local."""
+    """Return the scope by the threads around: without them global, under blocks shared, under threads local."""
     rank = max((thread_rank(loop.thread) for loop in enclosing if loop.thread), default=-1)
     return ("global", "shared", "local")[rank + 1]

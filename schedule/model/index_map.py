@@ -324,7 +324,7 @@ class _Inversion:
         raise NoLayout(f"`{node}` multiplies indices", "multiply indices by constants or symbols of the shape")
 
     def _digits(self, of: _Sum, by: int, remainder: bool) -> _Sum:
-        """of // by, or of % by."""
+        """Quotient `of // by`, or remainder `of % by`."""
         if not of.terms:
             return _Sum((), of.offset % by if remainder else of.offset // by)  # constants divide at once
         if by == 1:

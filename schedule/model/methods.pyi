@@ -494,7 +494,7 @@ class StagePrimitives:
         """
 
     def prefetch(self, tensor: Tensor, axis: IterVar, offset: int, around: bool = False, level: int = 1, share: int = 0) -> None:
-        """At each iteration of the loop `axis`, ask the cache for what the iteration `offset` further on reads of `tensor`.
+        """Ask the cache, at each iteration of the loop `axis`, for what the iteration `offset` further on reads of `tensor`.
 
             for i in 64:                       for i in 64:                   # prefetch(A, i, 1)
                 for j in 32:                       for line in 2:

@@ -294,7 +294,8 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
         compound.kept.clear()
 
     def attempt(self) -> Compound:
-        """For `with s.attempt() as attempt`: primitives that are noted as ever, but undone by an error, or by `undo(attempt)`."""
+        """Attempt primitives, for `with s.attempt() as attempt`: these are noted as ever, but undone by an error,
+        or by `undo(attempt)`."""
         return Compound(self, notes=True)
 
     # Records
@@ -355,7 +356,7 @@ class Schedule(SchedulePrimitives, LazyScheduleMethods):
     __copy__ = copy
 
     def __deepcopy__(self, memo: object) -> Schedule:
-        """As copy: operations and axes never change, and those of a copy are still the ones that users hold."""
+        """Copy as `copy` does: operations and axes never change, and those of a copy are still the ones that users hold."""
         return self.copy()  # operations and axes are shared: users hold them
 
     def __repr__(self) -> str:

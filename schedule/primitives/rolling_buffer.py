@@ -169,7 +169,7 @@ def _extent(bounds: StageBounds, axis: IterVar) -> int:
 
 
 def _step(bounds: StageBounds, axis: IterVar, loop: Loop, analyzer: Analyzer) -> tuple[int, bool] | None:
-    """By how much the begin of a dimension moves with a loop, and whether it always does (else it moves by no more); None where
+    """Return by how much the begin of a dimension moves with a loop, and whether it always does (else it moves by no more); None where
     that is not known, or may be negative."""
     begin, var = bounds.ranges[axis].begin, loop.var
     assert var is not None

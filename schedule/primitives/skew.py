@@ -78,7 +78,7 @@ class Skew(Relation):
         return cast(last, self.skewed.dtype) * const(abs(self.slope), self.skewed.dtype)
 
     def _shift(self, values: Mapping[IterVar, Expr], by: Range) -> Expr:
-        """By how much the parallelogram lies further on than in the iteration in which it begins first."""
+        """Return by how much the parallelogram lies further on than in the iteration in which it begins first."""
         moved = cast(subtract_offset(values[self.by], by), self.skewed.dtype) * const(
             abs(self.slope), self.skewed.dtype
         )

@@ -1,4 +1,4 @@
-"""From "this element reads that one with this adjoint" to the sum that one element receives: turning a read round.
+"""Transposition from "this element reads that one with this adjoint" to the sum that one element receives: turning a read round.
 
 C[n, o, y, x] = sum(A[n, c, y + p, x + q] * W[o, c, p, q], [c, p, q])
 grad_A[n, c, y, x] = sum(grad_C[n, o, y - p, x - q] * W[o, c, p, q], [o, p, q],

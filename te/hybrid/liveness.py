@@ -86,7 +86,7 @@ class Liveness:
         return reads, stores
 
     def _effect_of_block(self, block: Sequence[ast.stmt], name: str) -> tuple[bool, bool]:
-        """As `_effect`, of statements in order."""
+        """Return the effect, as `_effect` does, of statements in order."""
         for statement in block:
             exposed, defines = self._effect(statement, name)
             if exposed or defines:

@@ -84,8 +84,8 @@ def _byte_dots(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:
 
 @register_intrinsic("arm.sdot")
 def sdot() -> TensorIntrin:
-    """For `te.sum(A[..., k].astype("int32") * B[..., i, k].astype("int32"), axis=k)` over 4 i and 4 k of int8, B being packed so
-    that the 16 bytes lie side by side."""
+    """Return the intrinsic for `te.sum(A[..., k].astype("int32") * B[..., i, k].astype("int32"), axis=k)` over 4 i and 4 k of int8, B
+    being packed so that the 16 bytes lie side by side."""
     return declare_dots("sdot", ("int8", "int8"), 4, "int32", _byte_dots, WIDTH)
 
 
@@ -103,8 +103,8 @@ def usdot() -> TensorIntrin:
 
 @register_intrinsic("arm.bfmlal")
 def bfmlal() -> TensorIntrin:
-    """For `te.sum(A[..., k].astype("float32") * B[..., i, k].astype("float32"), axis=k)` over 4 i and 2 k of bfloat16: two
-    multiply-adds of float32 in turn."""
+    """Return the intrinsic for `te.sum(A[..., k].astype("float32") * B[..., i, k].astype("float32"), axis=k)` over 4 i and 2 k of
+    bfloat16: two multiply-adds of float32 in turn."""
     return declare_dots("bfmlal", ("bfloat16", "bfloat16"), 2, "float32", _bfloat_steps, WIDTH)
 
 
@@ -156,7 +156,8 @@ def _bfloat_dots(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:
 
 @register_intrinsic("arm.fmlal")
 def fmlal() -> TensorIntrin:
-    """For `te.sum(A[..., k].astype("float32") * B[..., i, k].astype("float32"), axis=k)` over 8 i and one k of float16."""
+    """Return the intrinsic for `te.sum(A[..., k].astype("float32") * B[..., i, k].astype("float32"), axis=k)` over 8 i and one k of
+    float16."""
     return declare_dots("fmlal", ("float16", "float16"), 1, "float32", _half_steps, 2 * WIDTH)
 
 
@@ -175,8 +176,8 @@ def _half_steps(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:
 
 @register_intrinsic("arm.smmla")
 def smmla() -> TensorIntrin:
-    """For `te.sum(A[..., i, k].astype("int32") * B[..., j, k].astype("int32"), axis=k)` over 2 i, 2 j and 8 k of int8, both packed so
-    that the 16 bytes lie side by side."""
+    """Return the intrinsic for `te.sum(A[..., i, k].astype("int32") * B[..., j, k].astype("int32"), axis=k)` over 2 i, 2 j and 8 k of
+    int8, both packed so that the 16 bytes lie side by side."""
     return _square("smmla", "int8", "int8")
 
 
@@ -194,8 +195,8 @@ def usmmla() -> TensorIntrin:
 
 @register_intrinsic("arm.bfmmla")
 def bfmmla() -> TensorIntrin:
-    """For sums of products of bfloat16 over 2 i, 2 j and 4 k, which may be inexact: products are added up by two, each sum rounded to
-    odd, and subnormal numbers are 0."""
+    """Return the intrinsic for sums of products of bfloat16 over 2 i, 2 j and 4 k, which may be inexact: products are added up by two,
+    each sum rounded to odd, and subnormal numbers are 0."""
     return _square("bfmmla", "bfloat16", "bfloat16")
 
 

@@ -24,8 +24,8 @@ LENGTH = 4
 
 @register_intrinsic("cuda.dp4a")
 def dp4a() -> TensorIntrin:
-    """For `te.sum(A[.., k].astype("int32") * B[.., k].astype("int32"), axis=k)` over 4 k, which lie side by side in both. One
-    instruction where both begin at a multiple of 4 bytes."""
+    """Return the intrinsic for `te.sum(A[.., k].astype("int32") * B[.., k].astype("int32"), axis=k)` over 4 k, which lie side by side in
+    both. One instruction where both begin at a multiple of 4 bytes."""
     a, b = placeholder((LENGTH,), "int8", "a"), placeholder((LENGTH,), "int8", "b")
     k = reduce_axis((0, LENGTH), "k")
     c = compute((1,), lambda i: reduce_sum(a[k].astype("int32") * b[k].astype("int32"), axis=k), "c")

@@ -86,9 +86,10 @@ def mma_m16n8k16(
     dtype: str = "float16",
     a_layout: str = "mk",
 ) -> TensorIntrin:
-    """For `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` over 16 i, 8 j and 16 k of float16 or bfloat16, A
-    in the scope "mma_a" (with a_layout "km": A[k, i] in "mma_at"), B in "mma_b" (with the layout "nk": B[j, k] in "mma_bt"), the
-    sums in "mma_c". m, n, k: multiples of 16, 8 and 16. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
+    """Return the intrinsic for `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` over 16 i, 8 j and 16 k of float16
+    or bfloat16, A in the scope "mma_a" (with a_layout "km": A[k, i] in "mma_at"), B in "mma_b" (with the layout "nk": B[j, k] in
+    "mma_bt"), the sums in "mma_c". m, n, k: multiples of 16, 8 and 16. Raises BadTensorIntrin (TW0132) for other layouts, sizes and
+    dtypes."""
     return _product(layout, a_layout, (m, n, k), (known_dtype(dtype, "float16", "bfloat16"), dtype))
 
 
@@ -102,8 +103,8 @@ def mma_m16n8k32(
     dtype: str = "int8",
     b_dtype: str = "int8",
 ) -> TensorIntrin:
-    """As cuda.mma_m16n8k16, for 32 k of int8 or uint8, A of dtype and B of b_dtype, and sums of int32. Neighbours along k come by
-    ldmatrix; others one by one. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
+    """Return an intrinsic like cuda.mma_m16n8k16, for 32 k of int8 or uint8, A of dtype and B of b_dtype, and sums of int32. Neighbours
+    along k come by ldmatrix; others one by one. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
     return _product(layout, a_layout, (m, n, k), (known_dtype(dtype, *_BYTES), known_dtype(b_dtype, *_BYTES)))
 
 
@@ -116,9 +117,9 @@ def mma_m16n8k8(
     a_layout: str = "mk",
     dtype: str = "float32",
 ) -> TensorIntrin:
-    """As cuda.mma_m16n8k16, for `te.sum(te.tf32(A[i, k]) * te.tf32(B[k, j]), axis=k)` over 8 k of float32, which are rounded in
-    registers; neighbours along k come by ldmatrix, others one by one. Of float16 and bfloat16 the same as that one, A in "mma_a8"
-    or "mma_at8", B in "mma_b8" or "mma_bt8". Raises BadTensorIntrin (TW0132) for others."""
+    """Return an intrinsic like cuda.mma_m16n8k16, for `te.sum(te.tf32(A[i, k]) * te.tf32(B[k, j]), axis=k)` over 8 k of float32, which
+    are rounded in registers; neighbours along k come by ldmatrix, others one by one. Of float16 and bfloat16 the same as that one, A in
+    "mma_a8" or "mma_at8", B in "mma_b8" or "mma_bt8". Raises BadTensorIntrin (TW0132) for others."""
     kind = known_dtype(dtype, "float32", "float16", "bfloat16")
     return _product(layout, a_layout, (m, n, k), (kind, kind), kind != "float32")
 

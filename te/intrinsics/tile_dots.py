@@ -121,7 +121,7 @@ def _call_with_registers(a: Buffer, b: Buffer, c: Buffer, terms: int) -> Expr:
 
 
 def _sum_by_dots(a: Buffer, b: Buffer, c: Buffer, terms: int) -> Stmt:
-    """As many rows and panels at once as registers hold the sums of."""
+    """Sum as many rows and panels at once as registers hold the sums of."""
     ib = ir_builder()
     with ib.if_scope(target_has(DOTS)):
         # 16 sums and the two panels of b leave registers of the 32 for rows of a

@@ -50,8 +50,8 @@ _SUMS = {**SUMS, "uint8": "int32"}
 def wgmma(
     layout: str = "kn", m: int = 64, n: int = 128, k: int = 64, dtype: str = "float16", a_layout: str = "mk"
 ) -> TensorIntrin:
-    """For `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` of float16 or bfloat16, or of int8 or uint8 added
-    up in int32: A (with a_layout "km": A[k, i]) and B (with the layout "nk": B[j, k]) in the scope "swizzled", the sums in
+    """Return the intrinsic for `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` of float16 or bfloat16, or of int8
+    or uint8 added up in int32: A (with a_layout "km": A[k, i]) and B (with the layout "nk": B[j, k]) in the scope "swizzled", the sums in
     "wgmma_c". m: a multiple of 64; n: of 8 up to 256, of 64 where B lies [k, j] and is wider than that; k: of 32 bytes. Bytes lie
     along k. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
     sums, size = _SUMS[known_dtype(dtype, *_SUMS)], DType(dtype).bytes

@@ -56,7 +56,7 @@ class Ceilings:
         return self._parallel_rate(lambda i: self._copy(*sides[i], STREAM_BYTES // 128), STREAM_BYTES)
 
     def _sides(self) -> list[tuple[int, int]]:
-        """For each thread the addresses of the two halves of its memory."""
+        """Return for each thread the addresses of the two halves of its memory."""
         while len(self._memory) < self.threads:
             self._memory.append(np.ones(STREAM_BYTES + 64, np.uint8))
         starts = [-(-memory.ctypes.data // 64) * 64 for memory in self._memory]

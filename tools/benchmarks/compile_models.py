@@ -177,7 +177,7 @@ def _steps() -> Iterator[tuple[str, Any, str]]:
 
 @contextmanager
 def _clocks(seconds: Counter[str]) -> Generator[None]:
-    """Within it the time of each step is added up."""
+    """Add up the time of each step within a `with` block."""
     within: list[float] = []
 
     def timed(step: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -119,7 +119,7 @@ def measure(work: Work, size: int, target: str, peer: Peer, others: dict[str, Ca
 
 
 def judge_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By group, how fast ours is, the peer being 1: the geometric mean; and of what memory binds, beside a copy and Triton."""
+    """Judge by group how fast ours is, the peer being 1: the geometric mean; and of what memory binds, beside a copy and Triton."""
     found: list[dict[str, Any]] = []
     for group in dict.fromkeys(row["group"] for row in rows):
         own = [row for row in rows if row["group"] == group and row["asked"] is not None]

@@ -325,7 +325,7 @@ def softmax(a, c, columns, BLOCK: tl.constexpr):
 
 
 def triton_peers(folder: str) -> dict[str, Callable[..., Any]]:
-    """By the name of a piece of work, the same by Triton on torch's tensors; empty without Triton. folder: on sys.path, where a
+    """Return, by the name of a piece of work, the same by Triton on torch's tensors; empty without Triton. folder: on sys.path, where a
     file of the kernels may lie, whose source Triton reads."""
     try:
         importlib.import_module("triton")

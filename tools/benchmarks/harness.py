@@ -112,7 +112,7 @@ def _one_process(left: list[Case], count: int, options: Mapping[str, str]) -> It
 
 
 def _environment(count: int) -> dict[str, str]:
-    """As many threads for everyone, which do not spin into the turn of the next: OpenBLAS's would for 2^26 cycles."""
+    """Set as many threads for everyone, which do not spin into the turn of the next: OpenBLAS's would for 2^26 cycles."""
     names = (
         "OMP_NUM_THREADS",
         "OPENBLAS_NUM_THREADS",

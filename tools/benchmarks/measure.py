@@ -241,7 +241,7 @@ def _paired_ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
 
 
 def _spread(theirs: Sequence[float], ours: Sequence[float]) -> float:
-    """By how much of the ratio those of half the turns differ from it: half of what lies between their quartiles."""
+    """Return by how much of the ratio those of half the turns differ from it: half of what lies between their quartiles."""
     ratios = sorted(b / a for a, b in zip(ours, theirs, strict=True))
     return (ratios[len(ratios) * 3 // 4] - ratios[len(ratios) // 4]) / 2 / statistics.median(ratios)
 

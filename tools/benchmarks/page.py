@@ -65,7 +65,7 @@ def render(about: Mapping[str, str], rows: Sequence[Row], estimates: str = "") -
 
 
 def _means(rows: Sequence[Row]) -> list[tuple[str, int, float, float, int]]:
-    """For each group and number of threads: the geometric mean of the ratios, the least, and how many there are."""
+    """Return for each group and number of threads: the geometric mean of the ratios, the least, and how many there are."""
     by_group: dict[tuple[str, int], list[float]] = {}
     for row in rows:
         if row["ratio"]:

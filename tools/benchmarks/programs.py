@@ -76,7 +76,7 @@ def blocked_matmul(m: int = 37, n: int = 1000, depth: int = 513) -> ScheduledPro
 def conv2d(
     channels: int = 64, size: int = 56, filters: int = 64, window: int = 3, padding: int = 1
 ) -> ScheduledProgram:
-    """With its padding: a stage of its own, computed where it is read."""
+    """Declare a convolution with its padding: a stage of its own, computed where it is read."""
     data = te.placeholder((channels, size, size), name="data")
     weights = te.placeholder((filters, channels, window, window), name="weights")
 

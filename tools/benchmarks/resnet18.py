@@ -60,7 +60,7 @@ def layers() -> Iterator[Layer]:
 
 
 def weights(seed: int = 0) -> dict[str, np.ndarray]:
-    """For each layer its kernel and the four vectors of its batch norm, "NAME.weight", ".gamma", ".beta", ".mean", ".var"; and
+    """Draw for each layer its kernel and the four vectors of its batch norm, "NAME.weight", ".gamma", ".beta", ".mean", ".var"; and
     of the last, dense one "dense.weight" and "dense.bias"."""
     rng = np.random.default_rng(seed)
     arrays: dict[str, np.ndarray] = {}

@@ -73,7 +73,7 @@ def elements_per_ms() -> int:
 
 
 def measure(seconds: float, per_ms: int) -> None:
-    """In a process of one kind: a line for each kernel."""
+    """Measure in a process of one kind: a line for each kernel."""
     for wanted in WANTED_MS:
         n = int(per_ms * wanted) // 64 * 64
         kernel, arrays = polynomial(n, TERMS, parallel=True), _arrays(n)

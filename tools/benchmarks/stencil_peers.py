@@ -46,7 +46,7 @@ def opencv_unsharp(cv2: Any, inputs: Any, outputs: Any) -> None:
 
 
 def halide_unsharp(taps: Sequence[float], by_hand: bool) -> Callable[[Any, list[Any]], Any]:
-    """In 16-bit fixed point as ours is; by hand, rows of the first pass in a circular buffer."""
+    """Compute in 16-bit fixed point as ours is; by hand, rows of the first pass in a circular buffer."""
     weights = [round(tap * 65536) for tap in taps]
     weights[2] += 65536 - sum(weights)
 

@@ -104,7 +104,7 @@ def max_plus(te: Any) -> Declared:
 
 
 def softmax(te: Any) -> Declared:
-    """Along the middle axis."""
+    """Declare softmax along the middle axis."""
     x = te.placeholder((11, 221, 379), "float32", name="X")
     k, m = _reduce_axes(te, 221, 221)
     most = te.compute((11, 379), lambda i, j: te.max(x[i, k, j], axis=k), name="most")
@@ -211,7 +211,7 @@ def ours(name: str, trials: int) -> dict[str, Any]:
 
 
 class _Here:
-    """In the place of TVM's pool of processes, whose workers do not come back from the first build where this was tried: builds and
+    """Stand-in for TVM's pool of processes, whose workers do not come back from the first build where this was tried: builds and
     runs in this process, which saves MetaSchedule their start."""
 
     def __init__(self, *_: Any, **__: Any) -> None:

@@ -80,7 +80,7 @@ def kernel(name: str, target: str, fast: bool, lanes: int) -> Callable[..., Any]
 
 
 def errors(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """In units of the last place of the float32 nearest to the exact value; infinite where one is a NaN or has the wrong
+    """Return errors in units of the last place of the float32 nearest to the exact value; infinite where one is a NaN or has the wrong
     sign of an infinity. A zero's sign counts."""
     with np.errstate(all="ignore"):
         nearest = exact.astype(np.float32)

@@ -63,7 +63,8 @@ def draw_attention(choices: Choices) -> Program:
 
 
 def draw_weighted_rows(choices: Choices) -> Program:
-    """As users write it: scores, a softmax of topi's or of their own, a product with what it weighs; divided before or behind."""
+    """Draw attention as users write it: scores, a softmax of topi's or of their own, a product with what it weighs; divided before or
+    behind."""
     draw = Draw(choices, "weighted rows")
     rows, terms, depth, width = draw.pick(LENGTHS), draw.pick(LENGTHS), draw.pick(WIDTHS), draw.pick(WIDTHS)
     a, x = _draw_normal(draw, (rows, depth), "float32", "A")

@@ -40,7 +40,7 @@ class Choices:
         return chosen
 
     def number(self, low: int, high: int) -> int:
-        """From low to high, both included."""
+        """Draw a number from low to high, both included."""
         return low + self.below(high - low + 1)
 
     def share(self) -> float:

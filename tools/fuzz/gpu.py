@@ -13,7 +13,7 @@ __all__ = ["begin", "finish"]
 
 
 def begin(choices: Choices, s: Any) -> None:
-    """Before other primitives: outputs are cut into blocks of threads, and some of what they read is placed in these."""
+    """Begin before other primitives: outputs are cut into blocks of threads, and some of what they read is placed in these."""
     for stage in reversed(_computed_stages(s)):
         readers = [other for other in s.stages if any(tensor.op is stage.op for tensor in other.op.input_tensors)]
         if stage.is_output or choices.chance(0.3):
@@ -25,7 +25,7 @@ def begin(choices: Choices, s: Any) -> None:
 
 
 def finish(choices: Choices, s: Any) -> None:
-    """After them: what still stands at the root without threads gets some."""
+    """Finish after the primitives: what still stands at the root without threads gets some."""
     for stage in reversed(_computed_stages(s)):
         if stage.attach_type in ("inline", "inlined", "at", "with"):
             continue

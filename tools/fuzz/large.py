@@ -96,7 +96,7 @@ def _symbol(draw: Draw, bits: int) -> Size:
 def _draw_positions(
     draw: Draw, extents: _Extents, sides: tuple[int, ...], flat: Sequence[Callable[..., _Place]]
 ) -> tuple[_Place, ...]:
-    """For each dimension, where an element of the result reads. flat: how, where there is one."""
+    """Draw, for each dimension, where an element of the result reads. flat: how, where there is one."""
     if len(extents.shape) == 1:
         return (draw.pick(flat)(draw, extents, sides),)
     return tuple(

@@ -295,7 +295,7 @@ def adaptive(draw: Operands, x: Value) -> Value | None:
 
 
 def _steep(x: Value, deviation: Any) -> float | None:
-    """By how much an error of x grows when it is divided by these; None where that cannot be told."""
+    """Return by how much an error of x grows when it is divided by these; None where that cannot be told."""
     least = float(np.min(deviation, initial=np.inf))
     return None if x.error and x.error > 0.05 * least else 1.2 / least if x.error else 0.0
 

@@ -412,7 +412,7 @@ def draw_argmax(draw: Operands, x: Value) -> Value | None:
 
 
 def draw_reduction(draw: Operands, x: Value) -> Value | None:
-    """Over some axes or all."""
+    """Reduce over some axes or all."""
     axes = tuple(draw.choices.some(list(range(x.array.ndim)), draw.number(1, x.array.ndim))) if x.array.ndim else None
     keepdims = draw.chance(0.4)
     count = x.array.size // max(math.prod(n for at, n in enumerate(x.shape) if axes is not None and at not in axes), 1)

@@ -87,7 +87,7 @@ def unsharp_mask(
 
 
 def _bytes(pixel: Expr, blurred: Expr, amount: float) -> Expr:
-    """In 16 bits: what is added is the upper half of a product of 32 bits, one instruction on vectors."""
+    """Compute in 16 bits: what is added is the upper half of a product of 32 bits, one instruction on vectors."""
     wide = pixel.astype("int16")
     weight = round(amount * (1 << 16 - DETAIL))  # amount with as many bits as are left beside DETAIL
     half = min(round((1 << 15) / weight), 16000) if weight else 0  # so that the upper half is rounded to the nearest

@@ -402,7 +402,7 @@ class _Attention:
 
 
 def _block(queries: int) -> int:
-    """As many queries as there are, where they are few: lanes that no query needs cost as much as others."""
+    """Return as many queries as there are, where they are few: lanes that no query needs cost as much as others."""
     return 1 << max(queries - 1, 0).bit_length() if queries < BLOCK else BLOCK
 
 

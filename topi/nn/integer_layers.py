@@ -19,7 +19,7 @@ from .weight_only import GROUP
 
 
 def _wide_dtype(dtype: str) -> str:
-    """In which whole numbers of a dtype are exact."""
+    """Return a floating dtype in which whole numbers of a dtype are exact."""
     return "float64" if dtype in ("int32", "uint32") else "float32"
 
 

@@ -135,7 +135,7 @@ def _pool(
 
 
 def _numpy_adaptive_pool(x: Any, *, size: Any, kind: str) -> Any:
-    """Along one dimension after another: a mean of means of windows that are alike is their mean."""
+    """Pool along one dimension after another: a mean of means of windows that are alike is their mean."""
     result = x if kind == "max" else x.astype(np.float64)
     for at, count in enumerate(size, result.ndim - len(size)):
         extent = result.shape[at]

@@ -181,7 +181,7 @@ def requantize(x: Tensor, scale: Scale, zero_point: ZeroPoint = 0, dtype: str = 
 
 
 def _round_saturating(value: Expr, zero_point: Any, dtype: str) -> Expr:
-    """In float32, in which whole numbers of this size are exact; what lies outside the range is its nearest end, and what is no
+    """Round in float32, in which whole numbers of this size are exact; what lies outside the range is its nearest end, and what is no
     number the upper one. Chosen by a comparison, which is one instruction where it need not keep what is no number."""
     low, high = (-128, 127) if dtype == "int8" else (0, 255)
     shift = zero_point.astype("int32") if isinstance(zero_point, Expr) else int(zero_point)

@@ -17,7 +17,7 @@ from ..errors import BadAxis, BadOperand
 
 
 def wide_dtype(dtype: DType) -> DType:
-    """In what an operator on elements of `dtype` computes: float64 stays, all else is float32."""
+    """Return the dtype in which an operator on elements of `dtype` computes: float64 stays, all else is float32."""
     return dtype if dtype == "float64" else FLOAT32  # float64 is not narrowed
 
 

@@ -145,7 +145,7 @@ def slide_windows(
 
 
 def _count_open(size: Any, before: int, after: int, reach: int, step: int, what: str) -> tuple[int, int]:
-    """In ceil mode: the number of windows, and how far the last one reaches beyond the padding."""
+    """Count in ceil mode: the number of windows, and how far the last one reaches beyond the padding."""
     if not isinstance(size, IntImm):
         raise BadWindow(
             f"the {what} {size} is not a constant",

@@ -57,7 +57,7 @@ class Counts:
     rows: tuple[_Row, ...]
 
     def traffic(self) -> tuple[Traffic, ...]:
-        """By lines of the text, in their order."""
+        """Return the traffic by lines of the text, in their order."""
         lines = self.library.lines([row.place for row in self.rows])
         return tuple(
             sorted(

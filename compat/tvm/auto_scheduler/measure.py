@@ -65,7 +65,7 @@ class RecordReader:
     def read_lines(
         self, max_lines: int | None = None, skip_lines: int = 0
     ) -> tuple[list[MeasureInput], list[MeasureResult]]:
-        """At most max_lines trials behind the first skip_lines: inputs and results."""
+        """Return at most max_lines trials behind the first skip_lines: inputs and results."""
         records = list(islice(self, skip_lines, None if max_lines is None or max_lines < 0 else skip_lines + max_lines))
         return [each for each, _ in records], [result for _, result in records]
 

@@ -41,7 +41,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class LocalRunner(_LocalRunner):
-    """As autotvm's, with the defaults that TVM has here."""
+    """Runner like autotvm's, with the defaults that TVM has here."""
 
     number: int = 3
     repeat: int = 1
@@ -108,7 +108,7 @@ class TuningOptions:
 
     @property
     def limits(self) -> Any:
-        """As autotune takes them."""
+        """Return the limits as autotune takes them."""
         return limits_of(measure_option(self.builder, LocalRunner() if self.runner == "local" else self.runner))
 
 

@@ -46,7 +46,7 @@ class Tuner:
         return True
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
-        """At most `batch_size` configurations to measure now."""
+        """Return at most `batch_size` configurations to measure now."""
         raise TypeError(f"{type(self).__name__} does not say what to measure: it has to define next_batch")
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
@@ -133,7 +133,7 @@ class IndexBaseTuner(Tuner):
         return self._next < self._end
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
-        """At most `batch_size` configurations, in the order of their indices."""
+        """Return at most `batch_size` configurations, in the order of their indices."""
         configs: list[ConfigEntity] = []
         while self._next < self._end and len(configs) < batch_size:
             if self.task.config_space.is_index_valid(self._next):
@@ -162,7 +162,7 @@ class _SearchTuner(Tuner):
         self._visited: set[int] = set()
 
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
-        """At most `batch_size` configurations that were not measured before."""
+        """Return at most `batch_size` configurations that were not measured before."""
         assert self._measuring is not None
         if not self._ahead:
             factory = self._measuring.factory

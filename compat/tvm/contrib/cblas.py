@@ -24,7 +24,7 @@ def matmul(lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False,
 
 
 def batch_matmul(lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False, **_: object) -> Tensor:
-    """As matmul, for each of a batch: lhs (b, n, k), rhs (b, k, m)."""
+    """Multiply as matmul does, for each of a batch: lhs (b, n, k), rhs (b, k, m)."""
     n, m = lhs.shape[2 if transa else 1], rhs.shape[1 if transb else 2]
     return _product((lhs.shape[0], n, m), lhs, rhs, transa, transb)
 

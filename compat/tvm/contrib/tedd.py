@@ -64,7 +64,7 @@ def viz_itervar_relationship_graph(
     dot_file_path: str = "",
     output_dot_string: bool = False,
 ) -> Any:
-    """For each stage its axes, and between them what made some of others. The arguments: as of viz_dataflow_graph."""
+    """Draw for each stage its axes, and between them what made some of others. The arguments: as of viz_dataflow_graph."""
     lines: list[str] = []
     for at, stage in enumerate(sch.stages):
         names = {axis: f"s{at}a{number}" for number, axis in enumerate(stage.all_iter_vars)}

@@ -74,7 +74,7 @@ def _compute(
     tag: str = "",
     attrs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """As te.compute. The elements may hold nodes with TVM's names. The operation's attrs are nodes, and print as JSON."""
+    """Declare as te.compute does. The elements may hold nodes with TVM's names. The operation's attrs are nodes, and print as JSON."""
     element = _convert_elements(fcompute) if callable(fcompute) else fcompute
     return _te.compute(
         shape, element, name, tag, Attrs({key: _convert_attrs(value) for key, value in (attrs or {}).items()})
@@ -104,12 +104,12 @@ def _convert_attrs(value: Any) -> Any:
 
 
 def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce") -> Any:
-    """As te.comm_reducer. Called with values alone, it combines them."""
+    """Declare as te.comm_reducer does. Called with values alone, it combines them."""
     return replace(_comm_reducer(fcombine, fidentity, name), elementwise=True)
 
 
 def extern(shape: Any, inputs: Any, fcompute: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """As te.extern. The statement may hold nodes with TVM's names."""
+    """Declare as te.extern does. The statement may hold nodes with TVM's names."""
 
     def body(ins: Any, outs: Any) -> Any:
         return ours(fcompute(ins, outs))
@@ -119,7 +119,7 @@ def extern(shape: Any, inputs: Any, fcompute: Callable[..., Any], *args: Any, **
 
 
 def decl_tensor_intrin(op: Any, fcompute: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """As te.decl_tensor_intrin. The statements may hold nodes with TVM's names; those that call tensor cores give ours."""
+    """Declare as te.decl_tensor_intrin does. The statements may hold nodes with TVM's names; those that call tensor cores give ours."""
 
     made: list[Any] = []
 

@@ -110,7 +110,7 @@ class Stage(_Stage):
         return cast("AttachType", _AttachType(self.placement.type))
 
     def tile(self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any) -> Any:
-        """As ours; where the schedule shows its steps, the three that it is made of."""
+        """Tile as our method does; where the schedule shows its steps, the three that it is made of."""
         schedule = self.schedule
         if not (isinstance(schedule, Schedule) and schedule.keep_schedule_record):
             return super().tile(x_parent, y_parent, x_factor, y_factor)
@@ -119,11 +119,11 @@ class Stage(_Stage):
         return xo, yo, xi, yi
 
     def set_scope(self, scope: str) -> None:
-        """As ours, with TVM's scopes of tensor cores."""
+        """Do as our method does, with TVM's scopes of tensor cores."""
         super().set_scope(scope_of(scope))
 
     def tensorize(self, axis: IterVar, intrinsic: TensorIntrin) -> None:
-        """As ours; without effect, and with a warning, on a stage that calls an intrinsic by itself."""
+        """Tensorize as our method does; without effect, and with a warning, on a stage that calls an intrinsic by itself."""
         if isinstance(self.op, TensorComputeOp):
             warn_user(
                 user_source(),
@@ -134,7 +134,8 @@ class Stage(_Stage):
             super().tensorize(axis, intrinsic)
 
     def pragma(self, axis: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
-        """As ours. "vectorize", "unroll" and "parallel" are the primitives; a key that no pass reads is kept, without effect."""
+        """Annotate as our method does. "vectorize", "unroll" and "parallel" are the primitives; a key that no pass reads is kept, without
+        effect."""
         if pragma_type in ("vectorize", "unroll", "parallel"):
             getattr(self, pragma_type)(axis)
         elif pragma_type in KEYS:
@@ -197,7 +198,7 @@ class Schedule(_Schedule):
         return states
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Any = (), reindex: bool = False) -> Tensor:
-        """As ours, with TVM's scopes of tensor cores."""
+        """Do as our method does, with TVM's scopes of tensor cores."""
         return super().cache_read(tensor, scope_of(scope), readers, reindex)
 
     @overload
@@ -205,10 +206,10 @@ class Schedule(_Schedule):
     @overload
     def cache_write(self, tensor: Sequence[Tensor], scope: str) -> list[Tensor]: ...
     def cache_write(self, tensor: Tensor | Sequence[Tensor], scope: str) -> Tensor | list[Tensor]:
-        """As ours, with TVM's scopes of tensor cores."""
+        """Do as our method does, with TVM's scopes of tensor cores."""
         return super().cache_write(tensor, scope_of(scope))
 
 
 def create_schedule(ops: Any) -> Schedule:
-    """As te.create_schedule; of nothing, one without stages."""
+    """Create a schedule as te.create_schedule does; of nothing, one without stages."""
     return Schedule([] if is_a(ops, list) and not ops else collect_operations(ops))

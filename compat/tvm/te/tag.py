@@ -14,7 +14,7 @@ __all__ = ["BROADCAST", "COMM_REDUCE", "COMM_REDUCE_IDX", "ELEMWISE", "INJECTIVE
 
 @contextmanager
 def tag_scope(tag: str) -> Generator[None]:
-    """As te.tag_scope, within no other. Raises ValueError there."""
+    """Open a scope as te.tag_scope does, within no other. Raises ValueError there."""
     if current_tag():
         raise ValueError(f"tag_scope({tag!r}) lies in tag_scope({current_tag()!r}); one scope may not lie in another")
     with _tag_scope(tag):

@@ -215,7 +215,7 @@ def exclude_targets(*targets: str) -> Callable[[Any], Any]:
 
 
 def known_failing_targets(*targets: str) -> Callable[[Any], Any]:
-    """As exclude_targets: what fails there in TVM is not asked here."""
+    """Exclude targets, as exclude_targets does: what fails there in TVM is not asked here."""
     return exclude_targets(*targets)
 
 

@@ -103,7 +103,7 @@ def softmax_nm_auto_scheduler_test(N: int, M: int) -> list[Tensor]:
 
 @register_workload
 def softmax_abcd_auto_scheduler_test(a: int, b: int, c: int, d: int) -> list[Tensor]:
-    """Along the last of four dimensions."""
+    """Declare softmax along the last of four dimensions."""
     data = te.placeholder((a, b, c, d), name="A")
     return [data, topi.nn.softmax(data, axis=-1)]
 

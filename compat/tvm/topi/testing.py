@@ -127,7 +127,7 @@ def dispatch(target: Any, dispatch_map: Any) -> Any:
 
 
 def _conv(a: Any, w: Any, stride: Any, padding: Any, groups: int = 1, dilation: Any = 1) -> Any:
-    """Over data (N, C, ...) and a kernel (O, C / groups, ...)."""
+    """Convolve data (N, C, ...) and a kernel (O, C / groups, ...)."""
     dims = a.ndim - 2
     steps, spread = expand_numbers(stride, dims, "stride"), expand_numbers(dilation, dims, "dilation")
     low, high = each_side(padding, [(tap - 1) * by + 1 for tap, by in zip(w.shape[2:], spread, strict=True)])

@@ -116,7 +116,7 @@ def _convert_bias_add(c: Context) -> str:
 
 
 def _normal(c: Context, value: str, scale: str, shift: str, epsilon: float) -> str:
-    """Over the last dimension, mean 0 where there is a shift to be."""
+    """Normalise over the last dimension, mean 0 where there is a shift to be."""
     return c.emit("layer_norm", value, scale, *([shift] if shift else []), axis=c.rank(value) - 1, epsilon=epsilon)
 
 
@@ -136,7 +136,7 @@ def _skip_rms_norm(c: Context) -> Sequence[str]:
 
 @converts("SimplifiedLayerNormalization", "com.microsoft.SimplifiedLayerNormalization")
 def _convert_rms_norm(c: Context) -> Sequence[str]:
-    """As onnxruntime writes it, in ONNX's own domain."""
+    """Convert the RMS norm as onnxruntime writes it, in ONNX's own domain."""
     return [c.emit("rms_norm", c[0], c[1], axis=c.axis(-1), epsilon=float(c.attribute("epsilon", 1e-5))), ""][
         : c.outputs
     ]

@@ -105,7 +105,7 @@ def _all_values(dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def _sorts(part: CommReducer) -> list[int] | None:
-    """For each element the first of those that it is compared or exchanged with; None where the combiner does more than choose."""
+    """Return for each element the first of those that it is compared or exchanged with; None where the combiner does more than choose."""
     place = {var: at for side in (part.lhs, part.rhs) for at, var in enumerate(side)}
     sorts = list(range(len(part.lhs)))
 

@@ -87,12 +87,12 @@ class Copier(Rewriter):
         """Copies of expressions, by the identity of the original, which is kept alive: shared ones are copied once."""
 
     def assign(self, var: Var, value: Expr) -> None:
-        """From here on `value` stands for the variable."""
+        """Let `value` stand from here on for the variable."""
         self.values[var] = value
         self._copied.clear()  # copies that were made with the old value are stale
 
     def rename(self, buffer: Buffer, new: Buffer) -> None:
-        """From here on `new` stands for the buffer."""
+        """Let `new` stand from here on for the buffer."""
         self.buffers[buffer] = new
         self._copied.clear()
 

@@ -131,7 +131,7 @@ def _is_free(load: BufferLoad) -> bool:
 
 
 def _squares(run: list[Stmt]) -> Iterator[list[list[_Column]]]:
-    """As many columns side by side as each has lanes, or those that are left; for each column all the loads of it."""
+    """Yield as many columns side by side as each has lanes, or those that are left; for each column all the loads of it."""
     groups: dict[Key, dict[int, list[_Column]]] = {}
     for statement in run:
         for load in _loads(statement):

@@ -51,7 +51,7 @@ class Lanes:
 
 
 def choose_lanes(body: Stmt, vector_bits: int) -> Lanes:
-    """By the data types in `body`: the narrowest fills a register, if the widest then takes no more than MAX_REGISTERS.
+    """Choose by the data types in `body`: the narrowest fills a register, if the widest then takes no more than MAX_REGISTERS.
     Where data are compared, no vector is longer than that: conditions of several registers are packed into one mask, and
     taken apart again."""
     widths = list(_data_widths(body)) or [32]  # a body without data has indices of 32 bits

@@ -439,7 +439,7 @@ def _check_source(source: Buffer, analyzer: Analyzer, name: str) -> None:
 
 
 def tensor_strides(source: Buffer) -> tuple[Expr, ...]:
-    """From one element to the next along each dimension, in elements."""
+    """Return the distance from one element to the next along each dimension, in elements."""
     if source.strides:
         return source.strides
     strides: list[Expr] = [const(1)]

@@ -101,7 +101,7 @@ def matmul(inputs: Arrays, outputs: Arrays) -> Runner:
 
 
 def softmax(inputs: Arrays, outputs: Arrays) -> Runner:
-    """Over the last axis of two: each row while it is in the cache, sums and maxima over 64 lanes, no division inside."""
+    """Compute softmax over the last axis of two: each row while it is in the cache, sums and maxima over 64 lanes, no division inside."""
     rows, columns = inputs[0].shape
     lanes = 64
     if columns % lanes or rows < 8:

@@ -32,7 +32,7 @@ __all__ = ["compute_flop", "counted_flop"]
 
 
 def compute_flop(sch: Schedule) -> float:
-    """As TVM's tuner counts: operators, comparisons and what joins conditions in each element, those of padding among them, and
+    """Count as TVM's tuner does: operators, comparisons and what joins conditions in each element, those of padding among them, and
     no calls, unless there is nothing else. Raises RuntimeError where nothing is counted: what only moves elements has no speed of
     arithmetic."""
     counted = _total(sch, _count_operators) or counted_flop(sch)

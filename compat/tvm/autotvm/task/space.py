@@ -330,7 +330,7 @@ class ConfigEntity(ConfigSpace):
         return super().__getitem__(name)
 
     def to_json_dict(self) -> dict[str, Any]:
-        """As logs hold it."""
+        """Return the space as logs hold it."""
         return {
             "index": self.index,
             "code_hash": self.code_hash,
@@ -382,7 +382,7 @@ class FallbackConfigEntity(ConfigSpace):
         self[name] = SplitEntity(tuple(size))
 
     def define_split(self, name: str, axis: Any, policy: str = "factors", **options: Any) -> list[VirtualAxis]:
-        """As ConfigSpace's."""
+        """Define a split, as ConfigSpace's method does."""
         self._extents[name] = self.axis(axis).length
         return super().define_split(name, axis, policy, **options)
 
