@@ -103,7 +103,7 @@ def sum_windows(
         value = image[tuple(there[letter] for letter in layout)]
         return te.sum(value.astype(dtype) * weight(at, axes).astype(dtype), axis=list(axes.values()))
 
-    out = {"C": extents["O"], "c": extents.get("o"), **dict(zip(space, windows.out, strict=True))}
+    out: dict[str, Any] = {"C": extents["O"], "c": extents.get("o"), **dict(zip(space, windows.out, strict=True))}
     shape = tuple(out.get(letter, extent) for letter, extent in zip(layout, data.shape, strict=True))
     sums: Tensor = te.compute(shape, element, name=name, tag=name, attrs=windows.attributes(groups))
     return convert_elements(sums, out_dtype or data.dtype)
