@@ -159,7 +159,7 @@ def tune(
     limits: Limits | None = None,
     progress: bool | None = None,
     exact: bool = False,
-    runner: Any = None,
+    runner: object = None,
 ) -> PartedResult: ...
 @overload
 def tune(

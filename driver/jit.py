@@ -146,7 +146,7 @@ def jit(
     target: str | Target = "llvm",
     fast_math: bool = False,
     bounds_check: bool = False,
-) -> Any:
+) -> JitFunction[Any] | Decorator:
     """A function that declares tensors, as one that computes arrays: `@tw.jit` or `@tw.jit(target=..., fast_math=True)`.
 
     It is called with numpy arrays, tw.Arrays or anything with DLPack, or tuples and lists of these, and gets te.placeholders of their

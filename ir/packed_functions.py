@@ -33,7 +33,9 @@ def register_func(name: str, f: None = None, override: bool = False) -> Callable
 def register_func(name: str, f: Function, override: bool = False) -> Function: ...
 @overload
 def register_func(name: Function) -> Function: ...
-def register_func(name: Any, f: Any = None, override: bool = False) -> Any:
+def register_func(
+    name: str | Callable[..., Any], f: Callable[..., Any] | None = None, override: bool = False
+) -> Callable[..., Any]:
     """Register a Python function for te.call_packed: as a decorator, with a name or under the function's own, or as a call.
 
     Parameters

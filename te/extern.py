@@ -25,7 +25,7 @@ from ..ir.visit import free_vars, post_order
 from .errors import BadExtern
 from .intrin_declaration import decl_buffer
 from .operation import Operation
-from .shape import convert_shape, declare_axes, same_extent, scalar_dtype, shape_text
+from .shape import Extent, Shape, convert_shape, declare_axes, same_extent, scalar_dtype, shape_text
 from .tag import current_tag
 from .tensor import Tensor
 
@@ -89,7 +89,7 @@ class ExternOp(Operation):
 
 @overload
 def extern(
-    shape: int | Expr | Sequence[int | Expr],
+    shape: Extent | Sequence[Extent],
     inputs: Sequence[Tensor],
     fcompute: Callable[[list[Buffer], list[Buffer]], Stmt | Expr],
     name: str = "extern",
@@ -101,7 +101,7 @@ def extern(
 ) -> Tensor: ...
 @overload
 def extern(
-    shape: Sequence[Sequence[int | Expr]],
+    shape: Sequence[Sequence[Extent]],
     inputs: Sequence[Tensor],
     fcompute: Callable[[list[Buffer], list[Buffer]], Stmt | Expr],
     name: str = "extern",
@@ -112,16 +112,16 @@ def extern(
     attrs: Mapping[str, Any] | None = None,
 ) -> list[Tensor]: ...
 def extern(
-    shape: Any,
+    shape: Shape | Sequence[Shape],
     inputs: Sequence[Tensor],
-    fcompute: Callable[[list[Buffer], list[Buffer]], Any],
+    fcompute: Callable[[list[Buffer], list[Buffer]], Stmt | Expr],
     name: str = "extern",
-    dtype: Any = None,
+    dtype: object = None,
     in_buffers: Buffer | Sequence[Buffer] | None = None,
     out_buffers: Buffer | Sequence[Buffer] | None = None,
     tag: str = "",
     attrs: Mapping[str, Any] | None = None,
-) -> Any:
+) -> Tensor | list[Tensor]:
     """The tensor (or the list of tensors) that outside code computes.
 
     Parameters

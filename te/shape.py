@@ -46,7 +46,7 @@ INT64_FROM = INT32_EXTENT_LIMIT
 """Constant extents from here on get int64 axes: `i + extent` and the like must not overflow."""
 
 
-def convert_shape(shape: Any, subject: str) -> tuple[Expr, ...]:
+def convert_shape(shape: Shape, subject: str) -> tuple[Expr, ...]:
     """A shape as the user wrote it (an extent alone, or several) as extents.
 
     subject: whose shape it is, as messages name it. Raises BadExtent (TW0110).

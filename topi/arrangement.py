@@ -17,12 +17,14 @@ from ..ir.expr import IntImm
 from ..ir.ops import is_const
 from ..te import polymorphic as te
 from ..te.indices import index_from_end, signed_index
-from ..te.shape import same_extent, scalar_dtype
+from ..te.shape import Extent, Shape, same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
 from .checks import check_count, check_shape, integers, normalize_axes, normalize_axis, tensor, tensors
 from .errors import BadOperand, BadParameter
+from .nn.window import Sizes
 from .reduction import sum as sum_of
 from .row import REQUIRED, floating, operator, sample
+from .signatures import Axis, Scalar
 from .transform import injective, reshape
 
 __all__ = [
@@ -104,7 +106,7 @@ def _length(counts: Tensor) -> int:
     )
 
 
-def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
+def collapse_sum(data: Tensor, target_shape: Shape) -> Tensor:
     """The sum, in `target_shape`, over what broadcasting that to the data's shape would repeat. Raises BadOperand (TW0181)."""
     source, wanted = tensor(data, "collapse_sum"), check_shape(target_shape, "collapse_sum")
     lead = source.ndim - len(wanted)  # dimensions that broadcasting has added in front
@@ -135,7 +137,7 @@ def _no_collapse(source: Tensor, wanted: Sequence[Any]) -> BadOperand:
     )
 
 
-def expand_like(a: Tensor, shape_like: Tensor, axis: Any) -> Tensor:
+def expand_like(a: Tensor, shape_like: Tensor, axis: Axis) -> Tensor:
     """A tensor repeated along dimensions of another one, which it lacks.
 
     Parameters
@@ -306,7 +308,7 @@ _FAR = 1 << 30
     fusion="injective",
     samples=[sample(floating(2, 5, 7), k=1), sample(floating(5, 3), k=-1, upper=False)],
 )
-def trilu(data: Tensor, k: Any = 0, upper: bool = True) -> Tensor:
+def trilu(data: Tensor, k: Scalar | Tensor = 0, upper: bool = True) -> Tensor:
     """The upper (or lower) triangle of the last two dimensions, and 0 elsewhere.
 
     Parameters
@@ -339,7 +341,7 @@ def trilu(data: Tensor, k: Any = 0, upper: bool = True) -> Tensor:
     return injective(source.shape, element, "trilu")
 
 
-def matrix_set_diag(data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
+def matrix_set_diag(data: Tensor, diagonal: Tensor, k: Sizes = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """Matrices with their diagonal k, or the diagonals (k[0], ..., k[1]), replaced.
 
     Parameters
@@ -500,9 +502,9 @@ def sliding_window(data: Tensor, axis: int, window_shape: Sequence[int], strides
 def strided_set(
     a: Tensor,
     v: Tensor,
-    begin: Tensor | Sequence[Any],
-    end: Tensor | Sequence[Any],
-    strides: Tensor | Sequence[Any] | None = None,
+    begin: Tensor | Sequence[Extent],
+    end: Tensor | Sequence[Extent],
+    strides: Tensor | Sequence[Extent] | None = None,
 ) -> Tensor:
     """A tensor of which a[begin:end:stride] is replaced by another one.
 

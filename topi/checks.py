@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ..base.arguments import is_a, is_array, is_sequence, to_list
 from ..base.errors import user_source
 from ..ir.expr import Expr, IntImm
-from ..te.shape import convert_shape
+from ..te.shape import Shape, convert_shape
 from ..te.tensor import Tensor, tensor_text
 from .errors import BadAxis, BadOperand, BadParameter
 
@@ -133,7 +133,7 @@ def _integer(value: Any) -> int | None:
         return None
 
 
-def check_shape(shape: Any, subject: str) -> tuple[Expr, ...]:
+def check_shape(shape: Shape, subject: str) -> tuple[Expr, ...]:
     """A shape as users write it, as extents. Raises BadExtent (TW0110)."""
     return convert_shape(shape, subject)
 

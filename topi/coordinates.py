@@ -11,17 +11,19 @@ from ..te import hybrid
 from ..te import polymorphic as te
 from ..te.hybrid.runtime import output_tensor
 from ..te.indices import signed_index
+from ..te.shape import Shape
 from ..te.tensor import Tensor, tensor_text
 from .checks import check_shape, tensor
 from .errors import BadOperand, BadParameter
 from .filling import full
 from .order import scatter_nd
+from .signatures import Scalar
 from .transform import injective, reshape, transpose
 
 __all__ = ["argwhere", "sparse_reshape", "sparse_to_dense"]
 
 
-def argwhere(output_shape: Any, condition: Tensor) -> Tensor:
+def argwhere(output_shape: Shape | Tensor, condition: Tensor) -> Tensor:
     """The places of what is not zero, in order, int32 (n, rank): so many as output_shape says, a shape or a tensor that has it.
     Rows that nothing is left for are zeros, and what does not fit is not told. Raises BadOperand (TW0181)."""
     source = tensor(condition, "argwhere")
@@ -75,7 +77,9 @@ def _nonzero_positions(met: Any, count: Any) -> Any:
     return places
 
 
-def sparse_to_dense(sparse_indices: Tensor, output_shape: Any, sparse_values: Tensor, default_value: Any = 0) -> Tensor:
+def sparse_to_dense(
+    sparse_indices: Tensor, output_shape: Shape, sparse_values: Tensor, default_value: Scalar | Tensor = 0
+) -> Tensor:
     """The tensor with values at the given places, and a default elsewhere.
 
     Parameters
@@ -122,8 +126,8 @@ def sparse_reshape(
     sparse_indices: Tensor,
     prev_shape: Tensor,
     new_shape: Tensor,
-    new_sparse_indices_shape: Any = None,
-    new_shape_shape: Any = None,
+    new_sparse_indices_shape: Shape | None = None,
+    new_shape_shape: Shape | None = None,
 ) -> list[Tensor]:
     """The places of a tensor as those in another shape.
 

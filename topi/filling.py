@@ -13,12 +13,12 @@ from ..ir import ops
 from ..ir.expr import Expr, IntImm
 from ..ir.ops import integer_value
 from ..te import polymorphic as te
-from ..te.shape import same_extent, scalar_dtype, shape_text
+from ..te.shape import Shape, same_extent, scalar_dtype, shape_text
 from ..te.tensor import Tensor, tensor_text
 from .checks import check_shape, tensor
 from .errors import BadOperand, BadParameter
 from .row import floating, operator, sample
-from .signatures import Number
+from .signatures import Number, Scalar
 
 __all__ = [
     "arange",
@@ -39,7 +39,7 @@ def _fill(shape: Any, dtype: object, value: Any, name: str) -> Tensor:
     return filled
 
 
-def full(shape: Any, dtype: object, fill_value: Any) -> Tensor:
+def full(shape: Shape, dtype: object, fill_value: Scalar) -> Tensor:
     """A tensor filled with one number.
 
     Parameters
@@ -68,18 +68,18 @@ def full(shape: Any, dtype: object, fill_value: Any) -> Tensor:
     return _fill(shape, dtype, fill_value, "T_full")
 
 
-def full_like(x: Tensor, fill_value: Any) -> Tensor:
+def full_like(x: Tensor, fill_value: Scalar) -> Tensor:
     """A tensor of x's shape and dtype, filled with one number or scalar expression. Raises BadOperand (TW0181), NotAnExpression
     (TW0106)."""
     return _fill(tensor(x, "full_like").shape, x.dtype, fill_value, "T_full_like")
 
 
-def zeros(shape: Any, dtype: object = "float32") -> Tensor:
+def zeros(shape: Shape, dtype: object = "float32") -> Tensor:
     """A tensor of `shape` and `dtype` filled with zeros. Raises BadExtent (TW0110), UnknownDType (TW0101)."""
     return full(shape, dtype, 0)
 
 
-def ones(shape: Any, dtype: object = "float32") -> Tensor:
+def ones(shape: Shape, dtype: object = "float32") -> Tensor:
     """A tensor of `shape` and `dtype` filled with ones. Raises BadExtent (TW0110), UnknownDType (TW0101)."""
     return full(shape, dtype, 1)
 
@@ -179,7 +179,7 @@ def _numpy_broadcast(x: NDArray[Any], *, shape: tuple[int, ...]) -> Any:
     fusion="injective",
     samples=[sample(floating(3, 1), shape=(2, 3, 5))],
 )
-def broadcast_to(data: Tensor, shape: Any) -> Tensor:
+def broadcast_to(data: Tensor, shape: Shape) -> Tensor:
     """`data` in `shape`, repeated along dimensions that it lacks, or has with extent 1. Raises BadOperand (TW0181) where it does
     not fit, BadExtent (TW0110)."""
     source, extents = tensor(data, "broadcast_to"), check_shape(shape, "broadcast_to")

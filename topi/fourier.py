@@ -16,6 +16,7 @@ from ..base.errors import user_source
 from ..ir.expr import IntImm
 from ..ir.ops import integer_value
 from ..te import polymorphic as te
+from ..te.shape import Extent
 from ..te.tag import AlgorithmTag
 from ..te.tensor import Tensor, tensor_text
 from .checks import check_count, integers, normalize_axis, tensor
@@ -240,7 +241,7 @@ def stft(
     window: Tensor,
     normalized: bool = False,
     onesided: bool = True,
-    output_shape: Sequence[Any] | None = None,
+    output_shape: Sequence[Extent] | None = None,
 ) -> Tensor:
     """The Fourier transforms of windows of a signal.
 

@@ -22,6 +22,7 @@ from .errors import BadOperand, BadParameter
 from .order import topk
 from .row import floating, operator, sample
 from .row import integers as whole
+from .signatures import Scalar
 from .transform import injective, unravel_index
 
 __all__ = ["gather", "gather_nd", "one_hot", "take"]
@@ -187,7 +188,7 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     )
 
 
-def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: object) -> Tensor:
+def one_hot(indices: Tensor, on_value: Scalar, off_value: Scalar, depth: int, axis: int, dtype: object) -> Tensor:
     """on_value where the index along a new dimension is the element of `indices`, else off_value.
 
     Parameters

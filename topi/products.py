@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from .half_precision import convert_elements, sum_dtype
 from .matmul import product
 from .references import wide
 from .row import floating, operator, sample
+
+if TYPE_CHECKING:
+    from ..ir.expr import Expr
 
 
 def _product(a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
@@ -49,7 +52,7 @@ def _matmul(a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = Fa
     if a.ndim == b.ndim == 3 and same_extent(a.shape[0], b.shape[0]):
         return topi.batch_matmul(a, b, None, transpose_a, transpose_b)
     if b.ndim == 2 and not transpose_a:
-        rows = topi.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
+        rows = topi.reshape(a, (cast("Expr", math.prod(a.shape[:-1])), a.shape[-1]))
         return topi.reshape(
             topi.matmul(rows, b, False, transpose_b), (*a.shape[:-1], b.shape[-2 if transpose_b else -1])
         )

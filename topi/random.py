@@ -15,11 +15,11 @@ from typing import Any
 from ..base.errors import user_source
 from ..ir.ops import convert
 from ..te import polymorphic as te
-from ..te.shape import scalar_dtype
+from ..te.shape import Shape, scalar_dtype
 from ..te.tensor import Tensor
 from .checks import integers, tensor
 from .errors import BadOperand, BadParameter
-from .signatures import checked
+from .signatures import Scalar, checked
 from .transform import flat_index, injective
 
 __all__ = ["normal", "threefry_generate", "threefry_key", "threefry_split", "uniform"]
@@ -36,7 +36,7 @@ def threefry_key(seed: int) -> list[int]:
 
 
 @checked("topi.random")
-def threefry_generate(gen: Tensor, out_shape: Any) -> tuple[Tensor, Tensor]:
+def threefry_generate(gen: Tensor, out_shape: Shape) -> tuple[Tensor, Tensor]:
     """The generator afterwards, and random words of uint64, of out_shape. Where the counter has no room for them, the path grows by
     a bit, or, where it is full, a new key is made of what there is. Raises BadOperand (TW0181), BadParameter (TW0182)."""
     source = _generator(gen)
@@ -86,7 +86,9 @@ def threefry_split(gen: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @checked("topi.random")
-def uniform(gen: Tensor, low: Any, high: Any, out_shape: Any, out_dtype: str = "float32") -> tuple[Tensor, Tensor]:
+def uniform(
+    gen: Tensor, low: Scalar | Tensor, high: Scalar | Tensor, out_shape: Shape, out_dtype: str = "float32"
+) -> tuple[Tensor, Tensor]:
     """The generator afterwards, and numbers of [low, high), float32 or float64: low and high are tensors of rank 0, or numbers.
     Raises BadOperand (TW0181), BadParameter (TW0182)."""
     after, bits = threefry_generate(gen, out_shape)
@@ -110,7 +112,9 @@ def uniform(gen: Tensor, low: Any, high: Any, out_shape: Any, out_dtype: str = "
 
 
 @checked("topi.random")
-def normal(gen: Tensor, mean: Any, scale: Any, out_shape: Any, out_dtype: str = "float32") -> tuple[Tensor, Tensor]:
+def normal(
+    gen: Tensor, mean: Scalar | Tensor, scale: Scalar | Tensor, out_shape: Shape, out_dtype: str = "float32"
+) -> tuple[Tensor, Tensor]:
     """The generator afterwards, and numbers of the normal distribution with that mean and deviation, by Box and Muller's method.
     Raises BadOperand (TW0181), BadParameter (TW0182)."""
     after, pairs = uniform(gen, 0.0, 1.0, [2, *integers(out_shape, "out_shape of normal")], out_dtype)

@@ -35,11 +35,10 @@ from .errors import BadOperand
 from .references import dtype_bound
 from .references import wide as widened
 from .row import REQUIRED, bools, floating, operator, sample
+from .signatures import Axis
 
 __all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "sum"]
 
-Axis = Any
-"""An axis, several, or None for all."""
 COMM_REDUCE, COMM_REDUCE_IDX = "comm_reduce", "comm_reduce_idx"
 
 

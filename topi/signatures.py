@@ -10,7 +10,7 @@ import functools
 import inspect
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -26,11 +26,17 @@ from .errors import BadOperand, BadParameter
 Positive = int
 """An annotation: an integer from 1 on."""
 
-Number = Any
+Number = float | np.integer[Any] | np.floating[Any]
 """An annotation: a number that is known when the program is written, and is one (no NaN)."""
 
-ElementType = Any
+ElementType = str | DType | np.dtype[Any] | type[Any]
 """An annotation: a dtype, by its name or as an object."""
+
+Axis = int | Sequence[int] | None
+"""An annotation: one dimension or several, None for all."""
+
+Scalar = float | Expr | np.generic
+"""An annotation: a number, or an expression."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -91,6 +97,7 @@ KINDS: Mapping[str, Kind] = {
     "NDArray[Any]": Kind("an array of numpy", is_array),
     "Callable[[Any], Any]": Kind("a function", callable),
     "Any": Kind("anything", lambda value: True, "anything"),
+    "Extent": Kind("an extent", lambda value: True, "anything"),  # convert_shape names the one that is none
     "Positive": Kind(
         "an integer from 1 on", lambda value: _is_integer(value) and not is_a(value, bool) and _value(value) >= 1
     ),

@@ -13,6 +13,7 @@ from ..ir.builder import ir_builder
 from ..ir.stmt import Stmt
 from ..te import polymorphic as te
 from ..te.indices import index_from_end, is_in_range
+from ..te.shape import Extent
 
 COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,
@@ -35,7 +36,7 @@ _Place = Callable[[tuple[Any, ...], list[Any]], Sequence[Any]]
 
 
 def store(
-    shape: Sequence[Any],
+    shape: Sequence[Extent],
     dtype: str,
     inputs: Sequence[te.Tensor],
     extents: Sequence[Any],

@@ -21,12 +21,14 @@ from ..ir.arith.analyzer import simplify
 from ..ir.expr import Expr, IntImm
 from ..ir.ops import integer_value
 from ..te import polymorphic as te
-from ..te.shape import INT64_FROM, same_extent
+from ..te.shape import INT64_FROM, Extent, Shape, same_extent
 from ..te.tensor import Tensor, tensor_text
 from .channel_blocks import JOIN
 from .checks import check_shape, integers, known, normalize_axes, normalize_axis, tensor
 from .errors import BadAxis, BadOperand, BadParameter
+from .nn.window import Sizes
 from .row import REQUIRED, floating, operator, sample
+from .signatures import Axis, Scalar
 
 if TYPE_CHECKING:
     from ..te.compute import OfAll
@@ -48,7 +50,7 @@ __all__ = [
 ]
 
 
-def injective(shape: Sequence[Any], element: OfAll | Callable[..., Any], name: str) -> Tensor:
+def injective(shape: Sequence[Extent], element: OfAll | Callable[..., Any], name: str) -> Tensor:
     """A tensor of `shape` whose element at (i, ...) is element(i, ...), which is one element of what is read, or a constant."""
     return te.compute(tuple(shape), element, name=name, tag="injective")
 
@@ -87,7 +89,7 @@ def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
     return injective(shape, lambda *i: source[(*i[:at], *i[at + count :])], "T_expand_dims")
 
 
-def squeeze(a: Tensor, axis: Any = None) -> Tensor:
+def squeeze(a: Tensor, axis: Axis = None) -> Tensor:
     """Remove the dimensions `axis` (one or several, None for all), which have extent 1. Raises BadAxis (TW0180), BadOperand
     (TW0181)."""
     source = tensor(a, "squeeze")
@@ -121,7 +123,7 @@ def _numpy_reshape(x: NDArray[Any], *, shape: tuple[int, ...]) -> Any:
     attributes={"shape": "newshape"},
     samples=[sample(floating(2, 3, 5), shape=(5, 6)), sample(floating(1), shape=())],
 )
-def reshape(a: Tensor, newshape: Any) -> Tensor:
+def reshape(a: Tensor, newshape: Shape) -> Tensor:
     """The elements in row-major order in another shape; one extent may be -1, and is what the others leave.
 
     Where extents are symbols, a call at which the shapes do not have one number of elements fails (TW0518), unless none is left.
@@ -625,9 +627,9 @@ def _numpy_pad(x: NDArray[Any], *, before: tuple[int, ...], after: tuple[int, ..
 )
 def pad(
     data: Tensor,
-    pad_before: Sequence[Any],
-    pad_after: Sequence[Any] | None = None,
-    pad_value: Any = 0,
+    pad_before: Sequence[Extent],
+    pad_after: Sequence[Extent] | None = None,
+    pad_value: Scalar = 0,
     name: str = "PadInput",
 ) -> Tensor:
     """A tensor with elements added around it.
@@ -732,7 +734,7 @@ def _numpy_tile(x: NDArray[Any], *, repeats: tuple[int, ...]) -> Any:
     attributes={"repeats": "reps"},
     samples=[sample(floating(2, 3), repeats=(2, 1))],
 )
-def tile(a: Tensor, reps: Any) -> Tensor:
+def tile(a: Tensor, reps: Sizes) -> Tensor:
     """The whole tensor repeated reps[d] times along each dimension, the last ones aligned, as numpy's. Raises BadParameter
     (TW0182)."""
     source = tensor(a, "tile")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from os import PathLike
+from typing import Protocol
 
 from ...base.errors import user_source
 from ..caches import State
@@ -17,8 +18,14 @@ from .reader import parse_model
 __all__ = ["from_onnx"]
 
 
+class _ModelProto(Protocol):
+    """onnx.ModelProto for type checkers, which need no onnx installed."""
+
+    def SerializeToString(self) -> bytes: ...
+
+
 def from_onnx(
-    model: Any,
+    model: str | PathLike[str] | bytes | _ModelProto,
     shapes: Mapping[str, Sequence[Extent]] | None = None,
     state: State = None,
 ) -> Graph | OpenGraph:

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
         def __setitem__(self, indices: Any, value: Any) -> None: ...
 
 
-def output_tensor(shape: int | Sequence[int], dtype: Any) -> Memory:
+def output_tensor(shape: int | Sequence[int], dtype: object) -> Memory:
     """A result of the script: an array of zeros."""
     return cast("Memory", np.zeros(shape, numpy_dtype(dtype)))
 
 
-def allocate(shape: int | Sequence[int], dtype: Any = "float32", scope: str = "global") -> Memory:
+def allocate(shape: int | Sequence[int], dtype: object = "float32", scope: str = "global") -> Memory:
     """Memory of the script's own: an array of zeros.
 
     Parameters

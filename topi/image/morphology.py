@@ -10,7 +10,7 @@ from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
 from ..checks import tensor
 from ..nn.convolutions import tap_count
-from ..nn.window import padded, slide_windows
+from ..nn.window import Padding, Sizes, padded, slide_windows
 from ..signatures import ElementType
 from ..transform import transpose
 from .errors import BadImage
@@ -19,7 +19,12 @@ __all__ = ["dilation2d_nchw", "dilation2d_nhwc"]
 
 
 def dilation2d_nchw(
-    input: Tensor, filter: Tensor, stride: Any, padding: Any, dilations: Any = 1, out_dtype: ElementType | None = None
+    input: Tensor,
+    filter: Tensor,
+    stride: Sizes,
+    padding: Padding,
+    dilations: Sizes = 1,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """Morphological dilation: the greatest of image plus filter over windows, over data padded by zeros.
 
@@ -73,7 +78,12 @@ def dilation2d_nchw(
 
 
 def dilation2d_nhwc(
-    input: Tensor, filter: Tensor, stride: Any, padding: Any, dilations: Any = 1, out_dtype: ElementType | None = None
+    input: Tensor,
+    filter: Tensor,
+    stride: Sizes,
+    padding: Padding,
+    dilations: Sizes = 1,
+    out_dtype: ElementType | None = None,
 ) -> Tensor:
     """dilation2d_nchw in the layout NHWC.
 

@@ -20,7 +20,7 @@ from ...ir.ops import integer_value
 from ...te import polymorphic as te
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor
-from ..nn.window import pair
+from ..nn.window import Sizes, pair
 from ..transform import injective
 from ..weighted_sums import weighted_sum
 from .errors import BadImage
@@ -44,7 +44,7 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 def resize(
     image: Tensor,
-    size: Any,
+    size: Sizes,
     method: str = "bilinear",
     layout: str | None = None,
     align_corners: bool = False,
@@ -119,7 +119,7 @@ def interpolation(method: str, coordinates: str, rounding: str | None, cubic_alp
 def resize2d(
     data: Tensor,
     roi: Sequence[float] | None,
-    size: Any,
+    size: Sizes,
     layout: str = "NCHW",
     method: str = "linear",
     coordinate_transformation_mode: str = "half_pixel",

@@ -15,6 +15,7 @@ from ...base.errors import user_source
 from ...ir import ops
 from ...ir.expr import Expr
 from ...te import polymorphic as te
+from ...te.shape import Extent
 from ...te.tensor import Tensor, tensor_text
 from ..checks import check_count, tensor
 from ..errors import BadOperand, BadParameter
@@ -182,7 +183,7 @@ def _round(value: Any, dtype: Any) -> Any:
     return value.astype(dtype) if dtype.is_float or value.dtype == dtype else te.nearbyint(value).astype(dtype)
 
 
-def affine_grid(data: Tensor, target_shape: Sequence[Any]) -> Tensor:
+def affine_grid(data: Tensor, target_shape: Sequence[Extent]) -> Tensor:
     """The places to which affine maps (N, 2, 3) take the points of an image of target_shape (height, width), whose coordinates run
     from -1 to 1, corners aligned: (N, 2, height, width), x before y, in the maps' dtype. Raises BadOperand (TW0181)."""
     source = tensor(data, "affine_grid", 3)

@@ -11,7 +11,7 @@ from ...te.indices import clipped_index
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor
-from ..nn.window import expand_numbers, pair
+from ..nn.window import Sizes, expand_numbers, pair
 from ..transform import transpose
 from .errors import BadImage
 from .planes import Plane
@@ -24,7 +24,7 @@ __all__ = ["crop_and_resize", "resize1d", "resize3d"]
 
 def resize1d(
     data: Tensor,
-    size: Any,
+    size: Sizes,
     layout: str = "NCW",
     method: str = "linear",
     coordinates: str = "half_pixel",
@@ -69,7 +69,7 @@ def resize1d(
 
 def resize3d(
     data: Tensor,
-    size: Any,
+    size: Sizes,
     layout: str = "NCDHW",
     method: str = "linear",
     coordinates: str = "half_pixel",
@@ -132,7 +132,7 @@ def crop_and_resize(
     data: Tensor,
     boxes: Tensor,
     box_indices: Tensor,
-    crop_size: Any,
+    crop_size: Sizes,
     layout: str = "NCHW",
     method: str = "bilinear",
     extrapolation_value: float = 0.0,

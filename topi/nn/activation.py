@@ -17,13 +17,14 @@ from ...base.errors import user_source
 from ...ir import ops
 from ...te import polymorphic as te
 from ...te.elementwise import operate
-from ...te.shape import same_extent
+from ...te.shape import Extent, same_extent
 from ...te.tensor import Tensor, tensor_text
 from .. import elementwise, mathematics, transform
 from ..checks import normalize_axis, tensor
 from ..errors import BadOperand, BadParameter
 from ..references import alike, erf, floats, wide
 from ..row import floating, integers, operator, sample
+from ..signatures import Scalar
 from ..weighted_sums import scaled_and_moved
 
 __all__ = [
@@ -672,9 +673,9 @@ def flatten(data: Tensor) -> Tensor:
 
 def pad(
     data: Tensor,
-    pad_before: Sequence[Any],
-    pad_after: Sequence[Any] | None = None,
-    pad_value: Any = 0.0,
+    pad_before: Sequence[Extent],
+    pad_after: Sequence[Extent] | None = None,
+    pad_value: Scalar = 0.0,
     name: str = "PadInput",
 ) -> Tensor:
     """topi.pad, where TVM has it, with its arguments and errors.

@@ -18,8 +18,9 @@ from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor as check_tensor
 from ..half_precision import convert_elements, sum_dtype
+from ..signatures import ElementType
 from .errors import BadConvolution, BadWindow
-from .window import Slides, each_side, expand_numbers, padded, slide_windows
+from .window import Padding, Sizes, Slides, each_side, expand_numbers, padded, slide_windows
 
 At = Mapping[str, Any]
 """Indices by the letters of a layout."""
@@ -29,13 +30,13 @@ _NAMES = {"I": "rc", "D": "rz", "H": "ry", "W": "rx", "i": "rb"}
 def convolve(
     data: Tensor,
     kernel: Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes,
     groups: int,
     layout: str,
     kernel_layout: str,
-    out_dtype: Any,
+    out_dtype: ElementType | None,
 ) -> Tensor:
     """The convolution in these layouts. Raises BadConvolution (TW0191), BadWindow (TW0190)."""
     space = [letter for letter in layout if letter in "DHW"]
@@ -62,7 +63,9 @@ def convolve(
 _KERNEL = {"O": "O", "I": "C / groups", "i": "c", "o": "o"}
 
 
-def layout_windows(data: Tensor, layout: str, taps: Sequence[Any], stride: Any, padding: Any, dilation: Any) -> Slides:
+def layout_windows(
+    data: Tensor, layout: str, taps: Sequence[Expr], stride: Sizes, padding: Padding, dilation: Sizes
+) -> Slides:
     """Return the windows over the dimensions D, H and W of data. Raises BadConvolution (TW0191), BadWindow (TW0190)."""
     size = [extent for letter, extent in zip(layout, data.shape, strict=True) if letter in "DHW"]
     return slide_windows(size, list(map(tap_count, taps)), stride, padding, dilation)
@@ -78,7 +81,7 @@ def sum_windows(
     weight: Callable[[At, At], Expr],
     name: str,
     groups: int = 1,
-    out_dtype: Any = None,
+    out_dtype: ElementType | None = None,
     peeled: bool = False,
 ) -> Tensor:
     """The sum over windows of data times weights.
@@ -110,7 +113,13 @@ def sum_windows(
 
 
 def convolve_transposed(
-    data: Tensor, kernel: Tensor, stride: Any, padding: Any, output_padding: Any, out_dtype: Any, groups: int = 1
+    data: Tensor,
+    kernel: Tensor,
+    stride: Sizes,
+    padding: Padding,
+    output_padding: Sizes,
+    out_dtype: ElementType | None,
+    groups: int = 1,
 ) -> Tensor:
     """The transposed convolution of data (N, C, ...) with a kernel (C, O / groups, ...): the gradient of a convolution towards its
     data, as a convolution of stride 1 over data with zeros between its elements. Raises BadConvolution (TW0191), BadWindow

@@ -20,7 +20,8 @@ from .. import transform
 from ..checks import integers, normalize_axis, tensor
 from ..errors import BadOperand, BadParameter
 from ..row import floating, operator, sample
-from ..signatures import Number
+from ..signatures import Number, Scalar
+from .window import Sizes
 
 __all__ = [
     "batch_to_space_nd",
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 
-def dilate(data: Tensor, strides: Any, dilation_value: Any = 0.0, name: str = "DilatedInput") -> Tensor:
+def dilate(data: Tensor, strides: Sizes, dilation_value: Scalar = 0.0, name: str = "DilatedInput") -> Tensor:
     """Elements moved apart: strides[d] - 1 elements of dilation_value between neighbours of dimension d.
 
     Parameters
@@ -275,7 +276,11 @@ def depth_to_space(data: Tensor, block_size: int, layout: str = "NCHW", mode: st
 
 
 def space_to_batch_nd(
-    data: Tensor, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int], pad_value: Any = 0.0
+    data: Tensor,
+    block_shape: Sequence[int],
+    pad_before: Sequence[int],
+    pad_after: Sequence[int],
+    pad_value: Scalar = 0.0,
 ) -> Tensor:
     """The dimensions after the first, padded and cut into blocks whose elements lie in the batch: element (y, x) of a
     block is batch (y * bx + x) * N + n.

@@ -6,7 +6,7 @@ Scales and zero points broadcast as numpy has it, zero points may be absent.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ..references import array_dtype
 from ..row import Drawn, Sample, floating, integers, operator, positive, sample
 from .spatial import spatial, strided_windows, surround
 from .weight_only import GROUP
+
+if TYPE_CHECKING:
+    from ...ir.expr import Expr
 
 
 def _wide_dtype(dtype: str) -> str:
@@ -130,7 +133,7 @@ def _integer_matmul(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> A
     one, or one for each column."""
     if w.ndim > 2:
         return topi.nn.integer_matmul(x, w, x_zero, w_zero)
-    rows = x if x.ndim == 2 else topi.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+    rows = x if x.ndim == 2 else topi.reshape(x, (cast("Expr", math.prod(x.shape[:-1])), x.shape[-1]))
     product = topi.nn.integer_matmul(rows, w, x_zero, w_zero)
     return product if x.ndim == 2 else topi.reshape(product, (*x.shape[:-1], w.shape[1]))
 
@@ -234,6 +237,6 @@ def _weights_sample(bits: int) -> Sample:
 def _weight_only_matmul(x: Any, packed: Any, scales: Any, *, outs: int, bits: int) -> Any:
     """x (..., k) times a matrix (k, outs) that topi.nn.quantize_groups packed, x rounded to 8 bits in groups, as
     topi.nn.weight_only_dense does."""
-    rows = x if x.ndim == 2 else topi.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+    rows = x if x.ndim == 2 else topi.reshape(x, (cast("Expr", math.prod(x.shape[:-1])), x.shape[-1]))
     product = topi.nn.weight_only_dense(rows, packed, scales, outs, bits)
     return product if x.ndim == 2 else topi.reshape(product, (*x.shape[:-1], outs))

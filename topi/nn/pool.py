@@ -274,7 +274,7 @@ def pool3d(
 
 
 def sum_pool(
-    data: Tensor, at: Sequence[int], kernel: Any, stride: Any, dilation: Any, padding: Any, ceil_mode: bool
+    data: Tensor, at: Sequence[int], kernel: Sizes, stride: Sizes, dilation: Sizes, padding: Padding, ceil_mode: bool
 ) -> Tensor:
     """The sum of each window over the dimensions `at`. Raises BadWindow (TW0190)."""
     size = [data.shape[dim] for dim in at]

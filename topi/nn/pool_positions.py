@@ -16,7 +16,7 @@ __all__ = ["max_pool_with_places"]
 
 
 def max_pool_with_places(
-    data: Tensor, kernel: Sizes, stride: Sizes | None, dilation: Sizes = 1, padding: Padding = 0
+    data: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes = 1, padding: Padding = 0
 ) -> list[Tensor]:
     """The greatest element of each window, and its place in the image: the first of several. A NaN is the greatest.
 
@@ -26,7 +26,7 @@ def max_pool_with_places(
         (N, C, ...).
     kernel : int or sequence of int
         The extents of a window: a number, or one for each dimension after the channels.
-    stride : int, sequence of int or None
+    stride : int or sequence of int
         Steps between windows: a number, or one for each dimension.
     dilation : int or sequence of int, default 1
         Steps between the taps of a window: a number, or one for each dimension.

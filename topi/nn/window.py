@@ -20,20 +20,20 @@ Padding = int | Sequence[int] | str
 """An annotation: one number for all sides, one for each dimension or side, "SAME" or "VALID"."""
 
 
-def pair(value: Any, what: str, least: int = 1) -> tuple[int, int]:
+def pair(value: Sizes, what: str, least: int = 1) -> tuple[int, int]:
     """One number for height and width, or one for each. Raises BadWindow (TW0190) for numbers below `least`."""
     high, wide = expand_numbers(value, 2, what, least)
     return high, wide
 
 
-def pad_amounts(padding: Any, reach: tuple[int, int]) -> tuple[int, int, int, int]:
+def pad_amounts(padding: Padding, reach: tuple[int, int]) -> tuple[int, int, int, int]:
     """Padding as (top, left, bottom, right): of the forms that each_side takes. reach: the height and width of the window, dilation
     included. Raises BadWindow (TW0190)."""
     (top, left), (bottom, right) = each_side(padding, reach)
     return top, left, bottom, right
 
 
-def expand_numbers(value: Any, dims: int, what: str, least: int = 1) -> list[int]:
+def expand_numbers(value: Sizes, dims: int, what: str, least: int = 1) -> list[int]:
     """One number for all of so many dimensions, or one for each. Raises BadWindow (TW0190) for numbers below `least`."""
     numbers = _numbers(value, what)
     numbers = numbers * dims if len(numbers) == 1 else numbers
@@ -43,7 +43,7 @@ def expand_numbers(value: Any, dims: int, what: str, least: int = 1) -> list[int
     return numbers
 
 
-def each_side(padding: Any, reach: Sequence[int]) -> tuple[list[int], list[int]]:
+def each_side(padding: Padding, reach: Sequence[int]) -> tuple[list[int], list[int]]:
     """Padding before and after each dimension: a number, one for each dimension, those before all dimensions and those after,
     "VALID" for none, or "SAME" for as many as keep the size at stride 1, the odd one before, as TVM has it. reach: of the windows,
     dilation included. Raises BadWindow (TW0190)."""
@@ -120,10 +120,10 @@ class Slides:
 
 def slide_windows(
     size: Sequence[Any],
-    kernel: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes,
     names: Sequence[str] = (),
     ceil_mode: bool = False,
 ) -> Slides:

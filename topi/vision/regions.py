@@ -14,7 +14,7 @@ from ...te.tensor import Tensor, tensor_text
 from ..checks import integers, tensor
 from ..errors import BadOperand, BadParameter
 from ..image.sampling import weigh_neighbours
-from ..nn.window import pair
+from ..nn.window import Sizes, pair
 from ..row import floating, operator, sample
 
 __all__ = ["roi_align", "roi_pool"]
@@ -23,7 +23,7 @@ __all__ = ["roi_align", "roi_pool"]
 def roi_align(
     data: Tensor,
     rois: Tensor,
-    pooled_size: Any,
+    pooled_size: Sizes,
     spatial_scale: float,
     mode: str = "avg",
     sample_ratio: int = -1,
@@ -213,7 +213,7 @@ def _numpy_roi_pool(x: Any, rois: Any, *, size: Any, scale: float) -> Any:
         )
     ],
 )
-def roi_pool(data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float = 1.0) -> Tensor:
+def roi_pool(data: Tensor, rois: Tensor, pooled_size: Sizes, spatial_scale: float = 1.0) -> Tensor:
     """Regions of images as so many bins, each the greatest of its elements, 0 of none.
 
     Parameters
