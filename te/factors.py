@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ..ir.combine import is_sum
-from ..ir.expr import Expr, FloatImm, IfThenElse, IntImm, Mul, ProducerLoad
+from ..ir.expr import Cast, Expr, FloatImm, IfThenElse, IntImm, Mul, ProducerLoad
 from ..ir.ops import is_const
 from ..ir.visit import post_order
 from .operation import Operation
 
-__all__ = ["factors", "guarded_load", "product_factors"]
+__all__ = ["factors", "guarded_load", "product_factors", "strip_casts"]
 
 
 def factors(op: Operation) -> tuple[Expr, Expr] | None:
@@ -32,6 +32,13 @@ def product_factors(value: Expr) -> list[Expr]:
         else:
             factors.append(node)
     return factors
+
+
+def strip_casts(value: Expr) -> Expr:
+    """Return what is converted, however often."""
+    while isinstance(value, Cast):
+        value = value.value
+    return value
 
 
 def guarded_load(value: Expr) -> ProducerLoad | None:

@@ -15,7 +15,7 @@ from math import gcd
 
 from ...ir.expr import Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad
 from ...ir.lazy_values import cached_property
-from ...te.factors import factors, guarded_load
+from ...te.factors import factors, guarded_load, strip_casts
 from ...te.operation import Operation
 from ...te.tf32 import unwrap_tf32
 from ..accesses import contiguous_axes, dimension, find_axes, load_axes, numeric_shape, op_loads, row_steps, source
@@ -163,7 +163,7 @@ def match_product(op: Operation) -> Contraction | None:
     loads, both = op_loads(op), factors(op)
     if both is None or len(op.reduce_axis) != 1 or len(op.axis) < 2 or len(loads) != 2:
         return None
-    if loads[0].producer is loads[1].producer or [*map(_strip_casts, both)] != loads:
+    if loads[0].producer is loads[1].producer or [*map(strip_casts, both)] != loads:
         return None
     *batch, i, j = op.axis
     (k,) = op.reduce_axis
@@ -171,12 +171,6 @@ def match_product(op: Operation) -> Contraction | None:
     if not _is_matrix(a, batch, i, k) or not (_is_matrix(b, batch, j, k) or panel_width(b, j)):
         return None
     return Contraction(a, b, tuple(batch), (i,), (j,), (k,))
-
-
-def _strip_casts(value: Expr) -> Expr:
-    while isinstance(value, Cast):
-        value = value.value
-    return value
 
 
 def _is_matrix(load: ProducerLoad, batch: list[IterVar], outer: IterVar, k: IterVar) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir.expr import Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad
-from ...te.factors import factors
+from ...ir.expr import Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad
+from ...te.factors import factors, strip_casts
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..accesses import dimension, domain_axes, load_axes, source
@@ -55,7 +55,7 @@ class Convolution:
 def match_convolution(op: Operation) -> Convolution | None:
     """Match a convolution by its accesses; None for any other operation."""
     both = factors(op)
-    loads = [load for load in map(_strip_casts, both or ()) if isinstance(load, ProducerLoad)]
+    loads = [load for load in map(strip_casts, both or ()) if isinstance(load, ProducerLoad)]
     if len(loads) < 2 or loads[0].producer is loads[1].producer or any(domain_axes(axis) for axis in op.reduce_axis):
         return None
     found = (
@@ -65,12 +65,6 @@ def match_convolution(op: Operation) -> Convolution | None:
         for image, weights in (loads, reversed(loads))
     )
     return next((each for each in found if each is not None), None)
-
-
-def _strip_casts(value: Expr) -> Expr:
-    while isinstance(value, Cast):
-        value = value.value
-    return value
 
 
 def _match_layout(op: Operation, layout: Layout, image: ProducerLoad, weights: ProducerLoad) -> Convolution | None:

@@ -15,7 +15,7 @@ from ...base.errors import user_source
 from ...ir.expr import Cast, Expr, IterKind, IterVar, Mul, Node, ProducerLoad, Range
 from ...ir.ops import cast, conjunction, const, floordiv, floormod, if_then_else
 from ...ir.visit import post_order, rewrite, substitute
-from ...te.factors import factors
+from ...te.factors import factors, strip_casts
 from ...te.operation import ComputeOp, Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
@@ -212,11 +212,11 @@ def _sides(op: ComputeOp, as_converted: bool = False) -> tuple[Expr, Expr] | Non
     any other factor itself, where it reads a tensor."""
     sides: list[Expr] = []
     for factor in factors(op) or ():
-        value = unwrap_tf32(factor if as_converted else _find_converted(factor))
+        value = unwrap_tf32(factor if as_converted else strip_casts(factor))
         if isinstance(value, ProducerLoad) and isinstance(value.producer, Tensor):
             sides.append(value)
         elif any(isinstance(node, ProducerLoad) for node in post_order(factor)):
-            sides.append(factor if as_converted else _find_converted(factor))
+            sides.append(factor if as_converted else strip_casts(factor))
     return (sides[0], sides[1]) if len(sides) == 2 else None
 
 
@@ -225,17 +225,10 @@ def _are_narrow(op: Operation) -> bool:
     both = factors(op)
     return both is not None and all(
         isinstance(factor, Cast)
-        and isinstance(_find_converted(factor), ProducerLoad)
-        and str(_find_converted(factor).dtype) in ("int8", "uint8", WIDER)
+        and isinstance(strip_casts(factor), ProducerLoad)
+        and str(strip_casts(factor).dtype) in ("int8", "uint8", WIDER)
         for factor in both
     )
-
-
-def _find_converted(factor: Expr) -> Expr:
-    """Return the converted operand."""
-    while isinstance(factor, Cast):
-        factor = factor.value
-    return factor
 
 
 def _collect_axes(side: Expr) -> set[IterVar]:
@@ -361,7 +354,7 @@ def _matrix(
     ]
     if inside:
         value = if_then_else(conjunction(*inside), value, const(0, value.dtype))
-    element = _find_converted(factor)
+    element = strip_casts(factor)
     which = ".a" if side is product.rows else ".b"
     name = element.producer.name if isinstance(element, ProducerLoad) else product.op.name + which
     last = (term, number) if terms_first else (number, term)
