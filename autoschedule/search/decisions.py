@@ -54,6 +54,7 @@ class _Walk:
         usual = cheapest(name, candidates)
         if len(candidates) == 1:
             return usual
+        # after the test for one candidate: what is no decision takes no number
         name = _number_text(name, self.names)
         told: dict[str, int] = {}
         texts = [_number_text(candidate.description, told) for candidate in candidates]
@@ -122,6 +123,7 @@ class DecisionSpace:
         while (menu := self._tree.get(path)) is not None:
             text = wanted.pop(menu.name, None)
             path = (*path, (menu.name, text if isinstance(text, str) and text in menu.slower else menu.usual))
+        # what is left names decisions of other paths: without it points of one schedule are equal
         return Config(self.name, path if path in self._tree else (*path, *wanted.items()))
 
     @cached_property

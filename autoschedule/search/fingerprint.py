@@ -17,6 +17,7 @@ __all__ = ["code_text", "fingerprint", "plain_text"]
 
 def fingerprint(*texts: str) -> str:
     """Twelve hexadecimal digits that stand for some texts."""
+    # with lengths, so that texts that are cut elsewhere differ
     return hashlib.sha256("".join(f"{len(text)} {text}" for text in texts).encode(errors="replace")).hexdigest()[:12]
 
 
@@ -26,6 +27,7 @@ def plain_text(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return f"{kind}({', '.join(map(plain_text, cast('list[object]', value)))})"
     if isinstance(value, (set, frozenset)):
+        # the order of a set changes from process to process
         return f"{kind}({', '.join(sorted(map(plain_text, cast('set[object]', value))))})"
     if isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
@@ -38,6 +40,7 @@ def plain_text(value: object) -> str:
 def code_text(function: Callable[..., Any]) -> str:
     """The bytecode of a function, with its constants, defaults, and the plain values that it closes over; "" of a callable that is
     not written in Python."""
+    # decorators that keep __wrapped__ do not tell two templates apart
     plain: Any = unwrap(function)
     plain = getattr(plain, "__func__", plain)
     if not isinstance(plain, FunctionType):

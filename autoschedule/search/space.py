@@ -71,6 +71,7 @@ class Split:
     def apply(self, s: Schedule, op: Any, axis: IterVar) -> list[IterVar]:
         """Splits `axis` of the stage of `op`; the loops, outermost first."""
         loops: list[IterVar] = []
+        # from the innermost on: what is left over then is in the outermost loop
         for factor in reversed(self.size[1:]):
             axis, inner = s[op].split(axis, factor=factor)
             loops.insert(0, inner)
@@ -149,6 +150,7 @@ class Config:
         if not isinstance(space, str) or not isinstance(choices, dict) or not isinstance(features, list):
             return None
         pairs, numbers = cast("dict[str, Any]", choices), cast("list[Any]", features)
+        # type, not isinstance: JSON's true is an int to Python
         if not all(type(choice) in (int, str) for choice in pairs.values()):
             return None
         if len(numbers) > MOST_FEATURES or not {*map(type, numbers)} <= {int, float}:
@@ -289,6 +291,7 @@ class Configurator:
                 allowed=", ".join(self.parts),
                 fix=f"define it first: cfg.define_knob({name!r}, [...])",
             )
+        # a part that a record does not know is new in the template, and takes its first choice
         number = 0 if self.chosen is None else self.chosen.get(name, 0)
         if not 0 <= number < len(part.choices):
             raise UnknownPart(
@@ -309,6 +312,7 @@ class Configurator:
         options: list[Choice] = []
         for choice in choices:
             options.append(choice)
+            # at once, since the permutations of a dozen loops would not end
             if len(options) > MAX_CHOICES:
                 raise self._bad(name, f"it has more than {MAX_CHOICES} choices", "a filter or max_factor narrows it")
         if not options:

@@ -35,6 +35,7 @@ _X2 = units((4, 4), (2, 4), (3, 4), (10, 2 / 9), (10, 2 / 9), (2, 4), 4, 1 / 3, 
 _V1 = units((4, 2), (2, 2), (3, 2), (10, 1 / 9), (10, 1 / 9), (3, 1), 2, 1 / 8, 2, 1, 1, {"select": "0"})
 """Of vectors of 256 bits, each of which takes two of the four units of 128."""
 _FIRESTORM = units((4, 4), (3, 4), (4, 4), (10, 1), (13, 1 / 2), (2, 4), 4, 1 / 2, 3, 2, 1, {})
+# LLVM and Fujitsu give 98 cycles for a division or a root of 512 bits, which blocks its unit
 _A64FX = units((9, 2), (9, 2), (9, 2), (98, 1 / 98), (98, 1 / 98), (4, 1), 1, 1 / 16, 2, 1, 1, {"select": "0"})
 
 
@@ -144,6 +145,7 @@ ROWS = (
         64 * KIB,
         640 * KIB,
         0,
+        # four times what others have, so reads at random places cost more
         line=256,
         l2_rate=42,
         memory_rate=20,
@@ -178,6 +180,7 @@ ROWS = (
         features=("sve",),
         cpus=("neoverse-v1",),
     ),
+    # V1 for targets without SVE, whose vectors have half the bits
     replace(_V2_ROW, l2=1 * MIB, clock=2.6, width=8, window=256, cores=16, memory_shared=80, cpus=("neoverse-v1",)),
     _V2_ROW,
     replace(

@@ -10,9 +10,13 @@ from .model import KIB, MIB, Instruction, Machine, units
 
 __all__ = ["ROWS", "SSE2"]
 
+# Fog: multiply-adds and products on ports 0 and 1, sums of floats on 1 alone
 _HASWELL_PORTS = {"add": "1", "select": "1", "logic": "015"}
+# without FMA: a product on port 0, then a sum on port 1, hence 8 cycles below
 _SANDYBRIDGE_PORTS = {"add": "1", "mul": "0", "div": "0", "sqrt": "0", "select": "1", "logic": "05"}
+# AMD: pipes 0 and 1 multiply, 2 and 3 add, so that sums cost products nothing
 _ZEN_PORTS = {"add": "23", "select": "23", "logic": "0123"}
+# sums are done by the units of multiply-adds here, and so as late as they
 _SKYLAKE = units((4, 2), (4, 2), (4, 2), (11, 1 / 5), (12, 1 / 6), (4, 2), 3, 1 / 5, 2, 1, 0.5, {"logic": "015"})
 _SKYLAKE_512 = units(
     (4, 2), (4, 2), (4, 2), (18, 1 / 10), (20, 1 / 12), (4, 2), 2, 1 / 10, 2, 1, 1, {}, compare=Instruction(3, 1, "1")
@@ -40,6 +44,7 @@ _SANDYBRIDGE = units(
 )
 _ZEN2 = units((5, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 4, 1 / 16, 2, 1, 0.5, _ZEN_PORTS)
 _ZEN3 = units((4, 2), (3, 2), (3, 2), (10, 1 / 5), (14, 1 / 7), (2, 2), 4, 1 / 8, 2, 1, 0.5, _ZEN_PORTS)
+# vectors of 512 bits pass units of 256 twice: half the rates of Zen 3
 _ZEN4 = units(
     (4, 1),
     (3, 1),

@@ -70,6 +70,7 @@ def _spread(a: Buffer, length: int) -> Expr:
 
 def _byte_dots(a: Buffer, b: Buffer, c: Buffer, sums: Expr) -> Stmt:
     ib = ir_builder()
+    # usdot came later, with I8MM; sdot and udot are of DOTPROD
     feature = DOTPROD if a.dtype == b.dtype else I8MM
     columns = b.vload([0, 0], b.dtype.with_lanes(_BYTES))
     with ib.if_scope(target_has(feature)):
@@ -116,6 +117,7 @@ def bfdot() -> TensorIntrin:
 
 def bfloat_pairs_added(sums: Expr, left: Expr, right: Expr) -> Expr:
     """Two multiply-adds of float32 for four lanes of pairs: where the target has BF16."""
+    # even elements, then odd ones, each rounded as multiply-adds of float32 are
     for name in ("bfmlalb", "bfmlalt"):
         sums = call_llvm_intrin(sums.dtype, f"llvm.aarch64.neon.{name}", sums, left, right)
     return sums

@@ -107,6 +107,7 @@ def _dot_parts(ins: Sequence[Buffer], out: Buffer, terms: int, *, turned: bool) 
         def column(k: Expr, vector: int) -> Expr:
             return b.vload([panel, k, vector * _BYTES], b.dtype.with_lanes(_BYTES))
 
+        # what 128 times the columns adds too much is the same for all rows
         extra = ib.allocate("int32", (_VECTORS, WIDTH), "extra").buffer
         if turned:
             halves = const(half, f"{kind}x{_BYTES}")
@@ -122,6 +123,7 @@ def _dot_parts(ins: Sequence[Buffer], out: Buffer, terms: int, *, turned: bool) 
             for place in places:
                 ib.emit(sums.vstore(place, const(0, _SUMS)))
             with ib.for_range(0, terms // _BYTES, "k") as k:
+                # 16 bytes a load serve four steps: an instruction picks its four by their number
                 rows = [ib.let("row", _row(a, part * _ROWS + row, k * _BYTES, turned)) for row in range(_ROWS)]
                 for step in range(_BYTES // GROUP):
                     for vector in range(_VECTORS):
@@ -144,6 +146,7 @@ def _row(a: Buffer, i: Expr, k: Expr, turned: bool) -> Expr:
     if not turned:
         return values
     other = "int8" if str(a.dtype) == "uint8" else "uint8"
+    # flipping the sign's bit moves a byte by 128 into the other kind
     signs = const(128 if str(a.dtype) == "uint8" else -128, values.dtype)
     return call("reinterpret", values ^ signs, dtype=f"{other}x{_BYTES}")
 
@@ -169,6 +172,7 @@ def _square_parts(ins: Sequence[Buffer], out: Buffer, terms: int) -> Stmt:
                 for pair in range(pairs):
                     old = sums.vload((pair, at, 0), _SUMS)
                     ib.emit(sums.vstore((pair, at, 0), bytes_multiplied(old, rows[pair], columns)))
+        # a register has a square of 2 by 2 sums: two neighbours make four columns of each row
         for pair in range(pairs):
             for vector in range(_VECTORS):
                 squares = tuple(sums.vload((pair, 2 * vector + at, 0), _SUMS) for at in range(2))

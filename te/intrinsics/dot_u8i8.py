@@ -92,6 +92,7 @@ def spread(a: Buffer, at: Sequence[Expr | int], *, turned: bool = False, lanes: 
 
 def dots_at_once(sums: Expr, left: Expr, right: Expr) -> Expr:
     """The dot products of groups of bytes, one side unsigned, added to sums: where the target has FEATURE."""
+    # vpdpbusd takes the unsigned side first; products of integers commute
     unsigned, signed = (left, right) if left.dtype.element == "uint8" else (right, left)
     return call_llvm_intrin(_SUMS, "llvm.x86.avx512.vpdpbusd.512", sums, unsigned, signed)
 
@@ -106,5 +107,6 @@ def dots_by_pairs(sums: Expr, left: Expr, right: Expr) -> Expr:
 def _split_halves(values: Expr) -> tuple[Expr, ...]:
     """Every other byte as a number of 16 bits, those at even places and those at odd ones: by shifts, where vectors stay whole."""
     wide = DType("int16x32") if values.dtype.with_lanes(1) == "int8" else DType("uint16x32")
+    # conversions of bytes to 16 bits would cross the halves of 512-bit registers
     both, eight = call("reinterpret", values, dtype=wide), const(8, wide)
     return tuple(call("reinterpret", half, dtype="int16x32") for half in (both << eight >> eight, both >> eight))

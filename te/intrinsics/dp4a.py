@@ -42,6 +42,7 @@ def dp4a() -> TensorIntrin:
 
         def go_on(ib: ProgramBuilder) -> None:
             places = [each.elem_offset for each in ins]
+            # the instruction reads registers of 32 bits: unaligned bytes are gathered one by one
             aligned = conjunction(*(floormod(place, LENGTH).equal(0) for place in places if place is not None))
             with ib.if_scope(target_has("cuda")):
                 ib.emit(

@@ -242,6 +242,7 @@ def _load(fragment: str, scope: str, asked: tuple[int, int], dtype: str) -> Tens
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         name = f"tw_mma_load_{fragment.removeprefix('mma_')}"
+        # ldmatrix takes rows that begin at multiples of 16 bytes alone
         more = cast(ins[0].strides[0], "int32"), cast(are_aligned(ins[0], each), "int32")
         calls = [
             (name, tile_pointer(outs[0], at, WRITES), tile_pointer(ins[0], at, READS), *more)

@@ -116,6 +116,7 @@ def _call_with_registers(a: Buffer, b: Buffer, c: Buffer, terms: int) -> Expr:
         apart[1],
         c.access_ptr("w"),
         apart[2],
+        # the loop over terms is inside of the call, which loads and stores tile registers once
         const(terms // STEP, "int64"),
     )
 
@@ -142,6 +143,7 @@ def _split_parts(of: Sequence[Buffer], terms: int, rows: int, panels: int, dot: 
         def right(panel: int, k: Expr) -> Expr:
             return b.vload([some * panels + panel, k, 0], b.dtype.with_lanes(GROUP * LANES))
 
+        # depends on columns alone, so it is computed once for all rows of the tile
         extra = ib.allocate("int32", (panels, LANES), "extra").buffer
         if turned:
             zeros = const(

@@ -69,6 +69,7 @@ def wgmma(
         tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), 1], scope=scope)
         for tensor, scope in ((a, "swizzled"), (b, "swizzled"), (c, "wgmma_c"))
     }
+    # bits of the instruction that transpose 16-bit operands; bytes have none, so _check refuses them
     turned = const(int(a_layout == "km")), const(int(layout == "kn"))
 
     def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
@@ -89,6 +90,7 @@ def wgmma(
                 )
                 for term, i in tile_origins((k, m), (_K_BYTES // size, _ROWS))
             ]
+            # PTX: nothing else may touch the registers of sums between the fence and the wait
             calls = [("tw_wgmma_fence",), *products, ("tw_wgmma_commit",), ("tw_wgmma_wait", const(0))]
             emit_tensor_core(ib, _FEATURE, calls, term_added(ins, outs[0], (a_layout, layout), sums), (m, n, k))
 
@@ -111,6 +113,7 @@ def wgmma_store(rows: int = 64, columns: int = 8, dtype: str = "float32", scope:
 def _check(extents: tuple[int, int, int], layouts: tuple[str, str], size: int) -> None:
     m, n, k = extents
     panel = _PANEL_BYTES // size
+    # B of "kn" lies in panels of 128 bytes, of which the last one has to be full if there are several
     if layouts[0] not in ("mk", "km") or layouts[1] not in ("kn", "nk") or (size == 1 and layouts != ("mk", "nk")):
         raise _refusal(f"takes no layouts {layouts}", 'A of "mk" or "km", B of "kn" or "nk"; of bytes "mk" and "nk"')
     whole = m > 0 and k > 0 and not m % _ROWS and not k % (_K_BYTES // size) and n in WGMMA_COLUMNS[size]

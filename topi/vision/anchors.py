@@ -67,7 +67,9 @@ def multibox_prior(
         check_count(steps, "steps of multibox_prior", 2),
         check_count(offsets, "offsets of multibox_prior", 2),
     )
+    # S + R - 1 and not S * R, as MXNet's SSD has them: further ratios go with the first size alone
     shapes = [(size, 1.0) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
+    # MXNet's prior boxes are fractions of both sides, so a square one needs the ratio of the sides
     aspect = height / max(width, 1)  # of no places, where there are none
     halves = np.asarray(
         [(size * aspect * math.sqrt(ratio) / 2, size / math.sqrt(ratio) / 2) for size, ratio in shapes], "float32"
@@ -136,6 +138,7 @@ def multibox_transform_loc(
             te.select(at % 2 == 0, float(variances[k]), float(variances[k + 1])).astype(offsets.dtype) for k in (0, 2)
         )
         centre = offsets[b, j * 4 + at % 2] * near * (high - low) + (low + high) / 2
+        # networks learn logarithms of extents, which are positive for every output
         reach = te.exp(offsets[b, j * 4 + at % 2 + 2] * far) * (high - low) / 2
         value = te.select(at < 2, centre - reach, centre + reach)
         return te.max(te.min(value, 1.0), 0.0) if clip else value
@@ -165,6 +168,7 @@ def _best(scores: Any, corners: Any, threshold: Any) -> Any:
             kind = 0
             best = scores[b, 0, j]
             for k in range(1, scores.shape[1]):
+                # strictly, so that of equal classes the first stays; 0 is the background
                 if kind == 0 or scores[b, k, j] > best:
                     kind = k
                     best = scores[b, k, j]
@@ -306,6 +310,7 @@ def proposal(
         if iou_loss:
             value = te.select(at < 2, low + delta[0], high + delta[1])
         else:
+            # corners of this operator are pixels that belong to the box, as in Caffe's Faster R-CNN
             extent = high - low + 1
             centre = delta[0] * extent + low + 0.5 * (extent - 1)
             reach = 0.5 * (te.exp(delta[1]) * extent - 1)
@@ -325,9 +330,11 @@ def proposal(
             (place // width).astype("float32") >= about[b, 0] / feature_stride,
             is_small(b, box),
         )
+        # ranked last and not left out, since the number of results is fixed
         return te.select(outside, -1.0, scores[b, box % count + count, place // width, place % width])
 
     def corner(b: Any, box: Any, at: Any) -> Any:
+        # MXNet grows boxes that are too small, and gives them a score of -1
         grown = about[b, 2] * least / 2
         return plain[b, box, at] + te.select(is_small(b, box), te.select(at < 2, -grown, grown), 0.0)
 
@@ -375,6 +382,7 @@ def _select_proposals(boxes: Any, order: Any, threshold: Any, first: int, most: 
                         if wide * high > threshold * (area + own - wide * high):
                             gone[j] = 1
         at = 0
+        # too few boxes are repeated in their order until all places are full
         for _ in range((most + kept - 1) // max(kept, 1)):
             for i in range(first):
                 if gone[i] == 0 and at < most:

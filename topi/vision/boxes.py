@@ -133,6 +133,7 @@ def non_max_suppression(
     given, places = tensor(valid_count, "the counts of non_max_suppression", 1), tensor(indices, "its indices", 2)
 
     def count(b: Any) -> Any:
+        # counts are data: more than there are boxes would read outside
         return clipped_index(given[b], source.shape[1] + 1).astype("int32")
 
     def score(b: Any, j: Any) -> Any:
@@ -189,9 +190,11 @@ def _suppress_boxes(  # noqa: C901 (a script cannot be cut into functions)
                 kept[j] = 1
         stay = 0
         for j in range(count):
+            # boxes without a positive score never stay, nor do they remove others
             if kept[j] == 1 and (most < 0 or stay < most) and data[b, order[b, j], score] > 0:
                 place = order[b, j]
                 target = j
+                # else results have gaps, the -1 of boxes that went
                 if packed == 1:
                     target = stay
                 for k in range(data.shape[2]):
@@ -204,6 +207,7 @@ def _suppress_boxes(  # noqa: C901 (a script cannot be cut into functions)
                     same = True
                     if every == 0:
                         same = data[b, other, max(kind, 0)] == data[b, place, max(kind, 0)]
+                    # a threshold of 0 keeps all, where every touching box would go
                     if same and threshold > 0:
                         wide = min(data[b, place, at + 2], data[b, other, at + 2]) - max(
                             data[b, place, at], data[b, other, at]
@@ -215,6 +219,7 @@ def _suppress_boxes(  # noqa: C901 (a script cannot be cut into functions)
                             own = (data[b, other, at + 2] - data[b, other, at]) * (
                                 data[b, other, at + 3] - data[b, other, at + 1]
                             )
+                            # multiplied out: a division could be by the area 0
                             if wide * high >= threshold * (area + own - wide * high):
                                 kept[i] = 0
         number[b, 0] = stay

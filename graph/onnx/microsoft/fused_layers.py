@@ -93,6 +93,7 @@ def _convert_matmul(c: Context) -> str:
 
 @converts("com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu")
 def _convert_gelu(c: Context) -> str:
+    # as onnxruntime documents them: by erf, but FastGelu by tanh
     return c.emit("gelu", add_bias(c, c[0], 1), approximate="tanh" if c.proto.op_type == "FastGelu" else "none")
 
 
@@ -103,6 +104,7 @@ def _convert_quick_gelu(c: Context) -> str:
 
 @converts("com.microsoft.BiasSoftmax")
 def _convert_bias_softmax(c: Context) -> str:
+    # looked at, else it would be refused as an attribute that nobody read
     c.attribute("is_inner_broadcast")
     axis = c.axis(1)
     if axis != c.rank(0) - 1:
@@ -124,6 +126,7 @@ def _normal(c: Context, value: str, scale: str, shift: str, epsilon: float) -> s
 def _skip_layer_norm(c: Context) -> Sequence[str]:
     total = add_bias(c, c.emit("add", c[0], c[1]), 4)
     result = _normal(c, total, c[2], c[3] if c.has(3) else "", float(c.attribute("epsilon", 1e-12)))
+    # the mean and the inverse deviation between them are for training alone
     return [result, "", "", total][: c.outputs]
 
 
@@ -154,6 +157,7 @@ def _convert_embedding(c: Context) -> Sequence[str]:
     lengths = (
         c.emit("sum", c.cast(c[7], "int32"), axes=(1,))
         if c.has(7)
+        # onnxruntime gives zeros where there is no mask
         else c.emit("broadcast_to", c.constant(np.zeros((), np.int32)), shape=(batch,))
     )
     return [result, c.cast(lengths, "int32"), total][: c.outputs]
@@ -173,6 +177,7 @@ def rotate_pairs(c: Context, value: str, angles: tuple[str, str], places: str, i
     def part(begin: int, end: int, step: int = 1) -> str:
         return c.emit("slice", value, begin=(begin,), end=(end,), step=(step,), axes=(3,))
 
+    # neighbours, as GPT-J has them, or halves, as GPT-NeoX and Llama
     first, second = (
         (part(0, 2 * half, 2), part(1, 2 * half, 2)) if interleaved else (part(0, half), part(half, 2 * half))
     )
