@@ -78,6 +78,7 @@ def first_difference(
     for step in program.plan.steps:
         local = dict(values)
         for node in step.nodes:
+            # from the kernel's own inputs, so that errors of earlier kernels do not add up
             outputs = run_node(node, [local[name] if name else None for name in node.inputs], sizes)
             local.update(zip(node.outputs, outputs, strict=True))
         for name in step.outputs:
@@ -97,10 +98,12 @@ def difference(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
     if theirs.dtype.kind in "iub":
         return float(np.count_nonzero(ours != theirs))
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    # infinities are equal, and their difference would be NaN
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     if same.all():
         return 0.0
     if not np.isfinite(a[~same]).all() or not np.isfinite(b[~same]).all():
         return float("inf")
+    # relative to the greatest value: near 0 a sum's rounding is large beside its own result
     finite = b[np.isfinite(b)]
     return float(np.abs(a - b)[~same].max() / max(np.abs(finite).max(initial=0), 1e-30))

@@ -55,6 +55,7 @@ def write_file(path: str | PathLike[str], text: str, arrays: Mapping[str, NDArra
     header: dict[str, Any] = {"__metadata__": {_TEXT: text, _FORMAT: FORMAT}}
     place = 0
     for name, array in arrays.items():
+        # safetensors keeps what is no tensor under this name
         if name == "__metadata__":
             raise _bad(path, "the format has no place for a parameter called __metadata__")
         header[name] = {
@@ -64,7 +65,9 @@ def write_file(path: str | PathLike[str], text: str, arrays: Mapping[str, NDArra
         }
         place += array.nbytes
     encoded = json.dumps(header).encode()
+    # safetensors: the header ends with spaces, so that data begin at a multiple of 8 bytes
     encoded += b" " * (-len(encoded) % 8)
+    # beside the target: a rename is atomic within one file system alone
     partial = Path(f"{os.fspath(path)}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
@@ -87,6 +90,7 @@ def read_file(path: str | PathLike[str]) -> tuple[str, dict[str, NDArray[Any]]]:
             if size < 8 or length > min(size - 8, _MOST_HEADER):
                 _refuse(path, "it is shorter than its header says")
             header = plain_json(file.read(length), _MOST_HEADER)
+            # numpy refuses to map a file from its end on
             memory = np.memmap(file, np.uint8, "r", 8 + length) if size > 8 + length else np.empty(0, np.uint8)
     except OSError as problem:
         raise _bad(path, str(problem), "cannot be read") from problem
@@ -125,8 +129,10 @@ def _read_object(value: object) -> dict[str, Any]:
 
 def _counts(value: object) -> list[int] | None:
     """A list of JSON that holds numbers from 0 on."""
+    # the header is from anybody: bounds keep products of extents from growing without end
     if not isinstance(value, list) or len(numbers := cast("list[Any]", value)) > 64:
         return None
+    # type and not isinstance, to which true is a number
     return numbers if all(type(number) is int and 0 <= number < 1 << 62 for number in numbers) else None
 
 

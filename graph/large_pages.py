@@ -45,6 +45,7 @@ class LargePages:
             except OSError:
                 return aligned_zeros(shape, dtype)
         array = self._chunk[:size].view(dtype).reshape(shape)
+        # what is left begins aligned for the next array
         self._chunk = self._chunk[min(-(-size // ALIGNMENT) * ALIGNMENT, self._chunk.size) :]
         return array
 
@@ -52,6 +53,7 @@ class LargePages:
 def _chunk(size: int) -> NDArray[np.uint8]:
     """Pages for at least so many bytes, nothing in them. Raises OSError."""
     whole = max(-(-size // PAGE) * PAGE, CHUNK)
+    # a page more, since mmap aligns to small pages, and madvise turns whole large ones alone
     memory = mmap.mmap(-1, whole + PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(OSError):  # a system without such pages
         memory.madvise(mmap.MADV_HUGEPAGE)

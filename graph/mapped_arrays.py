@@ -43,6 +43,7 @@ class _Pages:
             raise OSError(ctypes.get_errno(), "mmap")
         self._release = libc.madvise
         self.place: tuple[int, int] = address, len(content)
+        # at exit arrays may still be read; the system unmaps them afterwards
         weakref.finalize(self, libc.munmap, *self.place).atexit = False
 
     @property
@@ -76,6 +77,7 @@ def release(array: NDArray[Any]) -> None:
 
 
 def _find_pages(array: NDArray[Any]) -> _Pages | None:
+    # a view has the array that it is of as its base, which may be a view too
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

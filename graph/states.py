@@ -33,9 +33,11 @@ def steps_with_state(g: Parts) -> tuple[Parts, list[Step]]:
     for past, present in g.state.items():
         value = results[present]
         maker = next(at for at, step in enumerate(steps) if value in step.outputs)
+        # whoever reads the old value has to run before the maker writes over it
         readers = {at for at, step in enumerate(steps) if past in step.inputs} - {maker}
         over = reuse_input(steps[maker], past, types) if past in steps[maker].inputs else steps[maker]
         if over is None or maker in _all_predecessors(steps, after, homes, readers):
+            # it cannot be written in place, or a reader of the old value needs the new one: that is copied in last
             copy = results[present] = unused_name(f"{value}_kept", types)
             types[copy] = types[value]
             nodes.append(Node("identity", (value,), {}, (copy,), (types[value],), past))

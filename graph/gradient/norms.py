@@ -20,6 +20,7 @@ def _differentiate_softmax(p: Pullback) -> list[str | None]:
 
 @rule("log_softmax")
 def _log_softmax(p: Pullback) -> list[str | None]:
+    # exp of the result is the softmax, which need not be computed again
     return [p.emit("subtract", p.head, p.times(p.emit("exp", p.result), p.sum(p.head, [_axis(p)])))]
 
 
@@ -46,7 +47,9 @@ def _standard(p: Pullback, x: str, axes: Sequence[int], centred: bool) -> tuple[
 
 def _differentiate_data(p: Pullback, head: str, normal: str, spread: str, axes: Sequence[int], centred: bool) -> str:
     """The gradient by x of its standard form: head without its parts along 1 and along the normal."""
+    # the standard form is blind to shifts and scales of x: neither part of the head gets through
     along = p.times(normal, _mean(p, p.times(head, normal), axes))
+    # rms_norm takes no mean away, so the part along 1 stays there
     rest = p.emit("subtract", p.emit("subtract", head, _mean(p, head, axes)) if centred else head, along)
     return p.times(rest, spread)
 

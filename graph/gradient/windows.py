@@ -83,6 +83,7 @@ def _differentiate_conv_transpose(p: Pullback) -> list[str | None]:
     rank = len(p.shape(x)) - 2
     stride, padding, dilation = spatial(rank, p["stride"], p["padding"], p["dilation"])
     more = tuple(p["output_padding"]) or (0,) * rank
+    # with output_padding of a stride or more, the convolution would have more rows than x
     if not _known_shapes(p) or any(extra >= step for extra, step in zip(more, stride, strict=True)):
         return differentiate_declaration(p)
     by_x = p.emit("conv", p.head, w, stride=stride, padding=padding, dilation=dilation, groups=p["groups"])
