@@ -88,6 +88,7 @@ _A53_ROW = Machine(
     pages=10,
     clock=1.4,
     width=2,
+    # in order: hardly anything is looked ahead over
     window=8,
     cores=4,
     cpus=("cortex-a53", "cortex-a34", "cortex-a35"),

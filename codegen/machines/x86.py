@@ -78,6 +78,7 @@ _ZEN5 = units(
     compare=Instruction(4, 2, "01"),
     put=Instruction(1, 2),
 )
+# without FMA: 5 cycles of a product and 3 of a sum
 SSE2 = units((8, 1), (3, 1), (5, 1), (14, 1 / 7), (14, 1 / 7), (3, 1), 1, 1 / 8, 1, 1, 0.5, {})
 MINIMUM, MAXIMUM = ("select", "select", "logic"), ("select", "select", "compare", "logic", "logic")
 """A minimum is asked for in both orders, since instructions give the second operand where both are equal or one is a NaN; of a maximum

@@ -28,6 +28,7 @@ def _differentiate_scatter(p: Pullback) -> list[str | None]:
     read, along = ("gather", {"axis": p["axis"]}) if elements else ("gather_nd", {})
     numbers = p.reshape(p.emit("arange", shape=(_count(p, updates),)), p.shape(updates))
     unset = p.emit("broadcast_to", p.number(-1, numbers), shape=p.shape(x))
+    # each update reads back the number that stayed in its element: its own, or that of a later update
     there = p.emit(read, p.emit(p.node.operator, unset, places, numbers, reduction="update", **along), places, **along)
     found = p.emit(read, p.head, places, **along)
     if p["reduction"] == "add":

@@ -158,6 +158,7 @@ def _serial_loops(computation: Computation, parent: StageBounds) -> list[tuple[i
         loop = parent.loops[place]
         if loop.var is None:
             continue
+        # iterations of other loops run at once: none finds the rows of the one before
         if loop.attr.kind not in ("serial", "unrolled"):
             break
         loops.append((place, loop))
@@ -180,6 +181,7 @@ def _step(bounds: StageBounds, axis: IterVar, loop: Loop, analyzer: Analyzer) ->
     following = substitute(begin, {var: var + 1})
     moved = analyzer.simplify(following - begin)
     if isinstance(moved, IntImm):
+        # backwards it would need rows that the ring has overwritten
         return None if moved.value < 0 else (moved.value, True)
     most, back = difference_bound(following, begin, analyzer), difference_bound(begin, following, analyzer)
     return None if most is None or back is None or back > 0 else (most, False)
