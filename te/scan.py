@@ -218,7 +218,7 @@ def scan(
     name: str = "scan",
     tag: str = "",
     attrs: Mapping[str, Any] | None = None,
-) -> Any:
+) -> Tensor | list[Tensor]:
     """The states of a recurrence, a tensor, or a list of tensors where lists are given.
 
     All states have one time and one number of first steps. Of states that are no argument, memory holds as many steps as are read:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, overload
+from typing import overload
 
 from ...base.errors import user_source
 from ...ir.expr import Expr, IterVar, ProducerLoad, Range
@@ -65,7 +65,7 @@ def cache_write(schedule: Schedule, tensor: Sequence[Tensor], scope: str) -> lis
 @primitive(
     SchedulePrimitives, "stages", tries=_tries, draw=_draw, weight=5, foreign={"tensor": TENSORS, "scope": SCOPE}
 )
-def cache_write(schedule: Schedule, tensor: Tensor | Sequence[Tensor], scope: str) -> Any:
+def cache_write(schedule: Schedule, tensor: Tensor | Sequence[Tensor], scope: str) -> Tensor | list[Tensor]:
     """Compute `tensor` into a cache in the memory `scope` first; its stage becomes a copy of the cache, with its loops anew.
 
         for i in 64:                       for i.c in 64:                 # cache_write(C, "local")

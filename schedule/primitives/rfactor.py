@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import overload
 
 from ...base.errors import user_source
 from ...ir.accesses import reads_memory
@@ -86,7 +86,9 @@ def rfactor(schedule: Schedule, tensor: Sequence[Tensor], axis: IterVar, factor_
     rare=True,
     foreign={"tensor": TENSORS, "axis": AXIS, "factor_axis": integer(-64, 64)},
 )
-def rfactor(schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int = 0) -> Any:
+def rfactor(
+    schedule: Schedule, tensor: Tensor | Sequence[Tensor], axis: IterVar, factor_axis: int = 0
+) -> Tensor | list[Tensor]:
     """Reduce in two stages: partial results, with a dimension for the reduce loop `axis`, and the tensor over that dimension.
 
         for k.o in 4:                      for k.i in 8:                  # rfactor(C, k.i)
