@@ -5,8 +5,8 @@
 
 A rule that chooses says what it chooses from, `group.choose(name, candidates)`: a candidate knows its estimate and how it applies
 itself to the group's schedule. Whoever asks for a schedule may choose otherwise (`chooser`), from the very same candidates, so what
-searches begins at the rules' choice. A plan stands beside a schedule and is no part of its records: a replayed one has
-none, nor has one by hand.
+searches begins at the rules' choice. A plan stands beside a schedule and is no part of its records: a replayed one,
+like one by hand, has a row for each stage at root, with the estimate of its loops.
 """
 
 from __future__ import annotations

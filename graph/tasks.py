@@ -121,7 +121,10 @@ class ModelPlan(Sequence[Task]):
             if task.bucket != bucket:
                 bucket = task.bucket
                 rows.append((f"{bucket}:", *[""] * 7))
-            chosen = [(row[0], *row[3:]) for row in task.schedule(self.target, self.tuned, self.exact).plan.rows[1:]]
+            s = task.schedule(self.target, self.tuned, self.exact)
+            chosen = [(row[0], row[3] if s.decisions else "as it is tuned", *row[4:]) for row in s.plan.rows[1:]] or [
+                ("", "as it is tuned", "", "", "")
+            ]  # for GPUs a schedule without rules has no row
             told = [(str(task.count), task.operators, task.shapes), ("", "", "")]
-            rows += [(*told[min(at, 1)], *row) for at, row in enumerate(chosen or [("", "as it is tuned", "", "", "")])]
+            rows += [(*told[min(at, 1)], *row) for at, row in enumerate(chosen)]
         return rows

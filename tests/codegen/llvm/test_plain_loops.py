@@ -83,7 +83,7 @@ def test_a_row_that_may_be_the_one_that_is_stored_to_is_no_such_loop() -> None:
     A = te.placeholder((40, 40), name="A")
 
     @script
-    def shortest(A):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+    def shortest(A, P):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
         a = output_tensor((40, 40), "float32")
         for i in range(40):
             for j in range(40):
@@ -91,8 +91,9 @@ def test_a_row_that_may_be_the_one_that_is_stored_to_is_no_such_loop() -> None:
         for k in range(40):
             for i in range(40):
                 for j in range(40):
-                    a[i, j] = a[i, j] + a[i, k] * a[k, j]
+                    a[i, j] = a[i, j] + a[i, k] * a[P[k], 39 - j]
         return a
 
-    B = shortest(A)
-    assert "parallel_accesses" not in tw.build(te.create_schedule(B.op), [A, B]).source("llvm")
+    P = te.placeholder((40,), "int32", "P")
+    B = shortest(A, P)
+    assert "parallel_accesses" not in tw.build(te.create_schedule(B.op), [A, P, B]).source("llvm")

@@ -123,7 +123,7 @@ def test_every_row_is_tried_drawn_and_taken_somewhere() -> None:
     for s in programs():
         for stage in s.stages:
             taken |= {option.primitive for target in ("llvm", "cuda") for option in s.options(stage, target).legal}
-    several = {"double_buffer", "pipeline", "rolling_buffer", "tensorize"}
+    several = {"double_buffer", "pipeline", "rolling_buffer", "sink", "tensorize"}
     assert set(primitives()) - taken <= several, "these need more than one call"
     assert set(PRIMITIVES) == {*primitives(), "auto_inline"}
 
