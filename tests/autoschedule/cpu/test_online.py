@@ -129,6 +129,8 @@ def test_drawn_attention_has_the_values_of_numpy(at: int) -> None:
     )
 
     def choose(name: str, ways: Sequence[Candidate]) -> int:
+        if name.startswith("terms"):  # a quotient that leaves the sum leaves no attention
+            return 0
         return int(rng.integers(len(ways) - 1)) if name.startswith("online") else cheapest(name, ways)
 
     target = of("llvm", "llvm -mcpu=haswell")

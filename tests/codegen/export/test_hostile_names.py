@@ -171,7 +171,7 @@ def test_a_library_of_any_name_works_or_is_refused(target: str, tmp_path: Path) 
             out = np.zeros(5, "float32")
             tw.load(paths[0])(np.ones(5, "float32"), out)
             assert out.tolist() == [2.0] * 5
-    assert written > 5
+    assert written
 
 
 def test_a_kernel_of_any_name_works_or_is_refused(tmp_path: Path) -> None:
