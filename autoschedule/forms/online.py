@@ -65,12 +65,13 @@ class Rows:
 class _Output:
     """Stored output of an online sum.
 
-    stage: what is stored. at: how its axes run over the rows. inlined: what lies before it. outer: what merges chunks of chunks,
-    of which there are so many; None where nothing does.
+    stage: what is stored. at: how its axes run over the rows; merged: which of the axes of what is merged does. inlined: what lies
+    before it. outer: what merges chunks of chunks, of which there are so many; None where nothing does.
     """
 
     stage: Stage
     at: Rows
+    merged: int
     inlined: list[Operation]
     outer: Stage | None
     chunks: int
@@ -81,8 +82,9 @@ class OnlineForm:
     """A sum weighted by a softmax, recognised by its accesses.
 
     value: the weighted sum; product: what scores are elements of; output: what the group stores. of_product: the dimensions of
-    the product that are a block's rows, and the terms of the sum. of_output: how the output's axes run over the rows. row: which of
-    the rows of the scores is a block's; kept: what lies between the product and the scores, and between the sum and the output.
+    the product that are a block's rows, and the terms of the sum. of_output: how the output's axes run over the rows; of_merged:
+    which of the axes of what is merged does. row: which of the rows of the scores is a block's; kept: what lies between the
+    product and the scores, and between the sum and the output.
     outer: what merges chunks of chunks. sizes: rows, terms, depth, columns, and how often. share: of the terms that count, on
     average. is_copied: whether what is read of each part of the sum lies in memory as it is multiplied, elements of 4 bytes, so
     that asynchronous copies can bring it. rows: of the sum where a row of the output is one of several of its dimensions. kind: the
@@ -95,6 +97,7 @@ class OnlineForm:
     outer: Operation | None
     of_product: tuple[int, int]
     of_output: Rows
+    of_merged: int
     row: int
     kept: tuple[Operation, ...]
     sizes: tuple[int, int, int, int, int]
@@ -160,6 +163,7 @@ def _read_form(s: Schedule, op: Operation, made: dict[str, Tensor]) -> OnlineFor
         None if outer is None else outer.origin_op,
         of_product,
         output.at,
+        output.merged,
         row,
         (*between, *output.inlined),
         sizes,
@@ -265,7 +269,7 @@ def _output(s: Schedule, value: Stage, merged: Operation, places: tuple[int, int
     while True:
         at = _reads_merged(stage, merged, places)
         if at is not None and all(reader is stage or reader in inlined for reader in s[merged].readers):
-            best = _Output(stage, at, [each.origin_op for each in inlined], outer, chunks)
+            best = _Output(stage, at, places[0], [each.origin_op for each in inlined], outer, chunks)
         following = next(iter(stage.readers), None)
         if stage.is_output or following is None or len(stage.readers) > 1 or following.is_scheduled():
             return best

@@ -24,7 +24,7 @@ from .threads import THREADS, VECTOR, WARP
 if TYPE_CHECKING:
     from ...schedule import Stage
 
-__all__ = ["LINE", "BlockTile", "Grid", "bind_blocks", "count_product", "loaded_sides"]
+__all__ = ["LINE", "BlockTile", "PARTS", "Grid", "bind_blocks", "count_merge", "count_product", "loaded_sides"]
 
 LINE = 128
 """Bytes of shared memory in different banks."""
@@ -121,13 +121,16 @@ def count_product(
         (PARTS if splits > 1 else RESULT, True): float(results * splits),
     }
     work = KernelWork(blocks, threads, registers, shared, read + stored, read + stored, unique, 0.0, [*phases, end])
-    if splits == 1:
-        return [work]
-    moved = THREADS * VECTOR * (splits + 1)
-    each = 3 * splits
-    adds = Phase(1.0, issued=THREADS / WARP * each, of_thread=each, accessed=moved / LINE, loads=splits)
-    added: Unique = {(PARTS, False): float(results * splits), (RESULT, True): float(results)}
-    return [work, KernelWork(ceil(results / THREADS / VECTOR), THREADS, 4, 0, moved, moved, added, 0.0, [adds])]
+    return [work] if splits == 1 else [work, count_merge(results, splits)]
+
+
+def count_merge(results: float, splits: int, values: int = 1) -> KernelWork:
+    """Count the work of the kernel that adds up parts. results: bytes of the sums; values: that each part has for one of them."""
+    moved = THREADS * VECTOR * (values * splits + 1)
+    each = 3 * values * splits
+    adds = Phase(1.0, issued=THREADS / WARP * each, of_thread=each, accessed=moved / LINE, loads=values * splits)
+    added: Unique = {(PARTS, False): float(values * results * splits), (RESULT, True): float(results)}
+    return KernelWork(ceil(results / THREADS / VECTOR), THREADS, 4, 0, moved, moved, added, 0.0, [adds])
 
 
 def bind_blocks(stage: Stage, down: IterVar, across: IterVar, band: int, resident: int = 0) -> IterVar:

@@ -12,7 +12,8 @@
       y / sums is stored
 
 The form is recognised, whoever declared it: masks and scales between, keys that several heads share, sums as long as other loops
-say. (Milakov and Gimelshein 2018; Dao et al. 2022, FlashAttention.)
+say. Where rows make too few blocks, as those of a model that writes word by word, several blocks share the chunks of each, and
+another kernel merges what they have. (Milakov and Gimelshein 2018; Dao et al. 2022, FlashAttention; Dao et al. 2023, Flash-Decoding.)
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ...te.operation import Operation
 from ..accesses import domain_axes, find_axes, load_axes, source
 from ..cost.gpu import estimate_works
 from ..cost.kernels import SLOTS, KernelWork, Phase, Unique
-from ..forms.online import OnlineForm, match_online, product_sides
+from ..forms.online import OnlineForm, Rows, match_online, product_sides
 from ..loops import fuse_axes
 from ..operations import fixed_extent, is_plain
 from ..plan import Candidate, Decision
@@ -38,6 +39,7 @@ from ..registry import registered_rules
 from .grids import LINE
 from .online_cores import OF_SUMS, POWERS_OF_PART, apply_on_cores, core_tiles, count_on_cores, count_online
 from .shortfalls import OF_COPIES
+from .split_k import list_chunk_splits, split_chunks
 from .threads import WARP, count_lanes, keep_in_registers, lanes_along_last
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ ROWS, TERMS = (64, 32, 128, 16), (64, 32, 16)
 """Of a block, and of a part of the sum."""
 THREADS = ((16, 16), (8, 16), (16, 8), (8, 8))
 """Along rows, and along terms and columns."""
+FEW_ROWS, FEW_THREADS = (1, 2, 4, 8), ((1, 64), (1, 32), (1, 128))
+"""The same where there are fewer rows: each thread has all of them."""
 STAGES = (1, 2)
 MOST_OWN = 8
 """Rows of a thread."""
@@ -71,13 +75,14 @@ class Tile:
     """Tile of an online sum.
 
     rows: of a block; terms: of a part of the sum; threads: along rows, and along terms and columns. stages: of the pipelines
-    that fill what is read of each part; 1 where it is loaded when it is needed.
+    that fill what is read of each part; 1 where it is loaded when it is needed. splits: blocks that share the terms.
     """
 
     rows: int
     terms: int
     threads: tuple[int, int]
     stages: int = 1
+    splits: int = 1
 
     @property
     def columns(self) -> int:
@@ -91,7 +96,8 @@ class Tile:
     def __str__(self) -> str:
         return (
             f"{self.rows} rows a block, {self.terms} terms at a time, {self.threads[0]} x {self.threads[1]} threads "
-            f"of {self.own} rows{f', {self.stages} stages' if self.stages > 1 else ''}; scores are not stored"
+            f"of {self.own} rows{f', {self.stages} stages' if self.stages > 1 else ''}"
+            f"{f', terms in {self.splits} parts' if self.splits > 1 else ''}; scores are not stored"
         )
 
 
@@ -102,7 +108,7 @@ def online(group: Group) -> bool:
     if form is None or any(rule.matches(group) for rule in registered_rules()):
         return False
     gpu = target_gpu(group.target)
-    ways: list[tuple[str, Callable[[], None], KernelWork]] = [
+    ways: list[tuple[str, Callable[[], None], list[KernelWork]]] = [
         *(
             (str(each), partial(apply_on_cores, group.s, form, each), count_on_cores(form, each))
             for each in core_tiles(form, gpu)
@@ -111,7 +117,7 @@ def online(group: Group) -> bool:
     ]
     if not ways:
         return False
-    candidates = [Candidate(text, apply, estimate_works([work], gpu)) for text, apply, work in ways]
+    candidates = [Candidate(text, apply, estimate_works(works, gpu)) for text, apply, works in ways]
     candidates.sort(key=lambda candidate: candidate.seconds)
     apart = estimate_works(_count_separate(form), gpu)
     candidates.append(Candidate("each operation apart, scores in memory", lambda: None, apart))
@@ -136,25 +142,28 @@ def _tiles(form: OnlineForm, gpu: Gpu) -> list[Tile]:
     """Return the tiles that fit the shared memory of a block, and are no more than twice as large as the result."""
     rows, terms, depth, columns, _ = form.sizes
     bytes_each = form.value.output(0).dtype.bytes
+    few = rows < ROWS[-1]
+    shapes = [(each, some) for each in ROWS for some in THREADS]
+    shapes += [(each, some) for each in FEW_ROWS for some in FEW_THREADS if few and each < 2 * rows]
     tiles: list[Tile] = []
-    for each in ROWS:
+    for each, threads in shapes:
         for some in TERMS:
-            for threads in THREADS:
-                tile, begins = Tile(each, some, threads), form.of_output.begins
-                fits = (
-                    each % threads[0] == 0
-                    and some % threads[1] == 0
-                    and tile.own <= MOST_OWN
-                    and columns <= MOST_COLUMNS
-                    and (begins == 0 or begins % each == 0)
-                )
-                small = each < 2 * max(rows, ROWS[-1]) and some < 2 * max(terms, TERMS[-1])
-                if fits and small and _registers(tile, columns) <= MOST_REGISTERS:
-                    tiles += [
-                        replace(tile, stages=stages)
-                        for stages in STAGES
-                        if stages == 1 or form.is_copied and some < terms
-                    ]
+            tile, begins = Tile(each, some, threads), form.of_output.begins
+            fits = (
+                each % threads[0] == 0
+                and some % threads[1] == 0
+                and tile.own <= MOST_OWN
+                and columns <= MOST_COLUMNS
+                and (begins == 0 or begins % each == 0)
+            )
+            small = each < 2 * max(rows, ROWS[-1]) and some < 2 * max(terms, TERMS[-1])
+            if fits and small and _registers(tile, columns) <= MOST_REGISTERS:
+                tiles += [
+                    replace(tile, stages=stages, splits=splits)
+                    for splits in list_chunk_splits(form, each, some, gpu)
+                    for stages in STAGES
+                    if stages == 1 or form.is_copied and some < terms
+                ]
     return [tile for tile in tiles if _shared_bytes(tile, depth, columns, bytes_each) <= gpu.block_shared]
 
 
@@ -172,13 +181,13 @@ def _registers(tile: Tile, columns: int) -> int:
     return tile.own * (across + 4) + sums
 
 
-def _count(form: OnlineForm, tile: Tile) -> KernelWork:
+def _count(form: OnlineForm, tile: Tile) -> list[KernelWork]:
     """Count the work of a kernel: for each part of the sum a block multiplies twice, loading both sides from shared memory, and takes
     exponentials."""
     _, terms, depth, columns, _ = form.sizes
     size, threads = form.value.output(0).dtype.bytes, prod(tile.threads)
     across, own_terms = ceil(columns / tile.threads[1]), tile.terms / tile.threads[1]
-    parts, warps = ceil(terms / tile.terms) * form.share, threads / WARP
+    parts, warps = ceil(terms / tile.terms / tile.splits) * form.share, threads / WARP
     loads = threads * ((tile.own + own_terms) * depth + (tile.own + across) * tile.terms) * size / LINE
     multiplied = MORE * tile.own * (own_terms * depth + across * tile.terms)
     products = Phase(
@@ -208,7 +217,9 @@ def _count_separate(form: OnlineForm) -> list[KernelWork]:
     """Count the work of a kernel for each operation: of two products in tiles of 4 x 4, and what scores take on their ways."""
     rows, terms, depth, columns, batch = form.sizes
     each = (depth, 0, 0, 0, columns)
+    tile_rows = min(rows, ROWS[0])
     blocks, moved = ceil(batch * rows * terms / SCORES), PASSES / len(each) * SCORES * 4.0
+    moved += SCORES / tile_rows * (depth + columns) * form.value.output(0).dtype.bytes / len(each)
     kernels = [Phase(1.0, arithmetic=SCORES * some, accessed=SCORES * some * 2 / LINE, loads=1) for some in each]
     unique: Unique = {(form.value.output(0), False): moved * blocks}
     return [KernelWork(blocks, prod(THREADS[0]), 0, 0, moved, moved, unique, 0.0, [phase]) for phase in kernels]
@@ -219,7 +230,11 @@ def _count_separate(form: OnlineForm) -> list[KernelWork]:
 
 def _apply(s: Schedule, form: OnlineForm, tile: Tile) -> None:
     made = form.apply_chunks(s, tile.terms)
-    output, block, thread = _schedule_store(s[form.output], form, tile)
+    output, rows = s[form.output], form.of_output
+    if tile.splits > 1:
+        parts, rows = split_chunks(s, form, made["merged"], tile.splits)
+        output, made["merged"] = s[parts[0]], s[s.cache_write(parts, "local")[0]]
+    output, block, thread = _schedule_store(output, rows, tile)
     at = output, thread
     merged, chunk = _schedule_merge(made["merged"], at)
     rows = form.row
@@ -231,9 +246,9 @@ def _apply(s: Schedule, form: OnlineForm, tile: Tile) -> None:
     _schedule_scores(s, made["scores"], form, tile, ((merged, chunk), (output, block)))
 
 
-def _schedule_store(stage: Stage, form: OnlineForm, tile: Tile) -> tuple[Stage, IterVar, IterVar]:
+def _schedule_store(stage: Stage, at: Rows, tile: Tile) -> tuple[Stage, IterVar, IterVar]:
     """The loops of what is stored; returns it with the loop over blocks of rows and that of a thread."""
-    outer, row, e = form.of_output.order_loops(stage)
+    outer, row, e = at.order_loops(stage)
     lanes = gcd(count_lanes(stage.op.output(0).dtype), fixed_extent(e))
     rest, own = stage.split(row, factor=tile.own)
     block, down = stage.split(rest, factor=tile.threads[0])

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ...codegen.gpus import Gpu
 from ...ir.expr import IterVar
@@ -29,11 +29,12 @@ from ...ir.passes.gpu.flushed_powers import FLUSH
 from ...te.axis import thread_axis
 from ..accesses import domain_axes
 from ..cost.kernels import SLOTS, KernelWork, Phase, Unique
-from ..forms.online import OnlineForm, product_heads
+from ..forms.online import OnlineForm, Rows, product_heads
 from ..loops import fuse_axes
 from ..operations import fixed_extent
-from .grids import LINE, BlockTile
+from .grids import LINE, PARTS, BlockTile, count_merge
 from .shortfalls import OF_COPIES
+from .split_k import list_chunk_splits, split_chunks
 from .tensor_cores import M, N, shared_by_all, tensorize_tiles
 from .threads import VECTOR, WARP, count_lanes, lanes_along_last
 
@@ -58,8 +59,17 @@ OF_SCORES, OF_SUMS = 9, 3
 """Instructions for each score, and for each element of what is merged."""
 ADDED = (3, 2, 40)
 """Of them, sums and products of each score, of each element of what is merged, and of each row, in all lanes that have it."""
+MERGED, MERGED_BYTES = 3, 4
+"""Numbers of a part for each result: the largest score, the total and the sum; bytes of each."""
 POWERS_OF_PART = 2
 """Of a row, by which its sums and those of a part are scaled before they are merged."""
+
+
+class SplitTile(BlockTile, Protocol):
+    """Tile of an online sum whose terms several blocks share."""
+
+    @property
+    def splits(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -67,13 +77,14 @@ class CoreTile:
     """Tile of an online sum on tensor cores.
 
     own: rows of a warp; warps: of a block; terms: of a part of the sum; stages: of the pipelines that fill what is read of each
-    part.
+    part. splits: blocks that share the terms.
     """
 
     own: int
     warps: int
     terms: int
     stages: int
+    splits: int = 1
 
     @property
     def rows(self) -> int:
@@ -90,7 +101,8 @@ class CoreTile:
     def __str__(self) -> str:
         return (
             f"tensor cores, {self.rows} rows a block, {self.terms} terms at a time, {self.warps} warps of {self.own} rows"
-            f"{f', {self.stages} stages' if self.stages > 1 else ''}; scores are not stored"
+            f"{f', {self.stages} stages' if self.stages > 1 else ''}"
+            f"{f', terms in {self.splits} parts' if self.splits > 1 else ''}; scores are not stored"
         )
 
 
@@ -109,7 +121,13 @@ def core_tiles(form: OnlineForm, gpu: Gpu) -> Iterator[CoreTile]:
                 small = tile.rows < 2 * max(rows, M) and each < 2 * max(terms, min(TERMS))
                 small = small and (form.of_output.heads == 1 or rows % tile.rows == 0)
                 if period % tile.rows == 0 and small and _registers(tile, depth, columns) <= MOST_REGISTERS:
-                    ways = [replace(tile, stages=stages) for stages in STAGES if stages == 1 or each < terms]
+                    splits = list(list_chunk_splits(form, tile.rows, each, gpu))
+                    ways = [
+                        replace(tile, stages=stages, splits=split)
+                        for split in splits
+                        for stages in STAGES
+                        if stages == 1 or each * split < terms
+                    ]
                     yield from (way for way in ways if _shared_bytes(way, depth, columns) <= gpu.block_shared)
 
 
@@ -143,11 +161,11 @@ def _fragment_registers(tile: CoreTile, depth: int) -> int:
     return held if held <= MOST_HELD else 0
 
 
-def count_on_cores(form: OnlineForm, tile: CoreTile) -> KernelWork:
+def count_on_cores(form: OnlineForm, tile: CoreTile) -> list[KernelWork]:
     """Count the work of a kernel: of each part of the sum a warp loads fragments, multiplies them twice, and takes exponentials."""
     _, terms, depth, columns, _ = form.sizes
     depth = _pad_extent(depth, K)
-    parts = ceil(terms / tile.terms) * form.share
+    parts = ceil(terms / tile.terms / tile.splits) * form.share
     scores, filled = tile.rows * tile.terms, tile.terms * (depth + columns) * SIZE
     again = 0 if _fragment_registers(tile, depth) else tile.own * depth * SIZE
     products = tile.own // M * (tile.terms // N * depth + columns // N * tile.terms) / K
@@ -169,22 +187,27 @@ def count_on_cores(form: OnlineForm, tile: CoreTile) -> KernelWork:
 
 
 def count_online(
-    form: OnlineForm, tile: BlockTile, size: int, phases: Sequence[Phase], registers: float, shared: int
-) -> KernelWork:
-    """Count the work of a kernel. size: bytes of what is multiplied; phases: of a block, beside what it loads of each part of the sum;
-    registers: of a thread's arrays; shared: bytes of a block."""
+    form: OnlineForm, tile: SplitTile, size: int, phases: Sequence[Phase], registers: float, shared: int
+) -> list[KernelWork]:
+    """Count the work of a kernel, and of the one that merges what blocks have that share rows. size: bytes of what is multiplied;
+    phases: of a block, beside what it loads of each part of the sum; registers: of a thread's arrays; shared: bytes of a block."""
     rows, terms, depth, columns, batch = form.sizes
     both, threads = (depth + columns) * (SIZE if form.kind else size), prod(tile.threads)
-    parts = ceil(terms / tile.columns) * form.share
+    parts = ceil(terms / tile.columns / tile.splits) * form.share
     loaded, filled = parts * tile.columns * both, parts * tile.columns * (depth + columns) * size
     copies = loaded / VECTOR / threads
     fill = Phase(
         parts, tile.stages, True, 4 * copies * threads / WARP, 4 * copies, accessed=filled / LINE, loads=copies
     )
-    moved = loaded + tile.rows * both
+    stored = MERGED * tile.rows * columns * MERGED_BYTES if tile.splits > 1 else 0
+    moved = loaded + tile.rows * both + stored
     unique: Unique = {(form.value.output(0), False): float(batch * (rows + terms) * both)}
-    blocks = batch * ceil(rows / tile.rows)
-    return KernelWork(blocks, threads, registers, shared, moved, moved, unique, 0.0, [*phases, fill])
+    blocks = batch * ceil(rows / tile.rows) * tile.splits
+    if stored:
+        unique[PARTS, True] = float(stored * blocks)
+    work = KernelWork(blocks, threads, registers, shared, moved, moved, unique, 0.0, [*phases, fill])
+    results = batch * rows * columns * MERGED_BYTES
+    return [work] if tile.splits == 1 else [work, count_merge(results, tile.splits, MERGED)]
 
 
 # The schedule
@@ -193,7 +216,12 @@ def count_online(
 def apply_on_cores(s: Schedule, form: OnlineForm, tile: CoreTile) -> None:
     """Schedules an online sum in such tiles."""
     made = form.apply_chunks(s, tile.terms)
-    block, at = _schedule_store(s, form, tile)
+    if tile.splits > 1:
+        parts, rows = split_chunks(s, form, made["merged"], tile.splits)
+        made["merged"] = s[s.cache_write(parts, "mma_c")[0]]
+        block, at = _schedule_parts(s[parts[0]], rows, tile)
+    else:
+        block, at = _schedule_store(s, form, tile)
     chunk, piece = _schedule_merge(made["merged"], at)
     if form.value.algorithm.startswith("attention."):  # whose error says so; of others each power is as they wrote it
         chunk[0].pragma(chunk[1], FLUSH)
@@ -220,13 +248,28 @@ def _schedule_store(s: Schedule, form: OnlineForm, tile: CoreTile) -> tuple[_Pla
     filled.compute_at(stage, block)
     whole = count_lanes(filled.op.output(0).dtype)
     filled.storage_align(filled.op.axis[-2], 2 * whole, whole)
-    outer, row, e = form.of_output.order_loops(filled)
-    rest, rows = filled.split(row, factor=tile.own)
-    rest, warp = filled.split(rest, factor=tile.warps)
-    filled.reorder(*outer, rest, warp, rows, e)
-    filled.bind(warp, thread_axis((0, tile.warps), "threadIdx.z"))
-    _lanes(filled, rows, e, together=True)
+    _, _, warp = _share_rows(filled, form.of_output, tile)
     return (stage, block), (filled, warp)
+
+
+def _schedule_parts(stage: Stage, at: Rows, tile: CoreTile) -> tuple[_Place, _Place]:
+    """The loops of what blocks that share terms store, each lane its own; returns those over blocks, and over the warps of one."""
+    outer, block, warp = _share_rows(stage, at, tile)
+    stage.bind(fuse_axes(stage, outer), thread_axis("blockIdx.y"))
+    stage.bind(block, thread_axis("blockIdx.x"))
+    return (stage, block), (stage, warp)
+
+
+def _share_rows(stage: Stage, at: Rows, tile: CoreTile) -> tuple[list[IterVar], IterVar, IterVar]:
+    """Share the rows of a stage among warps, and their elements among lanes; return the outer loops, that over blocks, and over
+    warps."""
+    outer, row, e = at.order_loops(stage)
+    rest, rows = stage.split(row, factor=tile.own)
+    block, warp = stage.split(rest, factor=tile.warps)
+    stage.reorder(*outer, block, warp, rows, e)
+    stage.bind(warp, thread_axis((0, tile.warps), "threadIdx.z"))
+    _lanes(stage, rows, e, together=True)
+    return outer, block, warp
 
 
 def _schedule_merge(stage: Stage, at: _Place) -> tuple[_Place, _Place]:

@@ -146,12 +146,10 @@ def counted_work(candidate: Candidate, gpu: Gpu) -> Sequence[KernelWork]:
         return (hopper._count if apply is hopper._apply else tensor_cores.count_work)(*others[:2], gpu)
     if apply is products._apply:
         return products.count_work(*others[:2], gpu, 32)
-    count = {
-        online._apply: online._count,
-        online.apply_on_cores: online.count_on_cores,
-        scans._apply_rows: scans._count,
-    }
-    return [count[apply](*others)] if apply in count else ()
+    if apply is scans._apply_rows:
+        return [scans._count(*others)]
+    count = {online._apply: online._count, online.apply_on_cores: online.count_on_cores}
+    return count[apply](*others) if apply in count else ()
 
 
 BESIDE = {tensor_cores.Tile: 2 * OF_COPIES, hopper.Tile: hopper.DESCRIPTORS, online_cores.CoreTile: 0}

@@ -113,6 +113,30 @@ def test_16_bits_are_tensor_cores_and_scores_stay_in_registers(name: str, kind: 
     assert not differs(CORES[name](kind), rng, choose, bits=False, tolerance=3e-3 if kind == "float16" else 2e-2)
 
 
+def test_blocks_share_the_keys_of_few_queries() -> None:
+    """Whatever merges their parts: declared chunks among them, and heads that share keys."""
+    cases = {
+        "float32": lambda: attention(1, 300, 32, kind="float32"),
+        "float32, in chunks": lambda: attention(1, 2500, 16, heads=4, shared=2),
+        "float16": lambda: attention(16, 300, 16, kind="float16"),
+        "float16, in chunks": lambda: attention(32, 2100, 16, heads=1, kind="float16"),
+    }
+    for name, declare in drawn.part(list(cases.items()), 2):
+        output, rng = declare(), drawn.rng(f"shared keys {name}", 0)
+
+        def choose(ways: Sequence[Candidate]) -> int:
+            own = [at for at, way in enumerate(ways) if "terms in" in way.description]
+            if "float16" in name:
+                own = [at for at in own if "tensor cores" in ways[at].description]
+            return int(rng.choice(own)) if own else 0
+
+        assert not differs(output, rng, choose, bits=False, tolerance=3e-3 if "float16" in name else 2e-5)
+    s = tw.autoschedule.schedule([attention(1, 8192, 128, heads=32, kind="float16")], SM80)
+    (decision,) = s.plan
+    read = 32 * 8192 * 128 * 2 * 2 / 1.555e12
+    assert "parts" in decision.description and decision.seconds < 1.5 * read, s.plan
+
+
 def test_products_on_tensor_cores_meet_no_bank_twice_and_spill_next_to_nothing() -> None:
     for arch, depth in drawn.part([("sm_80", 64), ("sm_80", 128), ("sm_90a", 128)], 1):
         output = attention(4096, 4096, depth, heads=8, causal=True, kind="float16")  # beyond which topi declares chunks
