@@ -68,7 +68,7 @@ def _name(name: str) -> str:
 
 def _param_text(param: Param) -> str:
     if param.data is None or param.data.size > _SPELT_OUT:
-        return f"sha256:{param.digest}"
+        return f"sha256:{param.content_digest}"
     values = param.data.reshape(-1)
     if param.type.dtype == "bool":
         return f"({', '.join('true' if value else 'false' for value in values)})"

@@ -10,14 +10,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..driver.linking import Part
-from ..ir.constant import Constant
+from ..ir.constant import Constant, aligned_copy
 from .kernels import is_heavy
 from .large_pages import LargePages
-from .mapped_arrays import is_paged, release
-from .node import Parts
+from .mapped_arrays import is_paged
+from .node import Computed, Param, Parts
 
 if TYPE_CHECKING:
     from .kernels import Step
@@ -65,41 +68,53 @@ class _Maker:
     in each call; of others, tables in which rows are looked up, little may be read at all."""
 
     def __init__(self, g: Parts, known: MutableMapping[str, Constant], used: Collection[str]) -> None:
-        self.g, self.known, self.used = g, known, used
+        self.params, self.known, self.used = g.bound, known, used
         self.pages = LargePages()
 
     def add_parameter(self, name: str) -> Constant:
         """A parameter; of one that lies in a file and is used, a copy in memory."""
-        array, digest = self.g.params[name], self.g.constants[name].digest
-        found = self.known.get(digest)
+        param = self.params[name]
+        found = self.known.get(param.digest)
         if found is not None:
             return found
-        if not is_paged(array) or name not in self.used:
-            return Constant(name, array, digest)
-        copy = self.pages.zeros(array.shape, array.dtype)
-        copy[...] = array
+        if name not in self.used or isinstance(param.numbers, np.ndarray) and not is_paged(param.numbers):
+            assert param.data is not None, f"{name} is bound"
+            return Constant(name, param.data, param.digest)
+        numbers = _read(param)
+        copy = self.pages.zeros(numbers.shape, numbers.dtype)
+        copy[...] = numbers
         copy.flags.writeable = False
-        release(array)
-        made = self.known[digest] = Constant(name, copy, digest)
+        param.release()
+        made = self.known[param.digest] = Constant(name, copy, param.digest)
         return made
 
     def packed(self, part: Part, given: Mapping[str, str]) -> list[Constant]:
         """Return the packed form of parameters, which are told apart by what packs them and what it is made from."""
         names = [given[each] for each in part.opening.sources]
-        whole = " ".join([part.opening.digest, *(self.g.constants[name].digest for name in names)])
+        whole = " ".join([part.opening.digest, *(self.params[name].digest for name in names)])
         digests = [
             hashlib.sha256(f"{whole} {number}".encode()).hexdigest() for number in range(len(part.opening.results))
         ]
         found = [self.known.get(digest) for digest in digests]
         made = [constant for constant in found if constant is not None]
         if len(made) < len(digests):
-            sources = [self.g.params[name] for name in names]
+            params = [self.params[name] for name in names]
+            sources = [
+                aligned_copy(_read(param)) if isinstance(param.numbers, Computed) else _read(param) for param in params
+            ]
             arrays = part.packed(sources, self.pages.zeros)
-            for source in sources:
-                release(source)
+            for param in params:
+                param.release()
             name = (
                 names[0] if names else "constant"
             )  # what is packed of a kernel's own constants comes from no parameter
             made = [Constant(name, array, digest) for array, digest in zip(arrays, digests, strict=True)]
             self.known.update(zip(digests, made, strict=True))
         return made
+
+
+def _read(param: Param) -> NDArray[Any]:
+    """The numbers of a parameter; those that are computed are not kept for it."""
+    numbers = param.numbers
+    assert numbers is not None, "a parameter that is bound"
+    return numbers.compute() if isinstance(numbers, Computed) else numbers

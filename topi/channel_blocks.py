@@ -72,6 +72,10 @@ class Call(Examined, Protocol):
         """Return a value that is known."""
         ...
 
+    def laid_weights(self, shape: Sequence[int], function: Callable[..., NDArray[Any]], name: str, *more: int) -> str:
+        """Return a value of this shape that a function makes of a parameter and of `more`, when it is first read."""
+        ...
+
     def make(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Return the value of a new node; without a name of an operator it is one like this node."""
         ...
@@ -126,25 +130,48 @@ def _fits_convolution(node: Examined) -> bool:
 
 
 def _declare_convolution(call: Call) -> str:
-    weights = call.known(call.inputs[1])
+    x, weights = call.inputs[:2]
     attributes = {name: call.attributes[name] for name in ("stride", "padding", "dilation")}
     if call.attributes["groups"] == 1:
-        return _add_bias(call, _convolve(call, _pad_channels(weights, 0), attributes), 1)
-    # (channels, 1, KH, KW) becomes blocks of windows
-    turned = _pad_channels(weights[:, 0], 0).reshape(-1, BLOCK, *weights.shape[2:]).transpose(0, 2, 3, 1)
-    value = call.make("depthwise_in_blocks", call.blocked_value(call.inputs[0]), call.constant(turned), **attributes)
-    return _add_bias(call, value, 1)
+        return _add_bias(call, _convolve(call, call.shape(weights), _turn_weights, attributes), 1)
+    outputs, _, high, wide = call.shape(weights)
+    laid = call.laid_weights((-(-outputs // BLOCK), high, wide, BLOCK), _turn_depthwise, weights)
+    return _add_bias(call, call.make("depthwise_in_blocks", call.blocked_value(x), laid, **attributes), 1)
 
 
-def _convolve(call: Call, weights: NDArray[Any], attributes: Mapping[str, Any]) -> str:
-    """The convolution with weights (O, C, KH, KW), O being whole blocks."""
+def _convolve(
+    call: Call, shape: Shape, turn: Callable[[NDArray[Any], int], NDArray[Any]], attributes: Mapping[str, Any]
+) -> str:
+    """The convolution with weights (O, C, KH, KW), which `turn` lays in blocks."""
     x = call.inputs[0]
-    outputs, inputs, high, wide = weights.shape
+    outputs, inputs, high, wide = shape
     # without blocks of its own the image is read as blocks of one channel
     block = (BLOCK if inputs % BLOCK == 0 else PART) if call.is_laid(x) else 1
-    turned = weights.reshape(outputs // BLOCK, BLOCK, inputs // block, block, high, wide).transpose(0, 2, 4, 5, 3, 1)
     image = call.blocked_value(x) if call.is_laid(x) else call.make("reshape", x, shape=(*call.shape(x), 1))
-    return call.make("conv_in_blocks", image, call.constant(np.ascontiguousarray(turned)), **attributes)
+    laid_shape = (-(-outputs // BLOCK), inputs // block, high, wide, block, BLOCK)
+    laid = call.laid_weights(laid_shape, turn, call.inputs[1], block)
+    return call.make("conv_in_blocks", image, laid, **attributes)
+
+
+def _turn_weights(weights: NDArray[Any], block: int) -> NDArray[Any]:
+    """Weights (O, C, KH, KW) as blocks of both channels."""
+    whole = _pad_channels(weights, 0)
+    outputs, inputs, high, wide = whole.shape
+    parts = whole.reshape(outputs // BLOCK, BLOCK, inputs // block, block, high, wide)
+    return parts.transpose(0, 2, 4, 5, 3, 1)
+
+
+def _turn_depthwise(weights: NDArray[Any]) -> NDArray[Any]:
+    """Weights (channels, 1, KH, KW) as blocks of windows."""
+    return _pad_channels(weights[:, 0], 0).reshape(-1, BLOCK, *weights.shape[2:]).transpose(0, 2, 3, 1)
+
+
+def _turn_disjoint(weights: NDArray[Any], block: int) -> NDArray[Any]:
+    """Weights (C, O, KH, KW) of a transposed convolution as those of one output for each place of a window."""
+    whole = _pad_channels(weights, 1)
+    inputs, outputs, high, wide = whole.shape
+    parts = whole.reshape(inputs, outputs // BLOCK, BLOCK, high, wide).transpose(1, 3, 4, 2, 0)
+    return _turn_weights(parts.reshape(-1, inputs, 1, 1), block)
 
 
 def _add_bias(call: Call, value: str, times: int) -> str:
@@ -170,11 +197,11 @@ def _fits_disjoint(node: Examined) -> bool:
 
 def _declare_disjoint(call: Call) -> str:
     """A transposed convolution whose results do not overlap: the convolution of each place, and its results side by side."""
-    weights = _pad_channels(call.known(call.inputs[1]), 1)
-    inputs, outputs, high, wide = weights.shape
+    inputs, outputs, high, wide = call.shape(call.inputs[1])
     batch, _, rows, columns = call.shape(call.inputs[0])
-    parts = weights.reshape(inputs, outputs // BLOCK, BLOCK, high, wide).transpose(1, 3, 4, 2, 0)
-    value = _add_bias(call, _convolve(call, parts.reshape(-1, inputs, 1, 1), {}), high * wide)
+    outputs += -outputs % BLOCK
+    value = _convolve(call, (outputs * high * wide, inputs, 1, 1), _turn_disjoint, {})
+    value = _add_bias(call, value, high * wide)
     value = call.make("reshape", value, shape=(batch, outputs // BLOCK, high, wide, rows, columns, BLOCK))
     # places and their results are interleaved along each side
     value = call.make("transpose", value, axes=(0, 1, 4, 2, 5, 3, 6))

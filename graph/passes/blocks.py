@@ -99,6 +99,10 @@ class _Call(_Examined):
         """A parameter of these numbers."""
         return self._r.constant(value)
 
+    def laid_weights(self, shape: Sequence[int], function: Callable[..., NDArray[Any]], name: str, *more: int) -> str:
+        """A parameter of this shape that a function makes of another one, of its dtype, when it is first read."""
+        return self._r.computed(TensorType(tuple(shape), self._types[name].dtype), function, name, more=more)
+
     def make(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Make a node, without a name of an operator one like this node."""
         if operator:
@@ -113,7 +117,7 @@ def _find_regions(g: Parts) -> list[set[str]]:
     gaining: set[str] = set()
 
     def is_known(name: str) -> bool:
-        return name in g.constants and g.constants[name].data is not None
+        return name in g.constants and g.constants[name].numbers is not None
 
     for node in g.nodes:
         layout, kind = _layout(node), node.types[0]
@@ -185,9 +189,13 @@ def _cut(r: Rewriter, value: str, kind: TensorType, outputs: Sequence[str]) -> s
 def _lay_out_blocks(g: Parts, target: Target) -> Parts:
     """Lay each region in blocks of which the kernels take less time so, the copies between layouts among them."""
     chosen: set[str] = set()
-    for region in _find_regions(g):
+    regions = _find_regions(g)
+    for region in regions:
         # both graphs are estimated whole, copies included
-        if time_ratio(g, rewrite(g, _Blocks(region)), target, _weigh) < _ALIKE:
+        laid = rewrite(g, _Blocks(region))
+        if time_ratio(g, laid, target, _weigh) < _ALIKE:
+            if len(regions) == 1:
+                return laid
             chosen |= region
     return rewrite(g, _Blocks(chosen)) if chosen else g
 

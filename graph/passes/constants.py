@@ -104,16 +104,15 @@ def folds(g: Parts, rounds: bool) -> Parts:
     def visit(r: Rewriter, node: Node) -> Sequence[str] | None:
         if node.bodies:
             return None
-        inputs = [r.known(name) if name and r.is_known(name) else None for name in node.inputs]
-        if not all(kind.is_static for kind in node.types) or any(  # open shapes are not known before the call
-            name and data is None for name, data in zip(node.inputs, inputs, strict=True)
-        ):
+        # open shapes are not known before the call
+        if not all(kind.is_static for kind in node.types) or any(name and not r.is_known(name) for name in node.inputs):
             # a shape alone is known, even of a tensor that is not
             if node.operator != "shape" or not r.type(node.inputs[0]).is_static:
                 return None
             return [r.constant(np.asarray(r.type(node.inputs[0]).shape, np.int64))]
         if any(map(is_open, node.attributes.values())):
             return None  # an attribute with a symbol is bound at the call
+        inputs = [r.known(name) if name else None for name in node.inputs]
         if node.operator not in _GROW and _bytes(node) > max(
             # a small result may replace large inputs, never the other way round
             _MOST_BYTES,

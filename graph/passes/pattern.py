@@ -9,6 +9,7 @@ or a function of the Rewriter and of what matched gives the value.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -184,10 +185,9 @@ class _Search:
     def is_number(self, number: float, value: str) -> bool:
         if not value or not self.r.is_known(value):
             return False
-        data = self.r.known(value)
-        if not data.size or data.size > 1 and data.size > 4096:
+        if not 0 < math.prod(map(int, self.r.type(value).shape)) <= 4096:
             return False
-        wide = data.astype(np.float64)
+        wide = self.r.known(value).astype(np.float64)
         if self.rule.tolerance:
             return bool((np.abs(wide - number) <= self.rule.tolerance * abs(number)).all())
         return bool((wide == number).all() and (np.signbit(wide) == np.signbit(np.float64(number))).all())

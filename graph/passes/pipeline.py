@@ -11,7 +11,6 @@ from ...base.environment import dump_folder, dumps
 from ...base.errors import FAULTS, TilewrightError, internal_error, is_interruption, user_source
 from ...codegen.target import Target
 from ..errors import UnknownPass
-from ..mapped_arrays import release
 from ..node import Parts
 from ..printer import graph_text
 from ..rewrite import map_bodies
@@ -124,8 +123,7 @@ def transformed(
             if g is before:
                 break
     for param in (*first.constants.values(), *g.constants.values()):
-        if param.data is not None:
-            release(param.data)
+        param.release()
     return g
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..assembly import Assembly
-from ..node import Node, Param, Parts
+from ..node import Node, Param, Parts, computed_param
 from ..rewrite import remove_dead
 from ..types import TensorType
 
@@ -49,6 +49,17 @@ class Rewriter(Assembly):
         """A value that is known, under the name that it has already where it has one."""
         held = Param.of(np.asarray(value) if dtype is None else np.asarray(value).astype(dtype))
         return self._held.get(held.digest) or self.param(self.fresh(1)[0], held)  # equal contents share one parameter
+
+    def computed(
+        self,
+        kind: TensorType,
+        function: Callable[..., NDArray[Any]],
+        *names: str,
+        more: Sequence[NDArray[np.float64] | int] = (),
+    ) -> str:
+        """A value that a function makes of parameters, as computed_param takes it, when it is first read."""
+        held = computed_param(kind, function, *(self._constants[name] for name in names), more=more)
+        return self._held.get(held.digest) or self.param(self.fresh(1)[0], held)
 
     def keep(self, node: Node) -> None:
         """A node as it is."""
@@ -109,7 +120,7 @@ class Rewriter(Assembly):
 
     def is_known(self, value: str) -> bool:
         """Return whether a value is a parameter that is there to be computed with."""
-        return value in self._constants and self._constants[value].data is not None
+        return value in self._constants and self._constants[value].numbers is not None
 
     def known(self, value: str) -> NDArray[Any]:
         """The value of a parameter."""

@@ -108,26 +108,42 @@ def _channel_parameter(c: NDArray[Any], rank: int, channel: int) -> NDArray[Any]
 
 
 def _scale_conv(r: Rewriter, node: Node, conv: Node, affine: _Affine) -> str | None:
-    x, weights = conv.inputs[0], r.known(conv.inputs[1])
-    groups = cast("int", conv.attributes["groups"])
+    x, kernel = conv.inputs[:2]
+    weights, groups = r.known(kernel), cast("int", conv.attributes["groups"])
     channels = int(conv.types[0].shape[1])
     bias = r.known(conv.inputs[2]).astype(np.float64) if len(conv.inputs) > 2 else np.zeros(channels)
     with np.errstate(all="ignore"):
         scale = np.broadcast_to(affine.scale, (channels,))  # one number serves for all channels
         if conv.operator == "conv":
-            scaled = weights * scale.reshape(-1, *[1] * (weights.ndim - 1))
+            factors = scale.reshape(-1, *[1] * (weights.ndim - 1))
         else:  # (C, O / groups, ...), each group of channels makes its own part of the results
             of_group = np.repeat(scale.reshape(groups, -1), weights.shape[0] // groups, axis=0)
-            scaled = weights * of_group.reshape(*of_group.shape, *[1] * (weights.ndim - 2))
+            factors = of_group.reshape(*of_group.shape, *[1] * (weights.ndim - 2))
         shifted = bias * scale + affine.shift
-    # rounded once, from float64
-    kernel, summand = _round_finite(scaled, weights.dtype), _round_finite(shifted, weights.dtype)
-    if kernel is None or summand is None:
+        # products and rounding are monotonic, so the largest of what shares a factor tell if any becomes infinite
+        largest = _largest_magnitudes(weights, factors.shape) * factors
+    summand = _round_finite(shifted, weights.dtype)
+    if _round_finite(largest, weights.dtype) is None or summand is None:
         return None
-    inputs = [x, r.constant(kernel)]
+    if (factors != 1).any():
+        kernel = r.computed(r.type(kernel), _scale_weights, kernel, more=(factors,))
+    inputs = [x, kernel]
     if len(conv.inputs) > 2 or summand.any():  # a bias of zeros is left out
         inputs.append(r.constant(summand))
     return r.like(conv, *inputs, outputs=node.outputs, source=conv.source)
+
+
+def _largest_magnitudes(weights: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """The largest magnitude of those weights that one factor of an array of this shape is for; NaN where one of them is."""
+    axes = tuple(at for at, extent in enumerate(shape) if extent == 1)
+    wide = weights if weights.dtype.kind == "f" else weights.astype(np.float64)
+    above, below = wide.max(axes, keepdims=True, initial=0), wide.min(axes, keepdims=True, initial=0)
+    return np.maximum(above.astype(np.float64), -below.astype(np.float64))
+
+
+def _scale_weights(weights: NDArray[Any], factors: NDArray[np.float64]) -> NDArray[Any]:
+    """Weights times factors, rounded once, from float64."""
+    return np.multiply(weights, factors, out=np.empty_like(weights), dtype=np.float64, casting="unsafe")
 
 
 def _scale_matmul(r: Rewriter, node: Node, matmul: Node, affine: _Affine) -> str | None:

@@ -61,7 +61,7 @@ def _sibling_key(g: Parts, node: Node) -> Any:
     if node.operator not in ("matmul", "conv") or not all(name in g.constants for name in node.inputs[1:]):
         return None
     weights = [g.constants[name] for name in node.inputs[1:]]
-    if any(held.data is None for held in weights) or len(weights[0].type.shape) < 2:
+    if any(held.numbers is None for held in weights) or len(weights[0].type.shape) < 2:
         return None
     shape = tuple(map(int, weights[0].type.shape))
     attributes = repr(sorted(node.attributes.items()))

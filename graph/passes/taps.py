@@ -45,14 +45,14 @@ def _reachable_taps(extent: int, before: int, after: int, taps: int, stride: int
 def _cut(r: Rewriter, node: Node) -> str | None:
     if node.operator != "conv" or not r.is_known(node.inputs[1]) or "float" not in node.types[0].dtype:
         return None
-    sizes, weights = r.type(node.inputs[0]).shape[2:], r.known(node.inputs[1])
+    sizes, window = r.type(node.inputs[0]).shape[2:], cast("tuple[int, ...]", r.type(node.inputs[1]).shape)[2:]
     rank = len(sizes)
     stride, dilation, padding = (
         cast("tuple[int, ...]", node.attributes[name]) or (usual,) * many
         for name, usual, many in (("stride", 1, rank), ("dilation", 1, rank), ("padding", 0, 2 * rank))
     )
     around, steps, kept = list(padding), list(dilation), [slice(None)] * 2
-    for at, (size, taps) in enumerate(zip(sizes, weights.shape[2:], strict=True)):
+    for at, (size, taps) in enumerate(zip(sizes, window, strict=True)):
         begin, end = 0, taps
         if isinstance(size, int):
             begin, end = _reachable_taps(size, padding[at], padding[rank + at], taps, stride[at], dilation[at])
@@ -62,13 +62,15 @@ def _cut(r: Rewriter, node: Node) -> str | None:
         around[at], around[rank + at] = before, after
         steps[at] = 1 if end - begin == 1 else dilation[at]
         kept.append(slice(begin, end))
-    part = weights[tuple(kept)]
-    if part.shape == weights.shape or not np.isfinite(weights).all():
+    if kept[2:] == [slice(0, taps) for taps in window]:
+        return None
+    weights = r.known(node.inputs[1])
+    if not np.isfinite(weights).all():
         return None
     return r.like(
         node,
         node.inputs[0],
-        r.constant(np.ascontiguousarray(part)),
+        r.constant(np.ascontiguousarray(weights[tuple(kept)])),
         *node.inputs[2:],
         outputs=node.outputs,
         padding=tuple(around),

@@ -8,6 +8,7 @@ import numpy as np
 import tilewright as tw
 from tilewright.codegen.export.weights import HEADER_BYTES
 from tilewright.graph import Builder
+from tilewright.graph.node import Computed, computed_param
 from tilewright.graph.program import Program
 
 ANY_MACHINE = "llvm -mcpu=haswell"
@@ -97,3 +98,25 @@ def test_what_is_packed_of_a_kernels_own_constants_is_theirs() -> None:
     b.output("y", b.node("dft", b.node("dft", x, axis=1), axis=1, inverse=True))
     given = np.random.default_rng(0).standard_normal((1, 66, 2)).astype("float32")
     np.testing.assert_allclose(tw.build(b.graph())(given), given, atol=1e-5)
+
+
+def test_scaled_and_laid_weights_are_computed_when_they_are_read() -> None:
+    random = np.random.default_rng(3)
+    b = Builder("normed")
+    x = b.input("x", (1, 16, 9, 9))
+    for at in range(2):
+        weight = b.param(f"w{at}", (random.standard_normal((32, 16 * (at + 1), 3, 3)) / 8).astype("float32"))
+        norm = [b.param(f"n{at}{part}", random.random(32).astype("float32") + 0.5) for part in range(4)]
+        x = b.node("batch_norm", b.node("conv", x, weight), *norm)
+    b.output("y", x)
+    g = b.graph()
+    after = g.transform()
+    computed = [param for param in after.constants.values() if isinstance(param.numbers, Computed)]
+    assert len(computed) == 2
+    assert tw.build(g).verify(random.standard_normal((1, 16, 9, 9)).astype("float32"))
+    assert not any("array" in vars(param.numbers) for param in computed), "nobody has read them"
+    read_again = tw.graph.parse(str(after), params=after.params)
+    assert read_again == after, "a text shows the digest of the contents"
+    assert not any(isinstance(param.numbers, Computed) for param in read_again.constants.values())
+    other = computed_param(computed[0].type, computed[0].numbers.function, *computed[1].numbers.params)
+    assert other.digest != computed[0].digest
