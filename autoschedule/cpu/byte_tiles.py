@@ -15,7 +15,7 @@ and a tile is what registers hold. Instructions on two rows have A.matrix[i // 2
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING
@@ -32,8 +32,9 @@ from ..loops import fuse_axes
 from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
-from .injective import worth_threads
+from .injective import sweep, worth_threads
 from .integer_dots import PAIR, dots_in_registers, register_tile
+from .quotient_axes import find_digits, split_digits
 
 if TYPE_CHECKING:
     from ...ir.expr import IterVar
@@ -88,8 +89,10 @@ def byte_tiles(group: Group) -> list[Candidate]:
     if group.parts or not (unit or has(PAIRS)) or not _is_of_integers(group):
         return []
     found = match_contraction(group.anchor, strip_conversion)
+    if found is None:
+        return _tiles_in_digits(group)
     kinds = BYTES if unit else (*BYTES, "int16")
-    if found is None or not {str(found.a.dtype), str(found.b.dtype)} <= set(kinds):
+    if not {str(found.a.dtype), str(found.b.dtype)} <= set(kinds):
         return []
     tile = _tile(group.machine, found, unit)
     time, machine, threads = _time(group, found, tile), group.machine, _threads(group)
@@ -101,6 +104,25 @@ def byte_tiles(group: Group) -> list[Candidate]:
     if (time.seconds * machine.clock * 1e9 - fork) * GAIN > otherwise:
         return []
     return [Candidate(str(tile), partial(_apply, group, found, tile), time)]
+
+
+def _tiles_in_digits(group: Group) -> list[Candidate]:
+    """The way of a group whose axes are read as digits, if there are any: the groups of a convolution are outer axes of its product."""
+    digits = find_digits(group.anchor)
+    if not digits:
+        return []
+
+    def apply() -> None:
+        split = split_digits(group, digits)
+        for candidate in byte_tiles(split):
+            candidate.apply()
+        if split.output is not group.output:
+            sweep(group, group.output)
+
+    with group.s.attempt() as attempt:
+        found = byte_tiles(split_digits(group, digits))
+        group.s.undo(attempt)
+    return [replace(each, apply=apply) for each in found]
 
 
 def _is_of_integers(group: Group) -> bool:
@@ -160,7 +182,7 @@ def _apply(group: Group, found: Contraction, tile: _Tile) -> None:
     sums = s[s.cache_write(whole, "local")]
     sums.transform_layout(lambda *at: [*at[:-1], at[-1] // LANES, at[-1] % LANES])
     stage = s[group.output]
-    if len(found.rows) == len(found.columns) == 1:
+    if len(found.rows) == len(found.columns) == 1 and len(stage.op.axis) == len(anchor.axis):
         s[whole].compute_inline()
         outer, i, j = matrix_axes(stage, found, anchor)
     else:  # several axes are one for the tiles: places of a tile are no box of the result

@@ -8,7 +8,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright import te
+from tilewright import te, topi
 from tilewright.codegen.llvm import tiles
 from tilewright.codegen.target import Target
 from tilewright.ir.verify import verify
@@ -104,6 +104,9 @@ def test_the_scheduler_takes_tiles_where_the_processor_has_the_instructions(targ
     assert instruction in tw.build(s, tensors, target=target).source("asm")
     small = product(3, 300, 400, ("int8", "uint8"))
     assert "byte_tiles" not in [row.rule for row in tw.autoschedule.schedule([small[-1]], target).plan]
+    A, B = te.placeholder((1, 64, 56, 56), "int8", "A"), te.placeholder((64, 32, 3, 3), "int8", "B")
+    grouped = topi.nn.conv2d(A, B, 1, 1, groups=2, out_dtype="int32")
+    assert [row.rule for row in tw.autoschedule.schedule([grouped], target).plan] == ["byte_tiles"]
 
 
 @pytest.mark.parametrize("case", range(drawn.count(3, 60)))
@@ -124,6 +127,28 @@ def test_drawn_products_of_bytes(case: int) -> None:
     a, b = values(rng, [A, B])
     windows = np.lib.stride_tricks.sliding_window_view(a, q, axis=1)
     expected = np.einsum("bnrq,bqrm->bnm", windows.astype("int32"), b.astype("int32")) * 3 - 7
+    for target in (SAPPHIRE, ICE, HASWELL):
+        s = tw.autoschedule.schedule([D], target)
+        found = np.full(expected.shape, 77, "int32")
+        tw.build(tw.lower(s, [A, B, D]), target="llvm")(a, b, found)
+        np.testing.assert_array_equal(found, expected, err_msg=f"case {case}, {s.plan}")
+
+
+@pytest.mark.parametrize("case", range(drawn.count(2, 20)))
+def test_groups_of_convolutions_of_bytes_are_outer_axes_of_products(case: int) -> None:
+    """A group's channels are read at a quotient of the result's, with a tail, by tiles and by pairs."""
+    rng = drawn.rng("groups of bytes", case)
+    groups, outs, terms = int(rng.integers(2, 5)), int(rng.integers(16, 40)), int(rng.integers(7, 40))
+    height, width, taps = (int(rng.integers(low, high)) for low, high in ((9, 15), (9, 20), (1, 4)))
+    dtype = DTYPES[case % 4][0]
+    A = te.placeholder((2, groups * terms, height, width), dtype, "A")
+    B = te.placeholder((groups * outs, terms, taps, taps), "int8", "B")
+    C = topi.nn.conv2d(A, B, 1, 0, groups=groups, out_dtype="int32")
+    D = te.compute(C.shape, lambda *i: C(*i) * 3 - 7, "D")
+    a, b = values(rng, [A, B])
+    windows = np.lib.stride_tricks.sliding_window_view(a, (taps, taps), (2, 3)).astype("int32")
+    parts = zip(np.split(windows, groups, 1), np.split(b.astype("int32"), groups), strict=True)
+    expected = np.concatenate([np.einsum("nchwpq,ocpq->nohw", *part) for part in parts], 1) * 3 - 7
     for target in (SAPPHIRE, ICE, HASWELL):
         s = tw.autoschedule.schedule([D], target)
         found = np.full(expected.shape, 77, "int32")
