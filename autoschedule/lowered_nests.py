@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from ..base.errors import LoweringError
 from ..codegen.gpus import Gpu
@@ -34,6 +34,15 @@ from .plan import Decision, Plan
 __all__ = ["estimate_schedule", "build_nest", "build_plan"]
 
 Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class _Item(Generic[Item]):
+    """Loops or a kernel at root, and the arrays that it stores to and reads."""
+
+    item: Item
+    stored: Sequence[Array]
+    read: Sequence[Array]
 
 
 def build_plan(s: Schedule) -> Plan:
@@ -80,7 +89,11 @@ def _stage_at_root(stage: Stage) -> Stage:
 def _estimate_kernels(s: Schedule, lowered: Lowered, rows: Sequence[Decision], gpu: Gpu) -> Iterator[Decision]:
     """The rows of a plan for a GPU, each with its kernels' time where it has none, and what they leave of the GPU."""
     kernels = [
-        (kernel, [node.buffer for node in walk(kernel) if isinstance(node, BufferStore)])
+        _Item(
+            kernel,
+            [node.buffer for node in walk(kernel) if isinstance(node, BufferStore)],
+            [node.buffer for node in walk(kernel) if isinstance(node, BufferLoad)],
+        )
         for kernel in collect_kernels(lowered.function)
     ]
     owned = _assign_items(s, lowered, rows, kernels)
@@ -100,10 +113,12 @@ def estimate_schedule(s: Schedule, machine: Machine) -> Estimate:
 
 def _nests(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict[int, Nest]:
     """Return the loops of each row, by its place."""
-    items: list[tuple[Statement | Work, list[Buffer]]] = []
+    items: list[_Item[Statement | Work]] = []
     for item in measure_work(lowered.function).body:
         statements = item.all_statements() if isinstance(item, Work) else [item]
-        items.append((item, [each.node.buffer for each in statements if isinstance(each.node, BufferStore)]))
+        accesses = [access for each in statements for access in each.accesses]
+        stored, read = ([access.array for access in accesses if access.stored is kind] for kind in (True, False))
+        items.append(_Item(item, stored, read))
     return {
         at: Nest(None, 1, tuple(part for item in own for part in _parts(item, rows[at].machine, {}, {}, None)))
         for at, own in _assign_items(s, lowered, rows, items).items()
@@ -111,26 +126,26 @@ def _nests(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict[int,
 
 
 def _assign_items(
-    s: Schedule,
-    lowered: Lowered,
-    rows: Sequence[Decision],
-    items: Iterable[tuple[Item, Sequence[Buffer]]],
+    s: Schedule, lowered: Lowered, rows: Sequence[Decision], items: Sequence[_Item[Item]]
 ) -> dict[int, list[Item]]:
-    """Return, by the place of a row, the items at root that store its output, with those before that no row owns: its copies and parts.
-    items: each with what it stores to."""
+    """Return, by the place of a row, the items at root that store its output, with those that no row owns and that these read: its
+    copies and parts. What nothing reads that is known here belongs to the next one's row."""
     owners: dict[int, int] = {}
     for at, row in enumerate(rows):
         owners.setdefault(id(s[row.output]), at)
     owned: dict[int, list[Item]] = {}
-    waiting: list[Item] = []
-    for item, stored in items:
-        waiting.append(item)
-        tensors = [lowered.tensors.get(buffer) for buffer in stored]
+    readers: dict[Array, int] = {}
+    after: int | None = None
+    for each in reversed(items):
+        tensors = [lowered.tensors.get(buffer) for buffer in each.stored if isinstance(buffer, Buffer)]
         stages = [id(s[tensor]) for tensor in tensors if tensor is not None and tensor in s]
         at = next((owners[stage] for stage in stages if stage in owners), 0 if len(rows) == 1 else None)
+        if at is None:  # rows may lie between a copy and its readers
+            at = next((readers[buffer] for buffer in each.stored if buffer in readers), after)
         if at is not None:
-            owned.setdefault(at, []).extend(waiting)
-            waiting.clear()
+            owned.setdefault(at, []).insert(0, each.item)
+            readers.update(dict.fromkeys(each.read, at))
+        after = at
     return owned
 
 

@@ -92,6 +92,20 @@ def test_a_schedule_by_hand_has_a_row_for_each_stage_at_root_and_a_copy_keeps_it
     assert replayed.records == s.records and [row.rule for row in replayed.plan] == ["none"]
 
 
+def test_copies_count_for_the_row_that_reads_them_wherever_they_stand() -> None:
+    a, b = te.placeholder((200, 400), "uint8", name="a"), te.placeholder((400, 300), "int8", name="b")
+    k, l = te.reduce_axis((0, 400), "k"), te.reduce_axis((0, 400), "l")
+    product = te.compute(
+        (200, 300), lambda i, j: te.sum(a[i, k].astype("int32") * b[k, j].astype("int32"), axis=k), "product"
+    )
+    columns = te.compute((300,), lambda j: te.sum(b[l, j].astype("int32"), axis=l), "columns")
+    less = te.compute((200, 300), lambda i, j: product[i, j] - columns[j] * 120, "less")
+    target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=icelake-server -cores=1"
+    rows = {row.anchor: row for row in tw.autoschedule.schedule(less, target).plan}
+    (alone,) = tw.autoschedule.schedule(columns, target).plan
+    assert rows["product"].rule == "byte_tiles" and rows["columns"].seconds == alone.seconds
+
+
 def test_a_plan_is_told_of_symbolic_shapes_and_of_what_is_scheduled_further() -> None:
     n = te.size_var("n")
     a = te.placeholder((n, 64), name="a")
