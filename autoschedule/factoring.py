@@ -17,12 +17,13 @@ from math import prod
 from ..codegen.gpus import target_gpu
 from ..codegen.machine import Machine
 from ..codegen.target import Target
-from ..ir.expr import Expr, Reduce
+from ..ir.expr import Expr, ProducerLoad, Reduce
 from ..schedule import Schedule, Stage, create_schedule
 from ..schedule.model.inlining import expand_inlined
 from ..schedule.primitives.distribute import terms_of_sum
 from ..schedule.primitives.factor import factors_of_sum
 from ..te.compute import placeholder
+from ..te.factors import strip_casts
 from ..te.operation import ComputeOp, Operation
 from ..te.rewrite import collect_loads, redirect
 from ..te.tensor import Tensor, find_tensor
@@ -35,7 +36,9 @@ from .plan import Candidate, Chooser, Decision, decide
 __all__ = ["SMALL", "Scheduler", "estimate_alone", "factor_sums", "make_standalone"]
 
 WORTHWHILE = 1.2
-"""Times as many multiply-adds as declared, from which on a tree is looked at."""
+"""Times as many multiply-adds as a tree has, from which on a sum is looked at."""
+TILED = 0.8
+"""The same of three elements of tensors and more, of which trees make products that keep a tile of results in registers."""
 TRIVIAL = 8
 """Operators of what is inlined into a sum, so that its factors are those of the sum."""
 SMALL = 4096
@@ -114,7 +117,9 @@ def _find_factoring(stage: Stage) -> Factoring | None:
     if product.declared < SMALL:
         return None
     best = best_factoring(product, [_name(each) for each in factors])
-    return best if best is not None and best.cost * WORTHWHILE <= product.declared else None
+    tiled = len(factors) > 2 and all(isinstance(strip_casts(each), ProducerLoad) for each in factors)
+    worthwhile = TILED if tiled else WORTHWHILE
+    return best if best is not None and best.cost * worthwhile <= product.declared else None
 
 
 def _name(factor: Expr) -> str:

@@ -50,8 +50,8 @@ __all__ = ["schedule_in_order", "schedule_on_cores", "schedule_on_gpu"]
 
 THREADS = 64
 """Threads of a block: iterations of a script's loop take long, so that few of them fill a machine."""
-LEAST = 32
-"""Terms of a sum that lanes share: they take a few additions to be added up themselves."""
+LEAST = 8
+"""Terms of a sum from which on lanes share them: they take a few additions to be added up themselves."""
 MOST_EXPANDED = 4096
 """Iterations of a loop each of which gets an element for a scalar of its own: they stay in a cache."""
 COLUMNS = 64

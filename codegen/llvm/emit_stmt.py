@@ -396,8 +396,8 @@ class StmtEmitter:
         self.exprs.serial, self._adds_over = serial_before, sums_before
         long = count is not None and (count > _MOST_UNROLLED or self._gains_nothing(stmt, count)) or self._long_within
         full = self.exprs.vector_accesses > _UNROLLED_VECTORS
-        # loops of unknown count are LLVM's to unroll where they are scalar
-        scheduled = long or full if count is not None else self.exprs.vector_accesses > 0
+        # of a sum that is unrolled whole LLVM makes no lanes; loops of unknown count are its to unroll where they are scalar
+        scheduled = long or full or (lanes > 0 and sums > 1) if count is not None else self.exprs.vector_accesses > 0
         self._long_within = long_before or long or count is None
         self.exprs.vector_accesses += vectors_before
         hints = [f'!{{!"llvm.loop.vectorize.width", i32 {lanes or 1}}}']

@@ -71,8 +71,8 @@ def plain_lanes(loop: For, vector_bits: int, reassociates: bool, independent: Ca
     added in another order. independent: whether its iterations touch no elements that others store to, asked where that is not seen at
     once.
 
-    Plain are innermost loops without branches over scalars whose accesses are to neighbours or stay where they are, and
-    which read what they write in the same iteration only, or gather it in a way that LLVM knows: it tells the terminal of a
+    Plain are innermost loops without branches over scalars whose accesses are to neighbours or stay where they are, loads backwards
+    too, and which read what they write in the same iteration only, or gather it in a way that LLVM knows: it tells the terminal of a
     loop that it was given a width for and cannot turn into vectors. A sum of floats is plain where it may be reassociated: a width,
     given, allows LLVM to do so. What it adds up may lie apart, since one addition waits longer for another than for an element.
     """
@@ -89,7 +89,12 @@ def plain_lanes(loop: For, vector_bits: int, reassociates: bool, independent: Ca
         index = access.indices[0]
         stride = _stride(index, loop.var)
         is_store = isinstance(access, BufferStore)
-        if access.predicate is not None or stride is None or stride not in (0, 1) and (is_store or not reassociates):
+        if (
+            access.predicate is not None
+            or stride is None
+            or stride not in (0, 1)
+            and (is_store or stride != -1 and not reassociates)
+        ):
             return 0
         # each sum of narrow floats is rounded: none that LLVM knows
         reassociable = reassociates and access.buffer.dtype.bits >= 32

@@ -48,6 +48,15 @@ def test_a_tucker_product_sums_one_axis_at_a_time() -> None:
     s.verify()
 
 
+def test_a_sum_of_three_matrices_is_a_product_first() -> None:
+    spec = "ab,bc,ca->"
+    tensors, out, arrays = declared(spec, (100, 110), (110, 120), (120, 100))
+    s = tw.autoschedule.schedule(out, TARGET)
+    (row,) = factorings(s)
+    assert row.chosen == 1 and "contraction" in [each.rule for each in s.plan]
+    assert np.array_equal(run(s, [*tensors, out], arrays), np.einsum(spec, *arrays, optimize=True))
+
+
 def test_sums_of_floats_keep_their_order_where_they_are_to_and_whole_numbers_need_not() -> None:
     assert not factorings(tw.autoschedule.schedule(declared(*TUCKER)[1], TARGET, exact=True))
     tensors, out, arrays = declared(*TUCKER, dtype="int32")

@@ -25,7 +25,7 @@ from .simplify import build_analyzer
 __all__ = ["MAX_SPECULATED_NODES", "is_in_range", "unsafe_select"]
 
 MAX_SPECULATED_NODES = 24
-"""The largest branch that is evaluated although it may not be chosen."""
+"""Nodes of the largest branch that is evaluated although it may not be chosen; a load is one of them."""
 CHEAP_CALLS = frozenset(
     (
         "abs",
@@ -115,9 +115,11 @@ class _Selector(Rewriter):
         return rewrite(root, rule)
 
     def _safe(self, branch: Expr, numbering: Numbering, done: set[int]) -> bool:
-        for count, node in enumerate(walk(branch)):
+        if sum(1 for _ in post_order(branch, below=_values)) > MAX_SPECULATED_NODES:
+            return False
+        for node in walk(branch):
             # a nested choice guards its own loads, and a let may hide one
-            if count >= MAX_SPECULATED_NODES or isinstance(node, (Let, IfThenElse)):
+            if isinstance(node, (Let, IfThenElse)):
                 return False
             # exp or a call of outside code is too slow to be computed for nothing
             if isinstance(node, Call) and node.name not in CHEAP_CALLS:
@@ -129,6 +131,11 @@ class _Selector(Rewriter):
             ):
                 return False
         return True
+
+
+def _values(node: Node) -> Sequence[Node]:
+    """The children but for places of memory, which take no arithmetic of their own."""
+    return () if isinstance(node, BufferLoad) else children(node)
 
 
 def _sure(node: Node) -> Sequence[Node]:

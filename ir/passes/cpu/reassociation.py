@@ -15,10 +15,11 @@ It stands after scalar promotion, since a sum in memory that the loop reads else
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ...analysis.lane_strides import neighbour_distance
-from ...expr import Add, BufferLoad, FloorDiv, IntImm, Max, Mul, Sub, Var
+from ...expr import Add, BufferLoad, Expr, FloorDiv, IntImm, Max, Mul, Sub, Var
 from ...ops import const, is_const
 from ...stmt import BufferStore, For, Function, LoopKind, Stmt
 from ...visit import rewrite_statements, seq, walk
@@ -33,6 +34,8 @@ CHAINS = 4
 """Vectors of sums at a time: an addition waits about as many cycles for the one before."""
 FEWEST = 4
 """Lanes of the last loop of vectors."""
+GATHERED = 2
+"""Steps that adding up the lanes of a loop takes."""
 
 
 def cut_sums(function: Function, vector_bits: int) -> Function:
@@ -54,9 +57,24 @@ def _lies_side_by_side(loop: For) -> bool:
     """Return whether neighbouring iterations of a loop of any length touch neighbours, or what stays where it is."""
     accesses = [node for node in walk(loop.body) if isinstance(node, BufferLoad | BufferStore)]
     return not isinstance(loop.extent, IntImm) and all(
-        neighbour_distance(node.indices, loop.var) in ((1,) if isinstance(node, BufferStore) else (0, 1))
+        neighbour_distance(node.indices, loop.var) in ((1,) if isinstance(node, BufferStore) else (-1, 0, 1))
         for node in accesses
     )
+
+
+def _widths(extent: Expr, lanes: int) -> Sequence[int]:
+    """The lanes of each loop that a loop is cut into. One loop is enough where its lanes divide a short constant extent: each has
+    lanes of its own to add up."""
+    several = tuple(dict.fromkeys((lanes * CHAINS, lanes, min(FEWEST, lanes), 1)))
+    if not isinstance(extent, IntImm):
+        return several
+    steps, rest = list[int](), extent.value
+    for count in several:
+        steps.append(rest // count)
+        rest %= count
+    cost = sum(step + GATHERED for step in steps if step)
+    whole = next((count for count in (lanes >> at for at in range(lanes.bit_length())) if not extent.value % count), 1)
+    return (whole,) if whole >= FEWEST and extent.value // whole + GATHERED < cost else several
 
 
 def _cut(loop: For, pragma: str, vector_bits: int) -> Stmt:
@@ -71,7 +89,7 @@ def _cut(loop: For, pragma: str, vector_bits: int) -> Stmt:
     lanes = max(vector_bits // max(bits, 8), 2)
     extent = loop.extent if isinstance(loop.extent, IntImm) else Max(loop.extent, const(0, loop.extent.dtype))
     parts, done = list[Stmt](), const(0, extent.dtype)
-    for count in dict.fromkeys((lanes * CHAINS, lanes, min(FEWEST, lanes), 1)):
+    for count in _widths(extent, lanes):
         by = const(count, extent.dtype)
         until = fold(Mul, fold(FloorDiv, extent, by), by)
         var = Var(loop.var.name, loop.var.dtype)

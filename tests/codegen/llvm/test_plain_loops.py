@@ -24,7 +24,7 @@ def shifted(rows: int, columns: int, at: tuple[int, int, int, int]) -> Any:
                 a[i, j] = A[i, j]
         for i in range(rows):
             for j in range(columns):
-                a[i + row, j + column] = a[i + row, j + column] * 0.5 + a[i + down, j + right] * a[i, 0]
+                a[i + row, j + column] = a[i + row, j + column] * 0.5 + a[i + down, j + right] * A[i, columns - j]
         return a
 
     return moved

@@ -107,6 +107,7 @@ def f(n: int32, A: float32[8], B: float32[10], C: out float32[8]):
         ("if_then_else(i < n, A[i] * 2.0, B[i + 1])", [Select]),
         ("if_then_else(i > 0, A[i - 1], 0.0)", [IfThenElse]),
         ("if_then_else(i < n, exp(A[i]), 0.0)", [IfThenElse]),
+        ("if_then_else(i < n, A[i] + B[i] + B[i + 1] + B[i + 2] + A[7 - i] + B[9 - i] + B[8 - i], 0.0)", [Select]),
         ("if_then_else(i > 0, A[i - 1], if_then_else(i < n, A[i], 1.0))", [IfThenElse, Select]),
         ("if_then_else(n == 0, A[n], 0.0)", [IfThenElse]),
     ],
