@@ -24,10 +24,12 @@ __all__ = [
     "machine_and_system",
     "nearest",
     "process_triple",
+    "find_triple",
 ]
 
 ALIASES = {"thead-c908": ("generic-rv64", "+m,+a,+f,+d,+c,+v,+zba,+zbb,+zbs,+zfh,+zvfh")}
 """Processors that LLVM has no name for: the one that it is told instead, and their features."""
+_ARCHITECTURES = ("x86_64", "aarch64", "riscv64")
 
 
 def nearest(word: str, known: Iterable[str], form: str) -> str:
@@ -49,6 +51,17 @@ def check_triple(target: str, triple: str) -> None:
             called=user_source(),
             fix='for this machine leave -mtriple out; another one is "aarch64-unknown-linux-gnu"',
         ) from None
+
+
+@cache
+def find_triple(cpu: str) -> str:
+    """The machine of this process's system that has a processor of this name; empty for this machine, and where none has."""
+    here, name = process_triple(), ALIASES.get(cpu, (cpu,))[0]
+    own, _, system = here.partition("-")
+    if not cpu or name in _known_names(here)[0]:
+        return ""
+    others = (f"{architecture}-{system}" for architecture in _ARCHITECTURES if architecture != own)
+    return next((triple for triple in others if name in _known_names(triple)[0]), "")
 
 
 def check_processor(target: str, cpu: str, triple: str) -> None:

@@ -165,8 +165,8 @@ class Target:
 
     @property
     def triple(self) -> str:
-        """The machine by LLVM's name; empty for this one."""
-        return self.option("mtriple")
+        """The machine by LLVM's name, or the one that has the processor; empty for this one."""
+        return self.option("mtriple") or ("" if self.cpu in ("", full_processor().cpu) else names.find_triple(self.cpu))
 
     @property
     def sve_length(self) -> str:
@@ -321,7 +321,7 @@ def rounds_fused(target: Target) -> bool:
 def check_processor(target: Target) -> None:
     """Check that LLVM knows the machine, the processor, its features, and the length of its vectors, and that caches and cores are
     numbers. Raises a CodegenError."""
-    if target.triple:
+    if target.option("mtriple"):
         names.check_triple(str(target), target.triple)
     _check_names(target)
     _check_length(target)

@@ -155,9 +155,19 @@ def test_vector_registers_of_x86_processors(text: str, bits: int, registers: int
     assert target.lanes(32) == bits // 32
 
 
-def test_arm_has_vectors_of_128_bits() -> None:
-    target = Target.parse("llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1")
-    assert (target.vector_bits, target.vector_registers, target.architecture) == (128, 32, "aarch64")
+@pytest.mark.parametrize(
+    ("text", "architecture", "bits", "registers"),
+    [
+        ("-mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1", "aarch64", 128, 32),
+        ("-mcpu=neoverse-n1", "aarch64", 128, 32),
+        ("-mcpu=thead-c908", "riscv64", 128, 32),
+        ("-mcpu=haswell", "x86_64", 256, 16),
+    ],
+)
+def test_a_processor_names_its_architecture(text: str, architecture: str, bits: int, registers: int) -> None:
+    target = Target.parse(f"llvm {text}")
+    assert (target.vector_bits, target.vector_registers, target.architecture) == (bits, registers, architecture)
+    assert target.is_foreign == (architecture != Target().architecture)
 
 
 def test_whether_code_runs_here_is_asked_of_the_instructions() -> None:
