@@ -1,5 +1,5 @@
-"""CPU threads: how many, and who has them: on Linux the process's own pool, which generated code brings (codegen.abi.pool), else
-an OpenMP library.
+"""CPU threads: how many, and who has them: on Linux and macOS the process's own pool, which generated code brings
+(codegen.abi.pool), else an OpenMP library.
 
 Generated code reads one record, `ThreadState`. Its page is wiped in a forked child (threads do not survive a fork, and waiting
 for them would hang), and all zeros mean: run parallel loops serially.
@@ -105,8 +105,8 @@ def _make_pool() -> _Threads:
 
 def _may_have_pool() -> bool:
     """Return whether the pool is what is wanted, and works on this machine."""
-    here = host().has_futex and sys.maxsize > 1 << 32 and host().machine() in _POOL_MACHINES
-    return here and read_choice(VARIABLE, "openmp") != "openmp"
+    here = host().waiting and sys.maxsize > 1 << 32 and host().machine() in _POOL_MACHINES
+    return bool(here) and read_choice(VARIABLE, "openmp") != "openmp"
 
 
 def join_threads(variable: int) -> None:

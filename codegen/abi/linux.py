@@ -1,7 +1,6 @@
 """Linux under the pool of threads (codegen.abi.pool), as LLVM IR text: waiting, the numbers and clocks of threads, their CPUs.
 
-Another system would have these functions in its own way: a mutex and a condition compare and queue in one step as well, and where
-nobody tells which CPU a thread runs on (-1), no thread is placed.
+codegen.abi.posix has these functions for other systems.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ NUMBERS = {
     "WAIT_TIME": 0 + 128,  # FUTEX_WAIT, whose time is counted from now
     "THREAD_CPUTIME": 6,  # CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED, below a thread's number, negated
     "MONOTONIC": 1,  # CLOCK_MONOTONIC, from time.h
+    "ONCE_INIT": 0,
+    "SET_MASK": 2,  # SIG_SETMASK
 }
 
 LINUX_TEXT = """
@@ -29,6 +30,15 @@ declare i32 @clock_gettime(i32, ptr) nounwind
 declare i32 @sched_getcpu() nounwind
 declare i32 @sched_getaffinity(i32, i64, ptr) nounwind
 declare i32 @sched_setaffinity(i32, i64, ptr) nounwind
+
+define internal void @tw_system_begin() nounwind {
+  ret void
+}
+
+; The kernel has cleared the record of threads in a child (runtime.threads), which runs its loops alone.
+define internal i1 @tw_system_is_child() nounwind {
+  ret i1 false
+}
 
 ; Wait while the word has this value; `bits`: who of those that wait this is.
 define internal void @tw_system_wait(ptr %word, i32 %value, i32 %bits) nounwind {

@@ -20,6 +20,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from ...runtime.critical_section import run_in_turn
+from ...runtime.hosts import host
 from ...runtime.threads import ThreadState, join_threads
 from .pool import POOL_NUMBER, POOL_RUN, pool_text
 
@@ -181,7 +182,7 @@ def _compile() -> None:
     llvm.initialize_native_asmprinter()
     # LLVM's names of architecture and system, which pool_text is keyed by
     here = llvm.get_triple_parts(llvm.get_process_triple())
-    pool = pool_text(here.Arch, here.OS)
+    pool = pool_text(here.Arch, here.OS, futex=host().waiting == "futex")
     jit = llvm.create_lljit_compiler(llvm.Target.from_default_triple().create_target_machine(opt=2))
     builder = llvm.JITLibraryBuilder().add_ir(parallel_text(pool=pool))
     builder.export_symbol(PARALLEL_FOR).export_symbol("tw_threads")

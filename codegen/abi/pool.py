@@ -16,7 +16,8 @@ jobs at once.
 Threads without a job watch a counter, the epoch, which each offer increments. Nobody misses an offer: a thread reads the epoch,
 then looks through the slots, and goes to sleep only if the epoch is still what it read; it counts itself among the
 sleepers before, and whoever offers increments the epoch before it asks whether anybody sleeps. A futex (Franke, Russell and
-Kirkwood 2002) compares and queues in one step. What the system does is `tw_system_...`, a module's for each (codegen.abi.linux).
+Kirkwood 2002) compares and queues in one step, as does a condition under its mutex. What the system does is `tw_system_...`, in two
+modules: codegen.abi.linux by futexes, codegen.abi.posix by conditions.
 
 Reserves wait for the epoch too, always asleep and not counted: one that misses an offer is not missed. They join what names them in
 the slot (`spare`), which its owner writes before it wakes them. An owner who waits for those inside sleeps for 0.1 ms, then longer,
@@ -31,8 +32,9 @@ import re
 
 from .linux import CALLS, LINUX_TEXT, NUMBERS
 from .placement import PLACEMENT_TEXT, RESERVES
+from .posix import POSIX_TEXT, find_numbers
 
-__all__ = ["POOL_NUMBER", "POOL_RUN", "has_pool", "pool_text"]
+__all__ = ["POOL_NUMBER", "POOL_RUN", "pool_text"]
 
 POOL_RUN, POOL_NUMBER = "tw_pool_run", "tw_pool_number"
 _PAUSE = {
@@ -53,29 +55,31 @@ _TEXT = """
 @tw_epoch = internal global [16 x i32] zeroinitializer, align 64
 @tw_sleepers = internal global [16 x i32] zeroinitializer, align 64
 @tw_made = internal global i32 0
-@tw_once = internal global i32 0
-@tw_key = internal global i32 0
+; as large as the largest of the C libraries that are known
+@tw_once = internal global [2 x i64] [ i64 ONCE_INIT, i64 0 ]
+@tw_key = internal global i64 0
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr) nounwind
 declare i32 @pthread_detach(i64) nounwind
 declare i32 @pthread_once(ptr, ptr) nounwind
 declare i32 @pthread_key_create(ptr, ptr) nounwind
-declare ptr @pthread_getspecific(i32) nounwind
-declare i32 @pthread_setspecific(i32, ptr) nounwind
+declare ptr @pthread_getspecific(i64) nounwind
+declare i32 @pthread_setspecific(i64, ptr) nounwind
 declare i32 @pthread_sigmask(i32, ptr, ptr) nounwind
 declare i32 @sigfillset(ptr) nounwind
 declare i32 @llvm.umin.i32(i32, i32)
 declare i64 @llvm.umin.i64(i64, i64)
 DECLARE_PAUSE
 
-define internal void @tw_make_key() nounwind {
+define internal void @tw_begin() nounwind {
+  call void @tw_system_begin()
   %made = call i32 @pthread_key_create(ptr @tw_key, ptr null)
   ret void
 }
 
 define i32 @tw_pool_number() nounwind {
-  %key = load i32, ptr @tw_key
-  %self = call ptr @pthread_getspecific(i32 %key)
+  %key = load i64, ptr @tw_key
+  %self = call ptr @pthread_getspecific(i64 %key)
   %wide = ptrtoint ptr %self to i64
   %number = trunc i64 %wide to i32
   ret i32 %number
@@ -141,8 +145,8 @@ entry:
   %role = lshr i32 %both, 16
   %index64 = zext i32 %index to i64
   %self = inttoptr i64 %index64 to ptr
-  %key = load i32, ptr @tw_key
-  %set = call i32 @pthread_setspecific(i32 %key, ptr %self)
+  %key = load i64, ptr @tw_key
+  %set = call i32 @pthread_setspecific(i64 %key, ptr %self)
   %record = call ptr @tw_record(i32 %index, i32 %role)
   %nobody = icmp eq ptr %record, @tw_records
   %id = call i32 @tw_system_thread()
@@ -220,13 +224,13 @@ claim:
 make:
   %role = phi i32 [ %from, %claim ], [ %next_role, %detach ]
   %filled = call i32 @sigfillset(ptr %all)
-  %masked = call i32 @pthread_sigmask(i32 2, ptr %all, ptr %old)
+  %masked = call i32 @pthread_sigmask(i32 SET_MASK, ptr %all, ptr %old)
   %high = shl i32 %role, 16
   %both = or i32 %high, %number
   %wide = zext i32 %both to i64
   %self = inttoptr i64 %wide to ptr
   %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr @tw_worker, ptr %self)
-  %restored = call i32 @pthread_sigmask(i32 2, ptr %old, ptr null)
+  %restored = call i32 @pthread_sigmask(i32 SET_MASK, ptr %old, ptr null)
   %made = icmp eq i32 %failed, 0
   br i1 %made, label %detach, label %done
 detach:
@@ -241,10 +245,12 @@ done:
 
 define void @tw_pool_run(ptr %function, ptr %job, i32 %team, i32 %unplaced) nounwind {
 entry:
-  %keyed = call i32 @pthread_once(ptr @tw_once, ptr @tw_make_key)
+  %keyed = call i32 @pthread_once(ptr @tw_once, ptr @tw_begin)
   %self = call i32 @tw_pool_number()
   %nested = icmp ne i32 %self, 0
-  br i1 %nested, label %alone, label %crew
+  %child = call i1 @tw_system_is_child()
+  %single = or i1 %nested, %child
+  br i1 %single, label %alone, label %crew
 crew:
   %others = sub i32 %team, 1
   %have = load atomic i32, ptr @tw_made monotonic, align 4
@@ -354,20 +360,22 @@ _NUMBERS = {
 }
 
 
-def pool_text(architecture: str, system: str) -> str:
-    """tw_pool_run and tw_pool_number, for a module of LLVM IR; empty for systems that it is not known of."""
-    if not has_pool(architecture, system):
-        return ""
+def pool_text(architecture: str, system: str, *, futex: bool = True) -> str:
+    """tw_pool_run and tw_pool_number, for a module of LLVM IR; empty where they are not known of the machine, by LLVM's names.
+    futex: wait by one on Linux."""
     declared, done = _PAUSE.get(architecture, ("", ""))
+    if architecture not in CALLS:
+        return ""
+    if system == "linux" and futex:
+        waiting, numbers = LINUX_TEXT, NUMBERS | CALLS[architecture]
+    else:
+        waiting, numbers = POSIX_TEXT, find_numbers(system)
+    if numbers is None:
+        return ""
     words = {
-        **{name: str(number) for name, number in (_NUMBERS | NUMBERS | CALLS[architecture]).items()},
+        **{name: str(number) for name, number in (_NUMBERS | numbers).items()},
         "DECLARE_PAUSE": declared,
         "DO_PAUSE": done,
     }
     # whole words, in one pass: a number that is put in is not looked at again
-    return re.sub(r"\b(?:" + "|".join(words) + r")\b", lambda word: words[word[0]], LINUX_TEXT + PLACEMENT_TEXT + _TEXT)
-
-
-def has_pool(architecture: str, system: str) -> bool:
-    """Return whether pool_text has something for a machine by LLVM's names."""
-    return system == "linux" and architecture in CALLS  # other systems have no text for waiting
+    return re.sub(r"\b(?:" + "|".join(words) + r")\b", lambda word: words[word[0]], waiting + PLACEMENT_TEXT + _TEXT)

@@ -36,8 +36,9 @@ class _SymbolInfo(ctypes.Structure):
 class Host:
     """A system of which nothing is known: one address space, no forks that are seen, files and processes as Python has them."""
 
-    has_futex = False
-    """True where the pool of threads (codegen.abi.pool) can wait; else loops run by OpenMP's threads, or serially."""
+    waiting = ""
+    """By "futex" or "conditions" the pool of threads (codegen.abi.pool) waits; where it is empty, loops run by OpenMP's threads, or
+    serially."""
 
     # The processor
 

@@ -32,7 +32,7 @@ _HWPROBE, _EXTENSIONS = 258, 4
 class Linux(Posix):
     """Services of Linux."""
 
-    has_futex = True
+    waiting = "futex"
 
     def usable_cpus(self) -> int:
         """Count the CPUs of the affinity mask."""

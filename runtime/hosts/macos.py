@@ -1,4 +1,4 @@
-"""macOS: sysctl, and the loader's list of images. Its pool of threads is not there: loops run on OpenMP's, or serially."""
+"""macOS: sysctl, and the loader's list of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts that Linux and macOS have in common: groups of processes, and limits."""
+"""The parts that Linux and macOS have in common: threads that wait, groups of processes, and limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ __all__ = ["Posix"]
 
 
 class Posix(Host):
-    """A system with process groups and resource limits."""
+    """A system with threads as C programs make them, process groups and resource limits."""
+
+    waiting = "conditions"
 
     def end_process(self, process: subprocess.Popen[Any]) -> None:
         """End its whole group: it is not waited for yet, so the number is still its own."""

@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 import tilewright as tw
+from llvmlite import binding
 from tilewright import te, topi
+from tilewright.codegen.abi.parallel import parallel_text
+from tilewright.codegen.abi.pool import pool_text
+from tilewright.codegen.names import machine_and_system
 
 READER = next(filter(None, map(shutil.which, ("llvm-readobj", "llvm-readobj-16", "llvm-readobj-14"))), None)
 ARCHIVER = next(filter(None, map(shutil.which, ("llvm-ar", "llvm-ar-16", "llvm-ar-14"))), None)
@@ -116,3 +120,21 @@ def test_a_program_for_the_system_links(triple: str, zig: str, start: bytes, tmp
     command = [sys.executable, "-m", "ziglang", "cc", "-target", zig, "main.c", library.name, "-o", "program"]
     subprocess.run(command, cwd=tmp_path, check=True)
     assert (tmp_path / "program").read_bytes().startswith(start)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="the ziglang package is not installed")
+@pytest.mark.parametrize(("architecture", "zig"), [("arm64", "aarch64-macos"), ("x86_64", "x86_64-macos")])
+def test_the_pool_of_threads_links_for_macos(architecture: str, zig: str, tmp_path: Path) -> None:
+    """With Apple's list of what its C library has: no system call of Linux is left."""
+    triple = f"{architecture}-apple-macosx14.0.0"
+    text = parallel_text(pool=pool_text(*machine_and_system(triple)))
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    module = binding.parse_assembly(f'target triple = "{triple}"\n{text}')
+    machine = binding.Target.from_triple(triple).create_target_machine(reloc="pic")
+    (tmp_path / "pool.o").write_bytes(machine.emit_object(module))
+    (tmp_path / "main.c").write_text(
+        "int tw_parallel_for(void *, void *, int); int main(void) { return tw_parallel_for(0, 0, 0); }"
+    )
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", zig, "main.c", "pool.o", "-o", "program"]
+    subprocess.run(command, cwd=tmp_path, check=True)
