@@ -22,7 +22,7 @@ from pathlib import Path
 __all__ = ["main", "make_python"]
 
 EMULATOR, PREFIX = "qemu-aarch64", "aarch64-linux-gnu-"
-_TOOLS = {"cc": "gcc", "gcc": "gcc", "ar": "ar", "strip": "strip"}
+_TOOLS = {"cc": "gcc", "gcc": "gcc", "c++": "g++", "g++": "g++", "ar": "ar", "strip": "strip"}
 """Names of scripts, and of the cross tools that they stand for."""
 _WITHOUT_NATIVE = 'for word; do shift; [ "$word" = -march=native ] || set -- "$@" "$word"; done'
 """A cross compiler does not know the processor that it is for."""
@@ -38,7 +38,7 @@ class _NotHere(Exception):
 
 def make_python(folder: Path) -> Path:
     """Make the folder's interpreter, unless it is there, and return its path. Raises _NotHere, CalledProcessError."""
-    lacking = [tool for tool in (EMULATOR, f"{PREFIX}gcc", "apt-get", "dpkg-deb") if shutil.which(tool) is None]
+    lacking = [tool for tool in (EMULATOR, f"{PREFIX}gcc", f"{PREFIX}g++", "apt-get", "dpkg-deb") if shutil.which(tool) is None]
     if lacking:
         raise _NotHere(f"not installed: {', '.join(lacking)}")
     python, stamp = folder / "bin" / "python", folder / "complete"
