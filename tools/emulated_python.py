@@ -38,7 +38,7 @@ class _NotHere(Exception):
 
 def make_python(folder: Path) -> Path:
     """Make the folder's interpreter, unless it is there, and return its path. Raises _NotHere, CalledProcessError."""
-    lacking = [tool for tool in (EMULATOR, f"{PREFIX}gcc", f"{PREFIX}g++", "apt-get", "dpkg-deb") if shutil.which(tool) is None]
+    lacking = [tool for tool in (EMULATOR, f"{PREFIX}g++", "apt-get", "dpkg-deb") if shutil.which(tool) is None]
     if lacking:
         raise _NotHere(f"not installed: {', '.join(lacking)}")
     python, stamp = folder / "bin" / "python", folder / "complete"
