@@ -93,6 +93,13 @@ def add_commands(commands: Any) -> None:
             "sizes of symbols that get code of their own in the library, as n=1 or h=224,w=224; may be given several times"
         ),
     )
+    compiled.add_argument(
+        "--jobs",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="processes that compile kernels at once (default: TILEWRIGHT_JOBS, else one for each CPU)",
+    )
     compiled.set_defaults(command=_compile)
 
 
@@ -154,23 +161,34 @@ def _shape(text: str) -> tuple[str, tuple[int | str, ...]]:
     return name, tuple(int(extent) if extent.isdecimal() else extent for extent in extents)
 
 
+def _count(text: str) -> int:
+    """A number of processes. Raises ValueError."""
+    count = int(text)
+    if not 0 < count <= 1024:
+        raise ValueError
+    return count
+
+
 def _bucket(text: str) -> dict[str, int]:
     """Sizes by the names of symbols. Raises ValueError."""
     return {name.strip(): int(size) for name, _, size in (part.partition("=") for part in text.split(","))}
 
 
 def _compile(options: argparse.Namespace) -> int:
+    from ..driver.helpers import limit_jobs
+
     g = read_model(options.model, dict(options.shape), options.find_state or dict(options.state), dict(options.value))
     if options.passes:
         g = g.transform(*options.passes.split(","))
-    written = g.export(
-        options.out,
-        options.weights,
-        options.threads,
-        options.target,
-        fast_math=options.fast_math,
-        buckets=options.bucket,
-    )
+    with limit_jobs(options.jobs):
+        written = g.export(
+            options.out,
+            options.weights,
+            options.threads,
+            options.target,
+            fast_math=options.fast_math,
+            buckets=options.bucket,
+        )
     print("\n".join(f"{path}: {path.stat().st_size} bytes" for path in written))
     return 0
 

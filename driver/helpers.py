@@ -21,8 +21,9 @@ import selectors
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any, cast
 
 from ..base.environment import read_integer
@@ -31,13 +32,27 @@ from ..base.untrusted_input import plain_json
 from ..runtime.threads import available_cpus
 from .cache.store import Entry
 
-__all__ = ["Helper", "HelperGone", "compile_jobs", "helper_at_work", "helper_idle"]
+__all__ = ["Helper", "HelperGone", "compile_jobs", "helper_at_work", "helper_idle", "limit_jobs"]
 
 _MOST_JOBS = 1024
 _MOST_BYTES = 64 << 20
 """Of an answer."""
 _PATIENCE = 120.0
 """Seconds that a helper may take for a kernel; then it is done here."""
+
+
+_limit: ContextVar[int] = ContextVar("tilewright_jobs", default=0)
+"""The number of processes within `limit_jobs`; 0 outside."""
+
+
+@contextmanager
+def limit_jobs(count: int) -> Generator[None]:
+    """Let so many processes compile within a `with` block, whatever TILEWRIGHT_JOBS says; 0 changes nothing."""
+    token = _limit.set(count)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
 
 
 class HelperGone(Exception):
@@ -47,7 +62,7 @@ class HelperGone(Exception):
 def compile_jobs() -> int:
     """The number of processes that may compile at once: TILEWRIGHT_JOBS, else one for each CPU that this one may use; 1 where the
     interpreter is no program that can be started again. Raises BadVariable (TW0446)."""
-    asked = read_integer("TILEWRIGHT_JOBS", 0, _MOST_JOBS)
+    asked = _limit.get() or read_integer("TILEWRIGHT_JOBS", 0, _MOST_JOBS)
     name = os.path.basename(sys.executable or "")
     # a frozen program would start itself again
     if os.name != "posix" or getattr(sys, "frozen", False) or not name.startswith(("python", "pypy")):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ..codegen.abi.stub import kernel_symbol, stub_symbols
 from ..codegen.evaluate import MachineCode, run_compiled
 from ..codegen.export.exporter import Exporter
+from ..codegen.export.final_kernel import FinalKernel
 from ..codegen.llvm.backend import Prepared, prepare
 from ..codegen.llvm.evaluation import compile_here
 from ..codegen.result import BuildOptions, Opening
@@ -47,6 +48,7 @@ from .cache.key import program_key
 from .cache.lookup import Place, find_place, linked_entry
 from .cache.store import Entry, open_store
 from .compile import BuildItem, Request, lowered_programs
+from .exported_kernels import ExportedKernel, export_kernel, load_packing, read_exported
 from .lower import collect_evidence
 from .recipes import Recipes, make_recipe, part_request
 from .reproduction_bundle import bundling
@@ -178,25 +180,47 @@ def export_linked(
     tuned: str | PathLike[str] | Database | None = None,
     exact: bool = False,
     over: Collection[str] = (),
+    recipes: Recipes | None = None,
 ) -> Exporter:
     """Return what writes `main` and the functions that it calls as a library. Arguments as build_linked takes them."""
     with deep_recursion(), bundling(lambda: collect_evidence(parts)):
-        prepared = [prepared_request(request) for request in _requests(parts, target, options, tuned, exact, over)]
-        called = [each.programs[0] for each in prepared]
-        packing = _packing(prepared, target, options)
+        # a helper packs for the machine that it runs on, and knows no database
+        recipes = recipes if tuned is None and target.runs_here else None
+        requests = _requests(parts, target, options, tuned, exact, over)
+        tasks = [_export_task(request, recipes) for request in requests]
+        exported = compile_batch(tasks, recipes.module if recipes else "")
+        called = [each.code for each in exported if isinstance(each.code, FinalKernel)]
+        optimised = tuple(each.code for each in exported if isinstance(each.code, str))
+        packing = _packing(exported, target, options), load_packing(exported, target)
         made: dict[str, Part] = {}
-        for (name, tensors), each in zip(parts.items(), prepared, strict=True):
-            workspaces = _workspaces(each.programs[0].signature, each.opening, len(tensors) - (name in over))
+        for (name, tensors), each in zip(parts.items(), exported, strict=True):
+            workspaces = _workspaces(each.signature, each.opening, len(tensors) - (name in over))
             # weights are packed here for a library that runs elsewhere
-            packs = packing.address(kernel_symbol(each.packing.name)) if packing and each.packing else 0
-            made[name] = Part(each.opening, workspaces, packing, packing=packs)
+            code, symbol = packing[bool(each.packs)], each.packs or each.packing and kernel_symbol(each.packing.name)
+            made[name] = Part(each.opening, workspaces, code, packing=code.address(symbol) if code and symbol else 0)
         for name, function in inner.items():
             each = prepared_request(_inner_request(name, function, made, target, options))
             called.append(each.programs[0])
             made[name] = Part(each.opening, _workspaces(called[-1].signature, each.opening, function.given), each)
         main = caller(made)
         programs = prepared_request(Request((BuildItem(main.name, main),), target, options)).programs
-    return Exporter(programs, options.fast_math, options.fp_contract, target, inner=tuple(called), is_module=False)
+    return Exporter(
+        programs,
+        options.fast_math,
+        options.fp_contract,
+        target,
+        inner=tuple(called),
+        optimised=optimised,
+        is_module=False,
+    )
+
+
+def _export_task(request: Request, recipes: Recipes | None) -> Task[ExportedKernel]:
+    def recipe() -> dict[str, Any] | None:
+        made = None if recipes is None else make_recipe(request, recipes)
+        return made and {**made, "exported": True}
+
+    return Task(lambda: partial(export_kernel, prepared_request(request), request.target), recipe, read_exported)
 
 
 def _inner_request(
@@ -245,9 +269,9 @@ def _size(param: BufferParam) -> Bytes:
     return " * ".join([str(known), *told]) if told else known
 
 
-def _packing(prepared: Sequence[Prepared], target: Target, options: BuildOptions) -> MachineCode | None:
+def _packing(kernels: Sequence[ExportedKernel], target: Target, options: BuildOptions) -> MachineCode | None:
     """Return what packs the constants of all these, for this machine, whatever they are for; None where there is nothing to pack."""
-    functions = [each.packing for each in prepared if each.packing is not None]
+    functions = [each.packing for each in kernels if each.packing is not None]
     here = target if target.runs_here else Target()  # packing runs on this machine, whatever the target is
     return (
         compile_here(functions, here, options, fuses=target.fuses and not options.contracts).module

@@ -19,6 +19,7 @@ from ..te import Tensor
 from .cache.constants import collect_constants
 from .cache.kernels import make_entry
 from .cache.store import Entry
+from .exported_kernels import export_kernel, write_exported
 from .linking import prepared_request
 from .recipes import request_of_recipe
 
@@ -35,6 +36,8 @@ def entry_of_recipe(recipe: Mapping[str, Any], declare: Callable[[Any], Sequence
         if request is None:
             return None
         prepared = prepared_request(request)
+        if recipe.get("exported"):
+            return write_exported(export_kernel(prepared, request.target))
         return make_entry(prepared.native(prepared.unit.compiled()), collect_constants(request.programs))
 
 

@@ -73,7 +73,15 @@ def export_graph(
         return variants.main(*made[0])
 
     exporter = export_linked(
-        variants.kernels(), variants.functions(), caller, target, options, tuned, exact, variants.over
+        variants.kernels(),
+        variants.functions(),
+        caller,
+        target,
+        options,
+        tuned,
+        exact,
+        variants.over,
+        variants.recipes(),
     )
     ((laid, places),) = made
     held, digest = laid.held, _digest(laid.held)

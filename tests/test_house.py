@@ -163,7 +163,7 @@ LATE = {
     "cli/doctor.py": "codegen.calibration codegen.host codegen.target driver.cache.store runtime.threads",
     "cli/database.py": "autotune.record_lookup autotune.json_lines autotune.progress autotune.records autotune.report autotune.task "
     "autotune.templates compat.tvm.logs cli.tuning schedule schedule.model.positional_code",
-    "cli/models.py": "driver.build graph graph.errors graph.types",
+    "cli/models.py": "driver.build driver.helpers graph graph.errors graph.types",
     "cli/tuning.py": "autotune.progress autotune.task autotune.templates autotune.tuner",
     "codegen/export/exporter.py": "codegen.export.library",
     "compat/tvm/autotvm/task/__init__.py": "compat.tvm.autotvm.history",

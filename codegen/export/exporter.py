@@ -20,10 +20,11 @@ __all__ = ["Exporter"]
 @dataclass(frozen=True)
 class Exporter(KernelExporter):
     """Exporter of the library of some kernels. target: what their code is for, where they have no variants. inner: functions that
-    these call. gpu: functions for GPUs beside them."""
+    these call. optimised: others that they call, as LLVM IR after its optimiser. gpu: functions for GPUs beside them."""
 
     target: Target
     inner: tuple[FinalKernel, ...] = field(default=(), kw_only=True)
+    optimised: tuple[str, ...] = field(default=(), kw_only=True)
     gpu: tuple[GpuFunction, ...] = field(default=(), kw_only=True)
 
     def __call__(

@@ -147,7 +147,7 @@ class _Library:  # built step by step: each field of it needs those before
         variants = [each.function.name for each in chain.from_iterable(self.variants.values())]
         check_names(names, variants, ())  # texts, messages and addresses are found by these names
         self.kernels, self.kernel_parts, self.constants = self._kernels()
-        texts = [text for _, group in self.kernel_parts for text in group]
+        texts = [*chain.from_iterable(group for _, group in self.kernel_parts), *exporter.optimised]
         # asked of the code, since passes may have made all loops serial
         self.parallel = any(f"@{PARALLEL_FOR}(" in text for text in texts)
         self.companion = self._add_cases(companion)
@@ -290,7 +290,8 @@ class _Library:  # built step by step: each field of it needs those before
         if self.loadable:
             # processors as well, since the same IR becomes other code
             processors = [text for target in self._targets() for text in (target.llvm_cpu, target.llvm_features)]
-            texts = (*chain.from_iterable(group for _, group in self.kernel_parts), *others, *processors)
+            groups = chain.from_iterable(group for _, group in self.kernel_parts)
+            texts = (*groups, *self.exporter.optimised, *others, *processors)
             # what tw.load compares a library with, to know whether it is the same code
             identity = hashlib.sha256("\0".join(texts).encode()).hexdigest()
             described = {**self._description(), "gpu_functions": self._gpu_functions(), "identity": identity}
@@ -322,7 +323,9 @@ class _Library:  # built step by step: each field of it needs those before
     def _code(self, others: list[str]) -> bytes:
         platform = find_platform(self.target) or LINUX
         parts = [(target, [*map(platform.adapt, group)]) for target, group in self.kernel_parts]
-        return fill_marks(object_code(parts, [*map(platform.adapt, others)], self.target, self.api), self.constants)
+        others = [*map(platform.adapt, others)]
+        code = object_code(parts, others, self.target, self.api, self.exporter.optimised)
+        return fill_marks(code, self.constants)
 
     def _others(self, for_python: bool) -> list[str]:
         """Return what there is beside the kernels and their stubs, as LLVM IR: the C functions and what they stand on."""

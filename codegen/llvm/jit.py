@@ -33,11 +33,13 @@ from .workarounds.sign_masks import spell_out_sign_tests
 __all__ = [
     "CompiledModule",
     "assembly_text",
+    "compile_optimised",
     "compile_text",
     "declared",
     "foreign_target",
     "load_together",
     "object_code",
+    "optimised_text",
     "process_symbols",
 ]
 
@@ -82,7 +84,7 @@ class CompiledModule:
 
     def llvm_text_optimized(self) -> str:
         """The LLVM IR that the machine code was made from."""
-        return _optimised_text(self._parts, self.target, self.quick)
+        return optimised_text(self._parts, self.target, self.quick)
 
 
 def compile_text(
@@ -116,7 +118,8 @@ def assembly_text(parts: Sequence[str], target: Target, quick: bool = False) -> 
 
 
 @run_in_turn
-def _optimised_text(parts: Sequence[str], target: Target, quick: bool) -> str:
+def optimised_text(parts: Sequence[str], target: Target, quick: bool = False) -> str:
+    """LLVM IR texts, linked, as the machine code is made of them."""
     with _Modules() as modules:
         return str(_optimise_parts(modules, parts, target, quick))
 
@@ -127,13 +130,14 @@ def object_code(
     others: Sequence[str],
     target: Target,
     visible: Sequence[str],
+    optimised: Sequence[str] = (),
 ) -> bytes:
     """An object file of LLVM IR texts, in which nobody sees any other function or variable than those in `visible`, and of
     which only what those need is left.
 
     kernels: texts that are optimised as `compile_text` does for their target, each group by itself, so that they round as they do
     when they are called here: what LLVM knows of their callers changes which products and sums it fuses. others: what is linked to
-    them, for `target`, the least of the targets.
+    them, for `target`, the least of the targets. optimised: texts for `target` that are optimised already.
     """
     machine = _machine(target)
     with _Modules() as modules:
@@ -142,12 +146,33 @@ def object_code(
             group = _optimise_parts(modules, texts, own)
             # a group for another processor carries its attributes in the text
             module.link_in(group if own == target else _select_processor(group, modules, own))
-        _hide_all_but(module, visible)
-        with llvm.create_pipeline_tuning_options(3) as options, llvm.create_pass_builder(machine, options) as builder:
-            passes = llvm.create_new_module_pass_manager()
-            passes.add_global_dead_code_eliminate_pass()  # what no visible function reaches
-            _run(passes, module, builder)
-        return machine.emit_object(module)
+        for text in optimised:
+            module.link_in(modules.parse(text))
+        return _emit_visible(module, machine, visible)
+
+
+def _emit_visible(module: llvm.ModuleRef, machine: llvm.TargetMachine, visible: Sequence[str]) -> bytes:
+    """An object file of what these functions reach."""
+    _hide_all_but(module, visible)
+    with llvm.create_pipeline_tuning_options(3) as options, llvm.create_pass_builder(machine, options) as builder:
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_global_dead_code_eliminate_pass()
+        _run(passes, module, builder)
+    return machine.emit_object(module)
+
+
+def compile_optimised(
+    texts: Sequence[str], target: Target, exports: Sequence[str], symbols: Mapping[str, int]
+) -> CompiledModule:
+    """Machine code of these functions of LLVM IR texts that are optimised. symbols: as compile_text takes them."""
+    code = _visible_object(texts, target, exports)
+    return CompiledModule(target, "", code, {}, tuple(exports), (), symbols)
+
+
+@run_in_turn
+def _visible_object(texts: Sequence[str], target: Target, visible: Sequence[str]) -> bytes:
+    with _Modules() as modules:
+        return _emit_visible(_link_parts(texts, modules), _machine(target), visible)
 
 
 def _select_processor(module: llvm.ModuleRef, modules: _Modules, target: Target) -> llvm.ModuleRef:

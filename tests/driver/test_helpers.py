@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright.cli.command import main
 from tilewright.codegen.result import BuildOptions
 from tilewright.codegen.target import Target
 from tilewright.driver import batch, helpers
@@ -87,6 +89,23 @@ def test_helpers_make_the_same(asked: list[str], monkeypatch: pytest.MonkeyPatch
     first = helpers._idle[-1]
     assert helpers.helper_at_work(first.module) is first, "one that is there serves again"
     first.end()
+
+
+def test_libraries_are_the_same_whoever_compiles(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model, x = tmp_path / "chain.safetensors", np.linspace(-1, 1, 12, dtype="float32").reshape(4, 3)
+    chain().save(model)
+    command = ["compile", str(model), "-o"]
+    assert main([*command, str(tmp_path / "libone.so"), "--jobs", "1"]) == 0
+    assert not asked
+    wait_for_helpers(monkeypatch, lambda: asked)
+    monkeypatch.setenv("TILEWRIGHT_JOBS", "1")  # which the option outranks
+    assert main([*command, str(tmp_path / "libtwo.so"), "--jobs", "2"]) == 0
+    assert asked, "no helper took part"
+    results = [tw.load(str(tmp_path / name))(x) for name in ("libone.so", "libtwo.so")]
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_allclose(results[0], chain().run(x)[0], rtol=1e-5)
 
 
 def test_helpers_that_die_are_made_up_for(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
