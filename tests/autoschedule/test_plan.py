@@ -93,13 +93,22 @@ def test_a_schedule_by_hand_has_a_row_for_each_stage_at_root_and_a_copy_keeps_it
 
 
 def test_copies_count_for_the_row_that_reads_them_wherever_they_stand() -> None:
-    a, b = te.placeholder((200, 400), "uint8", name="a"), te.placeholder((400, 300), "int8", name="b")
-    k, l = te.reduce_axis((0, 400), "k"), te.reduce_axis((0, 400), "l")
-    product = te.compute(
-        (200, 300), lambda i, j: te.sum(a[i, k].astype("int32") * b[k, j].astype("int32"), axis=k), "product"
+    image, weights = (
+        te.placeholder((1, 30, 30, 64), "uint8", "image"),
+        te.placeholder((64, 64, 3, 3), "int8", "weights"),
     )
-    columns = te.compute((300,), lambda j: te.sum(b[l, j].astype("int32"), axis=l), "columns")
-    less = te.compute((200, 300), lambda i, j: product[i, j] - columns[j] * 120, "less")
+
+    def axes() -> list[Any]:
+        return [te.reduce_axis((0, extent), "k") for extent in (3, 3, 64)]
+
+    (p, q, c), (r, s, d) = axes(), axes()
+
+    def term(i: Any, j: Any, o: Any) -> Any:
+        return image[0, i + p, j + q, c].astype("int32") * weights[o, c, p, q].astype("int32")
+
+    product = te.compute((1, 28, 28, 64), lambda b, i, j, o: te.sum(term(i, j, o), axis=[p, q, c]), "product")
+    columns = te.compute((64,), lambda o: te.sum(weights[o, d, r, s].astype("int32"), axis=[d, r, s]), "columns")
+    less = te.compute(product.shape, lambda *at: product(*at) - columns[at[-1]] * 120, "less")
     target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=icelake-server -cores=1"
     rows = {row.anchor: row for row in tw.autoschedule.schedule(less, target).plan}
     (alone,) = tw.autoschedule.schedule(columns, target).plan
