@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from math import ceil
+from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 from ... import te
@@ -47,7 +47,8 @@ BYTES = ("int8", "uint8")
 BEGUN_PAIRS = 40
 """Cycles that a tile by pairs takes beside, whose sums never leave registers but to be stored."""
 COPIED, TURNED, PACKED = 16, 4, 2
-"""Bytes of A that are copied in a cycle; of B that are packed, 16 columns of four terms at once, or by the four of a lane."""
+"""Bytes of A that are copied in a cycle, where as many lie side by side; of B that are packed, 16 columns of four terms at once, or by
+the four of a lane."""
 AT_ONCE = 16
 """Panels that are packed beside each other, so that few pages are read and written at a time."""
 TASKS = 4
@@ -159,7 +160,8 @@ def _time(group: Group, found: Contraction, tile: _Tile) -> Estimate:
     threads = _threads(group)
     sums = tiles * (steps * tile.rows * tile.columns * tile.step / tile.products + tile.begun) / threads
     turned = TURNED if not found.is_read_along_sum(found.b) else PACKED
-    copies = outer * terms * (rows / COPIED + columns / turned) / threads
+    copied = min(COPIED, gcd(_piece(found, tile), found.neighbours(found.a)))
+    copies = outer * terms * (rows / copied + columns / turned) / threads
     return Estimate(
         (
             ("products of bytes", sums * cycle),
@@ -167,6 +169,12 @@ def _time(group: Group, found: Contraction, tile: _Tile) -> Estimate:
             ("fork-join", machine.fork * cycle if threads > 1 else 0.0),
         )
     )
+
+
+def _piece(found: Contraction, tile: _Tile) -> int:
+    """Terms of a row that are copied at once: those that lie side by side before, where a lane has more than one of these."""
+    beside = gcd(found.neighbours(found.a), tile.step) if found.is_read_along_sum(found.a) else 1
+    return beside if beside >= tile.group else tile.step
 
 
 def _threads(group: Group) -> int:
@@ -178,7 +186,7 @@ def _apply(group: Group, found: Contraction, tile: _Tile) -> None:
     threads = worth_threads((*anchor.axis, *anchor.reduce_axis))
     widened = False if tile.unit else "int16"
     a, b, whole = declare_matrices(group, found, (tile.rows, tile.columns, tile.step), (False, True), widened)
-    _copy_rows(s[a], tile, threads)
+    _copy_rows(s[a], tile, _piece(found, tile), threads)
     sums = s[s.cache_write(whole, "local")]
     sums.transform_layout(lambda *at: [*at[:-1], at[-1] // LANES, at[-1] % LANES])
     stage = s[group.output]
@@ -236,7 +244,7 @@ def _width(group: Group, found: Contraction, tile: _Tile, threads: bool) -> int 
     return max(min(held, tiles * iteration_count(found.outer) // tasks), 1)
 
 
-def _copy_rows(stage: Stage, tile: _Tile, threads: bool) -> None:
+def _copy_rows(stage: Stage, tile: _Tile, piece: int, threads: bool) -> None:
     """The rows, which lie along the sum, or some of which take turns."""
     if tile.unit and tile.unit.together > 1:
         rows, group = tile.unit.together, tile.group
@@ -248,7 +256,7 @@ def _copy_rows(stage: Stage, tile: _Tile, threads: bool) -> None:
         stage.unroll(row)
     else:
         *outer, k = stage.op.axis
-        _, k = stage.split(k, factor=tile.step)
+        _, k = stage.split(k, factor=piece)
     stage.vectorize(k)
     if threads:
         stage.parallel(fuse_axes(stage, outer))
