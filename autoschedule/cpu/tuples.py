@@ -13,29 +13,18 @@ may be that of the lanes. Lanes over a data axis keep the declared order.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, log2, prod
 from typing import TYPE_CHECKING
 
-from ...ir.expr import Expr, IterVar, Reduce, Var
-from ...ir.visit import children, post_order
+from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
-from ...schedule.model.inlining import expand_inlined
 from ...te.operation import Operation
-from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
-from ..accesses import ASSUMED, domain_axes, find_axes, load_access
-from ..cost.cpu import Lines, estimate
-from ..cost.estimate import Estimate
-from ..cost.instructions import count_instructions, instruction_class, list_work
-from ..loop_nest import Body, Nest, nest_loops
+from ..accesses import domain_axes
 from ..loops import fuse_axes
 from ..operations import find_inlined
-from ..plan import Candidate
-from .declaration import calls_functions
 from .injective import worth_threads
 from .lanes import floor_power, halves
 
@@ -77,14 +66,8 @@ def tuples(group: Group, in_order: bool) -> bool:
         return False
     group.inline_cheap_heads()
     ways = [way for axis in (anchor.axis if in_order else loops) for way in _lane_ways(group, axis)]
-    lines = Lines()
-    times = [_time(group, way, lines) for way in (*ways, _Way(None))]
     group.choose(
-        "tuples",
-        [
-            Candidate(str(way), partial(_schedule_way, group, way), time)
-            for way, time in zip((*ways, _Way(None)), times, strict=True)
-        ],
+        "tuples", group.draft_candidates((str(way), partial(_apply_way, way=way)) for way in (*ways, _Way(None)))
     )
     return True
 
@@ -101,47 +84,7 @@ def _lane_ways(group: Group, axis: IterVar) -> Iterator[_Way]:
             yield _Way(axis, vectors)
 
 
-# Times
-
-
-def _time(group: Group, way: _Way, lines: Lines) -> Estimate:
-    """The time of a way, by the instructions of a step."""
-    op, machine = group.s[group.anchor].op, group.machine
-    reduction = op.reduction
-    assert reduction is not None
-    extents = {axis: constant_extent(axis) or ASSUMED for axis in (*op.axis, *op.reduce_axis)}
-    lane = _same_axis(group, way.axis)
-    width = machine.lanes(_bits(group)) * way.vectors if lane is not None else 1
-    lanes = {} if lane is None else {lane: min(width, extents[lane])}
-    values = _values(group, reduction)
-    loads = {id(load): load_access(load) for load in collect_loads(*values)}
-    loops = [(axis, _trips(extents[axis], width if axis is lane else 1)) for axis in (*op.axis, *op.reduce_axis)]
-    if lane in op.reduce_axis:
-        loops.sort(key=lambda loop: loop[0] in op.reduce_axis and loop[0] is not lane)
-    around = loops[-1][0]
-    body = count_instructions(list_work(values, machine), machine, {}, lanes, (around,), lambda load: loads[id(load)])
-    merged = _count_merge(group, reduction, way.vectors)
-    links = _chain(reduction)
-    spilled = max(way.vectors * (op.num_outputs + _count_held(values, lanes, around)) - machine.registers, 0)
-    for name in ("load", "store") if lane is not None else ():
-        body[name] += min(spilled, way.vectors * op.num_outputs)
-    inner = tuple(lanes.items())
-    nest: Nest | Body = Body(body + merged, tuple(loads.values()), inner, links, int(spilled > 0))
-    reduced = [loop for loop in loops if loop[0] in op.reduce_axis]
-    nest = nest_loops([nest], reduced)
-    end = Counter({"put": op.num_outputs * (1 if lane is None else lanes[lane])})
-    if lane in op.axis[-1:]:
-        end = Counter({"store": op.num_outputs * way.vectors})
-    elif lane in op.reduce_axis:
-        halving = way.vectors - 1 + 2 * log2(machine.lanes(_bits(group)))
-        end = Counter({name: count * halving / way.vectors for name, count in merged.items()})
-    outer = [loop for loop in loops if loop[0] not in op.reduce_axis]
-    whole = nest_loops([nest, Body(end)], outer, worth_threads(op.axis, prod(extents[axis] for axis in op.reduce_axis)))
-    return estimate(whole, machine, lines)
-
-
-def _trips(extent: int, width: int) -> int:
-    return ceil(extent / width)
+# Loops
 
 
 def _same_axis(group: Group, axis: IterVar | None) -> IterVar | None:
@@ -152,44 +95,7 @@ def _same_axis(group: Group, axis: IterVar | None) -> IterVar | None:
     return dict(zip((*anchor.axis, *anchor.reduce_axis), (*op.axis, *op.reduce_axis), strict=True))[axis]
 
 
-def _values(group: Group, reduction: Reduce) -> Sequence[Expr]:
-    """The sources of a reduction, with what is inlined into them."""
-    value = expand_inlined(group.s[group.anchor])
-    return value.sources if isinstance(value, Reduce) else reduction.sources
-
-
-def _count_merge(group: Group, reduction: Reduce, vectors: int) -> Counter[str]:
-    """The instructions that take up a term in each of some vectors."""
-    works = list_work(reduction.combiner.result, group.machine)
-    return Counter({name: many * vectors for name, many in Counter(n for work in works for n in work.classes).items()})
-
-
-def _chain(reduction: Reduce) -> tuple[str, int]:
-    """The instructions of a merge that wait for each other: the slowest class, and how many."""
-    depth: dict[int, int] = {}
-    longest = 1
-    for node in post_order(*reduction.combiner.result):
-        below = max((depth[id(child)] for child in children(node)), default=0)
-        depth[id(node)] = below + (1 if instruction_class(node) else 0)
-        longest = max(longest, depth[id(node)])
-    called = calls_functions(*reduction.combiner.result)
-    return ("call" if called else "add"), 1 if called else longest
-
-
-def _count_held(values: Sequence[Expr], lanes: dict[IterVar, int], around: Var) -> int:
-    """Vectors that the loop around does not change, which are kept in registers."""
-    return sum(
-        1
-        for load in {id(load): load for load in collect_loads(*values)}.values()
-        if not {*lanes}.isdisjoint(axes := {axis for index in load.indices for axis in find_axes(index)})
-        and around not in axes
-    )
-
-
-# Loops
-
-
-def _schedule_way(group: Group, way: _Way) -> None:
+def _apply_way(group: Group, way: _Way) -> None:
     """Schedule the anchor and what follows it."""
     s, anchor, stage = group.s, group.anchor, group.s[group.output]
     lanes = group.machine.lanes(_bits(group)) * way.vectors
