@@ -16,9 +16,9 @@ from ..ir.analysis.footprint import Access
 from ..ir.analysis.linear import is_index, linear, terms
 from ..ir.analysis.work import executions, measure_work
 from ..ir.arith.linear import LinearForm
-from ..ir.expr import Expr, IfThenElse, IntImm, IterVar, Max, Min, Producer, ProducerLoad, Var
+from ..ir.expr import Call, Expr, IfThenElse, IntImm, IterVar, Max, Min, Producer, ProducerLoad, Sub, Var
 from ..ir.lazy_values import cached_property
-from ..ir.ops import integer_value
+from ..ir.ops import conjuncts, integer_value
 from ..ir.stmt import For, If, LoopKind, Stmt
 from ..ir.structural import StructuralKey
 from ..ir.visit import post_order, walk
@@ -114,17 +114,27 @@ def affine_dimensions(load: ProducerLoad) -> list[Dimension]:
 
 
 def strip_clamps(index: Expr, mirrors: bool = False) -> Expr:
-    """An index before clamps to constants, and with `mirrors` mirrors and wraps, bring it into its tensor."""
-    while isinstance(index, Min | Max) or mirrors and isinstance(index, IfThenElse):
+    """An index before clamps to constants bring it into its tensor, and what else does so beyond a border that is likely not crossed,
+    with `mirrors` beyond any."""
+    while isinstance(index, Min | Max) or isinstance(index, IfThenElse) and (mirrors or _is_likely(index.condition)):
         if isinstance(index, IfThenElse):  # if 0 <= i < n: i, which borders are cut from too
             index = index.true_value
         elif isinstance(index.b, IntImm):
             index = index.a
         elif isinstance(index.a, IntImm):
             index = index.b
+        elif (
+            mirrors and isinstance(index.b, Sub) and isinstance(index.b.a, IntImm)
+        ):  # max(i, 0 - i), min(i, 2n - 2 - i)
+            index = index.a
         else:
             break
     return index
+
+
+def _is_likely(condition: Expr) -> bool:
+    """Return whether loops are cut where a condition ends to hold (ir/passes/common/loop_partition.py)."""
+    return all(isinstance(part, Call) and part.name == "likely" for part in conjuncts(condition, hints=True))
 
 
 def find_axes(expr: Expr) -> set[IterVar]:

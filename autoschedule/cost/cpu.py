@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access, Array, access_box, line_bytes, lines_in_cache
@@ -268,10 +268,10 @@ class _Sizes:
         return size
 
     def _sum(self, touched: _Touched) -> _Size:
-        """Bytes of the lines under accesses, and those that cross: of those of one form to one array the largest box."""
-        held: dict[int, float] = {}
-        moved: dict[int, float] = {}
-        pages: dict[int, float] = {}
+        """Bytes of the lines under accesses, and those that cross: of those of one form to one array the largest box, and of all forms
+        to one array no more than it has."""
+        sizes: dict[int, tuple[float, float, float]] = {}
+        arrays: dict[Array, dict[int, Access]] = {}
         for access, widths in touched:
             form, variables = self.lines.form(access)
             size, page, room = self.lines.size(
@@ -280,13 +280,25 @@ class _Sizes:
             crossing = size * self.write if access.stored else size  # a stored line is read before it is written
             if room > size and all(width == 1 or axis in variables for axis, width in widths.items()):
                 room = size  # each line is read once: none has to stay
-            if room > held.get(form, 0.0):
-                held[form] = room
-            if crossing > moved.get(form, 0.0):
-                moved[form] = crossing
-            if page > pages.get(form, 0.0):
-                pages[form] = page
-        return _Size(sum(held.values()), sum(moved.values()), sum(pages.values()))
+            known = sizes.get(form)
+            if known is None:
+                arrays.setdefault(access.array, {})[form] = access
+                sizes[form] = room, crossing, page
+            elif room > known[0] or crossing > known[1] or page > known[2]:
+                sizes[form] = max(room, known[0]), max(crossing, known[1]), max(page, known[2])
+        held = moved = pages = 0.0
+        for forms in arrays.values():
+            if len(forms) == 1:
+                (form,) = forms
+                held, moved, pages = held + sizes[form][0], moved + sizes[form][1], pages + sizes[form][2]
+                continue
+            whole = max(map(_full_bytes, forms.values()))
+            rooms, crossings, many = zip(*[sizes[form] for form in forms], strict=True)
+            write = self.write if any(access.stored for access in forms.values()) else 1
+            held += min(sum(rooms), max(whole, *rooms))
+            moved += min(sum(crossings), max(whole * write, *crossings))
+            pages += min(sum(many), max(whole + PAGE, *many))
+        return _Size(held, moved, pages)
 
     def _run(self, nest: Nest) -> _Touched:
         known = self.touched.get(id(nest))
@@ -304,6 +316,11 @@ class _Sizes:
         for part in nest.body:
             touched += self._run(part) if isinstance(part, Nest) else _body_accesses(part)
         return touched
+
+
+def _full_bytes(access: Access) -> float:
+    """The bytes of an array, or of what is stored of it at a time."""
+    return access.bytes * prod(extent if isinstance(extent, int) else ASSUMED for extent in access.shape)
 
 
 def _body_accesses(body: Body) -> _Touched:

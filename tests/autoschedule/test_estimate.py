@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import tilewright as tw
 from tilewright import te
+from tilewright.autoschedule.accesses import contiguous_axes
 from tilewright.autoschedule.cost.cpu import BEGUN, LEAVE, STEP, estimate
 from tilewright.autoschedule.cost.estimate import Estimate
 from tilewright.autoschedule.cost.instructions import count_instructions, list_work
@@ -16,7 +17,7 @@ from tilewright.autoschedule.lowered_nests import estimate_schedule
 from tilewright.codegen.machine import MACHINES, Instruction, Machine, find_machine
 from tilewright.codegen.target import Target
 from tilewright.ir.analysis.footprint import Access, line_bytes
-from tilewright.ir.expr import Var
+from tilewright.ir.expr import ProducerLoad, Var
 
 ROW = next(row for row in MACHINES if row.name == "avx2" and not row.cpus)
 PLAIN = replace(
@@ -96,6 +97,23 @@ def test_a_panel_that_stays_is_fetched_once_for_all_rows() -> None:
     panels, rows = (nanoseconds(estimate(nest, PLAIN)) for nest in (by_panels, by_rows))
     assert rows["L2 bandwidth"] == 50 * 65536 / 32, "64 KB do not stay in the first cache"
     assert "L2 bandwidth" not in panels, "a panel does, so that arithmetic hides what it takes to fetch each once"
+
+
+def test_an_array_that_is_read_in_several_ways_comes_from_memory_once() -> None:
+    n, i, j = 1 << 10, Var("i"), Var("j")
+    a = te.placeholder((n, n), name="a")
+    times: list[float] = []
+    for reads in ((access(a, i, j * 8),), (access(a, i, j * 8), access(a, n - 1 - i, j * 8))):
+        row = Nest(j, n // 8, (Body({"load": len(reads)}, reads, ((j, 8),)),))
+        times.append(nanoseconds(estimate(Nest(i, n, (row,)), PLAIN))["memory bandwidth"])
+    assert times == [4 * n * n / 4] * 2
+
+
+def test_borders_that_are_likely_not_crossed_leave_neighbours_side_by_side() -> None:
+    a, i = te.placeholder((100,), name="a"), te.compute((96,), lambda i: i, name="c").op.axis[0]
+    mirrored = te.if_then_else(te.likely(i >= 2), i - 2, 2 - i)
+    assert contiguous_axes(ProducerLoad(a, (mirrored,))) == {i}
+    assert not contiguous_axes(ProducerLoad(a, (te.if_then_else(i >= 2, i - 2, 2 - i),)))
 
 
 def test_rows_that_a_box_has_in_whole_are_neighbours() -> None:

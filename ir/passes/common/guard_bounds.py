@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....base.limits import INT32_EXTENT_LIMIT
-from ...analysis.linear import expression, is_index, linear, terms
+from ...analysis.linear import atom_key, expression, is_index, linear, terms
 from ...arith.linear import LinearForm
 from ...dtype import INT64
-from ...expr import GE, GT, LE, LT, Add, And, Call, Expr, Var
-from ...ops import cast, const, floordiv, maximum, minimum
+from ...expr import GE, GT, LE, LT, Add, And, Call, Expr, FloorDiv, FloorMod, Var
+from ...ops import cast, const, floordiv, integer_value, maximum, minimum
 from ...stmt import For
 from ...visit import walk
 from .fresh_copy import fold
@@ -57,9 +57,11 @@ def split_comparisons(condition: Expr) -> Iterator[tuple[Expr, bool]]:
             yield part, likely
 
 
-def guard_bound(condition: Expr, var: Var, inner: tuple[For, ...], every: bool = True) -> GuardBound | None:
+def guard_bound(
+    condition: Expr, var: Var, inner: tuple[For, ...], every: bool = True, digits: bool = False
+) -> GuardBound | None:
     """Up to where, or from where on, a comparison holds for every iteration of the loops inside, or for some; None where it is
-    not a bound of the variable."""
+    not a bound of the variable. digits: with quotients and remainders of these loops, for every iteration."""
     assert isinstance(condition, (LT, LE, GT, GE))
     upward = isinstance(condition, (LT, LE))  # rewritten as form < 0
     form = linear(condition.a).plus(linear(condition.b), -1)
@@ -67,6 +69,8 @@ def guard_bound(condition: Expr, var: Var, inner: tuple[For, ...], every: bool =
         form = form.scale(-1)
     if isinstance(condition, (LE, GE)):
         form = form.shift(-1)  # a <= b is a - b - 1 < 0 for integers
+    if digits:
+        form = _settle_digits(form, inner)
     for loop in reversed(inner):
         coefficient = form.coefficient(loop.var)
         if coefficient:
@@ -80,6 +84,36 @@ def guard_bound(condition: Expr, var: Var, inner: tuple[For, ...], every: bool =
     if step > 0:  # var < ceil(-rest / step)
         return GuardBound(_number(rest.scale(-1).shift(step - 1)), True, step)
     return GuardBound(_number(rest), False, -step)
+
+
+def _settle_digits(form: LinearForm, inner: tuple[For, ...]) -> LinearForm:
+    """A form that is to be below 0 for every iteration of loops, with the worst value of each quotient and remainder of these loops alone:
+    of columns and channels as one, `i // 3` is the column."""
+    for atom, coefficient in terms(form):
+        if not isinstance(atom, (FloorDiv, FloorMod)):
+            continue
+        ends, by = _value_range(linear(atom.a), inner), integer_value(atom.b)
+        if ends is None or not by or by < 0:
+            continue
+        low, high = ends[0] // by, ends[1] // by
+        if isinstance(atom, FloorMod):
+            low, high = (ends[0] % by, ends[1] % by) if low == high else (0, by - 1)
+        form = form.without(atom_key(atom)).shift(coefficient * (high if coefficient > 0 else low))
+    return form
+
+
+def _value_range(form: LinearForm, inner: tuple[For, ...]) -> tuple[int, int] | None:
+    """The least and the greatest value of a sum of variables of loops; None where another one is in it, or they have no numbers."""
+    low = high = form.const
+    loops = {loop.var: loop for loop in inner}
+    for atom, coefficient in terms(form):
+        loop = loops.get(atom) if isinstance(atom, Var) else None
+        begin, extent = (integer_value(loop.begin), integer_value(loop.extent)) if loop is not None else (None, None)
+        if begin is None or not extent:
+            return None
+        first, last = sorted((coefficient * begin, coefficient * (begin + extent - 1)))
+        low, high = low + first, high + last
+    return low, high
 
 
 def _number(form: LinearForm) -> LinearForm | int:

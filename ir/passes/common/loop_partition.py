@@ -125,7 +125,10 @@ def find_cut(loop: For, masked_lanes: int = 0, places: bool = False) -> Cut | No
     guards = (
         guard for guard in _guards(loop) if guard.place and (guard.lanes or not places) or not (one_vector or places)
     )
-    found = ((guard, guard_bound(guard.condition, loop.var, guard.inner)) for guard in guards)
+    found = (
+        (guard, guard_bound(guard.condition, loop.var, guard.inner, digits=guard.likely or guard.lanes))
+        for guard in guards
+    )
     bounds = [_Bound(guard, where) for guard, where in found if where is not None]
     if not bounds:
         return None

@@ -43,6 +43,18 @@ def tiles(A: float32[100], C: out float32[100]):
     assert [str(node.extent) for node in walk(result.body) if isinstance(node, For)] == ["6", "16", "4"]
 
 
+def test_tiles_of_columns_and_channels_as_one() -> None:
+    text = """
+def tiles(A: uint8[20, 3], C: out uint8[20, 3]):
+    for i in 4:
+        for j in vectorized(18):
+            if likely(i * 6 + j // 3 < 20):
+                C[i * 6 + j // 3, j % 3] = A[if_then_else(likely(i * 6 + j // 3 >= 2), i * 6 + j // 3 - 2, 0), j % 3]
+"""
+    assert cut_of(text) == ("1", "3", 2)
+    assert guards_left(text) == 2  # in the first and in the last tile
+
+
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 31, 32, 40])
 def test_symbolic_tiles(n: int) -> None:
     text = """
@@ -174,7 +186,10 @@ def test_drawn_guards(case: int) -> None:
         kinds[1] = "{}"
 
     def guard() -> str:
-        left = pick(f"i * {inner} + j", "i", "j", f"i * {rng.integers(1, 4)} - j", f"m - i * {inner}", "2 * j + i")
+        sums = f"i * {inner} + j", "i", "j", f"i * {rng.integers(1, 4)} - j", f"m - i * {inner}", "2 * j + i"
+        left = pick(
+            *sums, "i * 2 + j // 3", "i - (2 * j + 1) // 2", "3 * i - j % 2", "j % 3 + i + j // 3", "i - j // -2"
+        )
         made = f"{left} {pick('<', '<=', '>', '>=')} {pick(str(rng.integers(-3, 20)), 'n', 'n - i')}"
         return f"likely({made})" if rng.random() < 0.6 else made
 
