@@ -190,15 +190,15 @@ class Group:
                 self.s[head].compute_inline()
 
 
-def cut(s: Schedule, tags: Collection[str], fusion: Fusion = APART) -> list[Piece]:
+def cut(s: Schedule, tags: Collection[str], fusion: Fusion = APART, moves: bool = False) -> list[Piece]:
     """The pieces of a schedule that nobody has touched. tags: those that have rules. Reductions that `fusion` has computed several
-    times are cloned."""
-    return _Cutter(s, tags, fusion).run()
+    times are cloned. moves: a tail may move what it reads, as a kernel does that is cut once more for its loops."""
+    return _Cutter(s, tags, fusion, moves).run()
 
 
 class _Cutter:
-    def __init__(self, s: Schedule, tags: Collection[str], fusion: Fusion) -> None:
-        self.s, self.tags, self.fusion = s, tags, fusion
+    def __init__(self, s: Schedule, tags: Collection[str], fusion: Fusion, moves: bool) -> None:
+        self.s, self.tags, self.fusion, self.moves = s, tags, fusion, moves
         self.again: dict[Operation, None] = {}
         self.in_no_chain: set[Operation] = set()
         self.order = [stage.op for stage in s.stages]
@@ -229,7 +229,7 @@ class _Cutter:
         for op, reader in clones:
             self.s.clone_in(op.output(0), [reader])
         if clones:
-            return _Cutter(self.s, self.tags, self.fusion).run()
+            return _Cutter(self.s, self.tags, self.fusion, self.moves).run()
         return chains + self._scripts() + scans + self._form_groups(parts_of, tags) + self._rest()
 
     # Chains
@@ -366,9 +366,11 @@ class _Cutter:
     def _form_groups(
         self, parts_of: Mapping[Operation, tuple[Operation, ...]], tags: Mapping[Operation, str]
     ) -> list[Piece]:
-        """The anchors' pieces; tails go to the last anchor that they follow, being computed after all of them."""
+        """The anchors' pieces; tails go to the last anchor that they follow, being computed after all of them; where they are kernels, to
+        the first one, so that layers are cut alike whatever else is added to their results."""
         self._compute_again([member for op, parts in parts_of.items() if not tags[op] for member in (op, *parts)])
-        tails = {op: self._tail(op, self.fusion is not APART and not tags[op]) for op in parts_of}
+        order = reversed(parts_of) if self.moves else parts_of
+        tails = {op: self._tail(op, self.fusion is not APART and not tags[op]) for op in order}
         heads = {op: self._heads(op, parts, tails[op]) for op, parts in parts_of.items()}
         again = tuple(reversed(self.again))
         pieces: list[Piece] = []
@@ -489,7 +491,7 @@ class _Cutter:
         region: dict[Operation, None] = {anchor: None}
         unread = {anchor: len(self.readers[anchor])}  # of each operation of the region, the readers that are not in it
         still_read = {anchor}  # what has such readers, or is an output
-        furthest = 1
+        furthest, total = 1, 0
         waiting: list[int] = []
         entered: set[Operation] = set()
         following: Operation | None = anchor
@@ -503,9 +505,12 @@ class _Cutter:
                 following is None
                 or following in self.claimed
                 or not is_plain(following)
-                or not is_pointwise(following, anchor, region, some)
+                or not (is_pointwise(following, anchor, region, some) or self.moves and _reads_once(following, region))
             ):
                 continue
+            total += weight(following)
+            if total > MAX_WEIGHT:
+                break
             for producer in {tensor.op for tensor in following.input_tensors} & region.keys():
                 unread[producer] -= 1
                 if not unread[producer] and producer not in self.outputs:
@@ -593,3 +598,8 @@ class _Cutter:
                 takers.add(op)
                 self.claimed.add(op)
         return inlined[::-1]
+
+
+def _reads_once(op: Operation, region: Collection[Operation]) -> bool:
+    """Return whether each element of `op` is made of one element at most of each operation of a region."""
+    return all(max_reads(read, (op,)) <= 1 for read in {tensor.op for tensor in op.input_tensors} & set(region))

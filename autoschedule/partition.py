@@ -66,6 +66,11 @@ class Piece:
     inlined: tuple[Operation, ...] = ()
     tiles: tuple[Tile, ...] = ()
 
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """All of them, each once."""
+        return tuple(dict.fromkeys((*self.heads, *self.parts, *self.inlined, self.anchor, *self.between, self.output)))
+
 
 class Chain(Protocol):
     """Stages that are computed together with one of them, the output, as far as they are found. stored, inlined: producers first.

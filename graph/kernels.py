@@ -24,7 +24,18 @@ from .printer import attribute_text, graph_text
 from .rewrite import unused_name
 from .types import TensorType, array_dtype, attribute_symbols, extents, find_symbols, symbol
 
-__all__ = ["Step", "declared_kernel", "is_heavy", "step_as_json", "step_from_json", "build_step", "reuse_input"]
+__all__ = [
+    "Step",
+    "build_step",
+    "declare_node",
+    "declared_kernel",
+    "given_tensor",
+    "is_heavy",
+    "known_tensor",
+    "reuse_input",
+    "step_as_json",
+    "step_from_json",
+]
 
 
 @dataclass(frozen=True)
@@ -143,14 +154,8 @@ def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor 
     names = {name: step.placeholder(name) for name in step.passed}
     if step.over and not step.stores_part:
         names[step.over] = unused_name(f"x{len(step.inputs)}", step.symbols)
-    given = {
-        value: te.placeholder(extents(types[value].shape), types[value].dtype, name=name)
-        for value, name in names.items()
-    }
-    known = {
-        name: open_constant(tuple(map(int, types[name].shape)), array_dtype(types[name].dtype), step.placeholder(name))
-        for name in step.params
-    }
+    given = {value: given_tensor(types[value], name) for value, name in names.items()}
+    known = {name: known_tensor(types[name], step.placeholder(name)) for name in step.params}
     values: dict[str, te.Tensor] = {**given, **known}
     with deep_recursion():
         if step.stores_part:
@@ -165,19 +170,28 @@ def declared_kernel(step: Step, types: dict[str, TensorType]) -> list[te.Tensor 
             )
             return [*given.values(), stored, *map(symbol, step.symbols)]
         for node in step.nodes:
-            results = declared(
-                row_of(node.operator), [values[name] if name else None for name in node.inputs], node.attributes
-            )
-            values.update(zip(node.outputs, results, strict=True))
-        results = [values[name] for name in step.outputs]
-        given_ops = {tensor.op for tensor in (*given.values(), *known.values())}
-        copied = [
-            te.compute(one.shape, lambda *i, one=one: one(*i), name="copy", tag="elemwise")
-            if one.op in given_ops
-            else one
-            for one in results
-        ]
-    return [*given.values(), *copied, *map(symbol, step.symbols)]
+            declare_node(node, values)
+    return [*given.values(), *(values[name] for name in step.outputs), *map(symbol, step.symbols)]
+
+
+def given_tensor(kind: TensorType, name: str) -> te.Tensor:
+    """A value that a kernel is passed."""
+    return te.placeholder(extents(kind.shape), kind.dtype, name=name)
+
+
+def known_tensor(kind: TensorType, name: str) -> te.Tensor:
+    """A parameter of a kernel, whose numbers are not there."""
+    return open_constant(tuple(map(int, kind.shape)), array_dtype(kind.dtype), name)
+
+
+def declare_node(node: Node, values: dict[str, te.Tensor]) -> None:
+    """Add the values of a node to those that it reads; a value that is another one (the identity) is a copy of it."""
+    given = [values[name] if name else None for name in node.inputs]
+    results = declared(row_of(node.operator), given, node.attributes)
+    read = {one.op for one in given if one is not None}
+    for name, one in zip(node.outputs, results, strict=True):
+        copied = te.compute(one.shape, lambda *i, one=one: one(*i), name="copy", tag="elemwise")
+        values[name] = copied if one.op in read else one
 
 
 # Steps as JSON has them, for another process

@@ -1,133 +1,90 @@
 """The cut of a graph into kernels.
 
-A kernel is a tree of nodes with one at its root, whose values alone leave it: a node takes in the nodes that it reads and nobody
-else does, as long as it is elementwise or moves elements, and there is one heavy node among them at most. So tails are fused into
-the heavy operator before them, which topi.schedule then does within the kernel.
-
-Trees are joined where the rules of autoschedule would schedule both as one group, as they cut any program of te:
+A kernel is a group that the rules of autoschedule form of a program of te, as which the whole graph is declared, but for graphs inside
+of nodes and values that no kernel gives: a sum with what is computed of its result, element by element or moved, reductions over the
+same rows with what stands around them, or elements of elements. Of
 
     a: float32[4096, 1] = mean(x, axes=(1,), keepdims=true)
     b: float32[4096, 1024] = subtract(x, a)
     c: float32[4096, 1] = max(b, axes=(1,), keepdims=true)
     y: float32[4096, 1024] = divide(b, c)
 
-are two trees, the first of which would store b. One kernel keeps a row in a cache from its mean to its quotients. Equal structures
-are asked for once.
+one kernel keeps a row in a cache from its mean to its quotients.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ..autoschedule.regions import estimate_seconds, is_one_group
+from ..autoschedule.regions import estimate_seconds, group_operations
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..driver.cache.key import program_key
 from ..driver.cache.lookup import keep_number
+from ..ir.visit import deep_recursion
 from ..te.tensor import Tensor
 from .concatenations import find_joined_parts
-from .kernels import Step, build_step, declared_kernel, is_heavy
+from .kernels import Step, build_step, declare_node, declared_kernel, given_tensor, known_tensor
 from .memory_views import find_views
 from .node import Node, Parts
+from .operators import updater
 from .types import TensorType
 
 __all__ = ["cut_graph", "time_ratio"]
-
-_MOST_NODES = 16
 
 
 def cut_graph(g: Parts) -> list[Step]:
     """The graph as kernels, in an order in which each reads what is there; none for concatenations whose parts are written in
     place, and for what is a piece of another value."""
-    trees = _trees(g)
-    _join_trees(g, trees)
-    return [build_step(members, g.types, g.constants) for members in trees.values()]
+    elsewhere = {whole for whole, _ in find_joined_parts(g).values()} | find_views(g).keys()
+    nodes = [node for node in g.nodes if node.outputs[0] not in elsewhere]
+    members: dict[str, list[Node]] = {node.outputs[0]: [] for node in nodes}
+    for node, root in zip(nodes, _find_roots(g, nodes), strict=True):
+        members[root].append(node)
+    return [build_step(tuple(own), g.types, g.constants) for own in members.values() if own]
 
 
-def _trees(g: Parts) -> dict[str, tuple[Node, ...]]:
-    """The nodes of each tree, by the first value of its root, in the order of the roots."""
-    parts, views = find_joined_parts(g), find_views(g)
-    wholes = {whole for whole, _ in parts.values()}
-    uses = Counter(name for node in g.nodes for name in set(node.inputs) if name)
-    # an output is read by the caller, so that it has to be stored
-    uses.update(set(g.results.values()))
-    trees: dict[str, tuple[Node, ...]] = {}
+def _find_roots(g: Parts, nodes: Sequence[Node]) -> list[str]:
+    """Return, for each node, the first value of the last one of its kernel."""
+    inner = [node for node in nodes if not node.bodies]
+    values, stored = _declare(g, inner)
+    names = {values[node.outputs[0]].op: node.outputs[0] for node in inner}
+    last = group_operations([values[name] for name in stored], list(names))
+    roots = {node.outputs[0]: node.outputs[0] for node in nodes}
+    readers: dict[str, set[str]] = {}
+    for node in reversed(inner):
+        name = node.outputs[0]
+        root = names[last[values[name].op]]
+        # what is read within an operator, before its value, is stored for it
+        if readers.get(name) == {root}:
+            roots[name] = root
+        for value in node.inputs:
+            readers.setdefault(value, set()).add(roots[name])
+    return [roots[node.outputs[0]] for node in nodes]
+
+
+def _declare(g: Parts, nodes: Sequence[Node]) -> tuple[dict[str, Tensor], list[str]]:
+    """The nodes as one program of te: the values by their names, and the names of those that are stored in any case."""
+    computed = {name for node in nodes for name in node.outputs}
+    values = {
+        name: known_tensor(kind, name) if name in g.constants else given_tensor(kind, name)
+        for name, kind in g.types.items()
+        if name not in computed
+    }
+    with deep_recursion():
+        for node in nodes:
+            declare_node(node, values)
+    stored = dict.fromkeys(g.results.values())
     for node in g.nodes:
-        if node.outputs[0] in wholes or node.outputs[0] in views:
-            continue
-        members = (node,)
-        if not is_heavy(node):
-            for name in dict.fromkeys(node.inputs):
-                below = trees.get(name, ())
-                if (
-                    # a value with several readers would be computed once for each
-                    uses[name] == 1
-                    and below
-                    and len(below[-1].outputs) == 1
-                    and len(below) + len(members) <= _MOST_NODES
-                    and sum(map(is_heavy, (*members, *below))) <= 1
-                    and not below[-1].bodies
-                ):
-                    members = (*below, *members)
-                    del trees[name]
-        trees[node.outputs[0]] = members
-    return trees
-
-
-def _join_trees(g: Parts, trees: dict[str, tuple[Node, ...]]) -> None:
-    """Join trees whose values one other tree alone reads with that one, where the rules would schedule both as one group."""
-    place = {node.outputs[0]: at for at, node in enumerate(g.nodes)}
-    owner = {node.outputs[0]: root for root, members in trees.items() for node in members}
-    readers: dict[str, set[str]] = {name: {""} for name in g.results.values()}
-    for node in g.nodes:
-        for name in node.inputs:
-            readers.setdefault(name, set()).add(owner.get(node.outputs[0], ""))
-    # from the outputs back, so that a tail is known before what it could join
-    for root in reversed(list(trees)):
-        refused: set[str] = set()
-        while root in trees:
-            above = _next_tree(trees, root, readers, refused)
-            if above is None:
-                break
-            members = tuple(sorted((*trees[above], *trees[root]), key=lambda node: place[node.outputs[0]]))
-            if len(members) > _MOST_NODES or not _is_one_group(g, members):
-                refused.add(above)
-                continue
-            trees[root] = members
-            del trees[above]
-            for node in members:
-                for name in node.inputs:
-                    readers[name] = {root if reader == above else reader for reader in readers[name]}
-
-
-def _next_tree(
-    trees: Mapping[str, Sequence[Node]], root: str, readers: Mapping[str, Set[str]], refused: Set[str]
-) -> str | None:
-    """The value of another tree that this one alone reads."""
-    if trees[root][-1].bodies:
-        return None
-    return next(
-        (
-            name
-            for node in reversed(trees[root])
-            for name in node.inputs
-            if name in trees
-            and name != root
-            and name not in refused
-            and readers[name] == {root}
-            and len(trees[name][-1].outputs) == 1
-            and not trees[name][-1].bodies
-        ),
-        None,
-    )
-
-
-def _is_one_group(g: Parts, members: tuple[Node, ...]) -> bool:
-    """Return whether the rules schedule these nodes as one group."""
-    return _answer(_ask(g, build_step(members, g.types, g.constants)))
+        # read by no kernel or whole, written over, or one of several
+        if node.outputs[0] not in computed or updater(node.operator):
+            stored.update(dict.fromkeys(node.inputs))
+        if len(node.outputs) > 1:
+            stored.update(dict.fromkeys(node.outputs))
+    return values, [name for name in stored if name in computed]
 
 
 def time_ratio(before: Parts, after: Parts, target: Target, weigh: Callable[[Step], float]) -> float:
@@ -168,11 +125,6 @@ class _Question:
 
 def _ask(g: Parts, step: Step) -> _Question:
     return _Question(step.key, step, {name: g.types[name] for name in step.inputs})
-
-
-@lru_cache(1024)
-def _answer(asked: _Question) -> bool:
-    return is_one_group(asked.outputs)
 
 
 @lru_cache(1024)

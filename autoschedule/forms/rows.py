@@ -73,7 +73,7 @@ def match_rows(
     place: of operations in an order of producers before consumers. free: whether an operation may belong to a chain. readers: of
     each operation, all of which have to belong to the chain; without, that is known.
     """
-    space, visited = _space(last, place, free)
+    space, visited = _space(last, place, free, readers or {})
     if space is None:
         return None, visited
     places = _members(last, space, place, free, readers or {})
@@ -93,23 +93,30 @@ def _space(
     last: Operation,
     place: Mapping[Operation, int],
     free: Callable[[Operation], bool],
+    readers: Mapping[Operation, Sequence[Operation]],
 ) -> tuple[_Space | None, set[Operation]]:
     """The dimensions of a chain: by the nearest reduction that all the elements of a row read; or else by the nearest that has as
-    many results as `last` has elements. And the operations that lie between them and the last."""
+    many results as `last` has elements. And the operations that lie between them and the last, which nobody else reads."""
     own: Places = tuple(range(len(last.axis)))
     if last.reduction is not None:
         return _reduced_space(last, own, len(own)), {last}
     extents = tuple(map(axis_extent, last.axis))
     numbers: _Space | None = None
     visited: set[Operation] = set()
+    met: set[Operation] = set()
     walk = _Walk(last, own, extents, place)
     for op, along in walk:
         if op is not last and (not free(op) or op.reduction is None and not is_plain(op)):
             continue
         if op.reduction is None:
+            # one that others read is not of the chain, and may end one of its own
+            if op is not last and not met.issuperset(readers.get(op, ())):
+                continue
+            met.add(op)
             visited.add(op)
             walk.follow(op, dict(zip(op.axis, along, strict=True)))
             continue
+        met.add(op)
         missing = [at for at in own if at not in along and not is_const(extents[at], 1)]
         if missing and _reduces(op, [extents[at] for at in missing]):
             return _Space(extents, frozenset(missing), own), visited

@@ -48,7 +48,7 @@ def test_a_value_that_two_nodes_read_is_a_kernel_of_its_own() -> None:
     b.output("z", b.node("add", b.node("relu", y), b.node("negative", y)))
     assert [[node.operator for node in step.nodes] for step in cut_graph(b.graph())] == [
         ["exp"],
-        ["negative", "relu", "add"],
+        ["relu", "negative", "add"],
     ]
 
 
