@@ -6,8 +6,8 @@ from __future__ import annotations
 from ..codegen.machine import Machine
 from ..codegen.target import Target
 from ..schedule import Schedule
+from .algorithms import choose_algorithms
 from .conditions import predicate_sums
-from .cpu.fast_convolutions import fast_convolutions
 from .cpu.fourier import fast_fouriers
 from .factoring import Scheduler, factor_sums
 from .plan import Chooser, Decision
@@ -23,7 +23,7 @@ def take_alternatives(
     decisions: list[Decision] = []
     if target.backend.rules == "cpu" and not exact:
         decisions += fast_fouriers(s, machine, chooser)
-        decisions += fast_convolutions(s, machine, chooser, scheduled)
+        decisions += choose_algorithms(s, machine, chooser, scheduled)
     if target.backend.rules == "cpu":
         decisions += predicate_sums(s, machine, chooser, exact, scheduled)
     return decisions + factor_sums(s, target, machine, chooser, exact, scheduled)

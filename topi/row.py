@@ -19,6 +19,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..te.tensor import Tensor
+from .alternatives import Algorithm, offer
 from .channel_blocks import POINTWISE, Layout
 from .homes import HOMES, ROWS
 from .signatures import checked
@@ -106,8 +108,9 @@ class Operator:
     is zero; None where there are none, and te.gradient takes it. error: by how many units in the last place an element may miss the
     reference, 0 where it is the same. growth: by how much an error of its input grows at most, None where nothing says. in_place: the
     tensor, of the first input's shape and dtype, of which only the elements that change are stored: from that shape and dtype, the
-    other inputs, and the attributes. alternatives: other layouts in which it can be computed, by name, among which models choose by the
-    estimates of all kernels that change; what is elementwise has those of its inputs. samples: calls that show what it takes, at small and
+    other inputs, and the attributes. alternatives: by name, other layouts in which it can be computed, among which models choose by the
+    estimates of all kernels that change (what is elementwise has those of its inputs), and other algorithms, among which schedules
+    choose by the estimates of the operator. samples: calls that show what it takes, at small and
     odd sizes.
     """
 
@@ -124,7 +127,7 @@ class Operator:
     error: float
     growth: float | None
     in_place: Callable[..., Any] | None
-    alternatives: Mapping[str, Layout]
+    alternatives: Mapping[str, Layout | Algorithm]
     samples: tuple[Sample, ...]
 
 
@@ -156,7 +159,7 @@ def make_row(
     error: float = 0,
     growth: float | None = None,
     in_place: Callable[..., Any] | None = None,
-    alternatives: Mapping[str, Layout] | None = None,
+    alternatives: Mapping[str, Layout | Algorithm] | None = None,
     samples: Sequence[Sample] = (),
 ) -> Operator:
     """The row of a function; the parameters are those of operator()."""
@@ -168,12 +171,14 @@ def make_row(
     names = dict(zip(rest, rest, strict=True)) if attributes is None else attributes
     tensors = tuple(one.name for one in given)
     face = _face_name(function)
+    algorithms = {name: one for name, one in (alternatives or {}).items() if isinstance(one, Algorithm)}
+    declare = _declaring(function, face, tensors, several, parameters[: len(given)] == given, names)
     return Operator(
         name,
         face,
         tensors,
         names,
-        _declaring(function, face, tensors, several, parameters[: len(given)] == given, names),
+        _offering(declare, algorithms) if algorithms else declare,
         reference,
         fusion,
         {ours: rest[its] for ours, its in names.items()} | dict(defaults or {}),
@@ -231,6 +236,18 @@ def _declaring(
     return declare
 
 
+def _offering(declare: Callable[..., Tensor], algorithms: Mapping[str, Algorithm]) -> Callable[..., Tensor]:
+    """The declaration, which offers the algorithms that compute the same."""
+
+    @functools.wraps(declare)
+    def offering(*tensors: Any, **given: Any) -> Tensor:
+        return offer(
+            declare(*tensors, **given), {name: one.declare(*tensors, **given) for name, one in algorithms.items()}
+        )
+
+    return offering
+
+
 def operator(
     name: str,
     *,
@@ -242,7 +259,7 @@ def operator(
     error: float = 0,
     growth: float | None = None,
     in_place: Callable[..., Any] | None = None,
-    alternatives: Mapping[str, Layout] | None = None,
+    alternatives: Mapping[str, Layout | Algorithm] | None = None,
     samples: Sequence[Sample] = (),
 ) -> Callable[[F], F]:
     """Make a row of the function that it decorates. Its tensors are the parameters annotated so, or those before keywords.

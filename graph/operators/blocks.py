@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from ... import te, topi
 from ...te.shape import same_extent
 from ...te.tensor import Tensor
+from ...topi.alternatives import Algorithm
+from ...topi.nn.conv2d import saves_by_winograd, winograd_way
 from ...topi.nn.convolutions import layout_windows, sum_windows, tap_count
 from ...topi.nn.spatial import spatial, strided_windows
 from ...topi.references import wide
@@ -35,9 +38,20 @@ def _numpy_convolution(x: Any, w: Any, *, stride: Any, padding: Any, dilation: A
     return np.einsum("ncbijxy,ocxybp->noijp", parts, w, optimize=True)
 
 
+def _find_winograd(
+    x: Any, w: Any, *, stride: Any = (), padding: Any = (), dilation: Any = ()
+) -> partial[Tensor] | None:
+    """The convolution by Winograd's algorithm."""
+    stride, padding, dilation = spatial(2, stride, padding, dilation)
+    if not same_extent(x.shape[4], w.shape[4]) or not saves_by_winograd(x, w):
+        return None
+    return winograd_way(x, w, stride, padding, dilation, 1, "NCHWc")
+
+
 @operator(
     "conv_in_blocks",
     wide(_numpy_convolution),
+    alternatives={"winograd": Algorithm(_find_winograd)},
     samples=[
         sample(floating(1, 2, 5, 7, 4), floating(3, 2, 3, 1, 4, 8), stride=(2, 1), padding=(1, 0, 0, 2)),
         sample(floating(2, 3, 6, 5, 1), floating(2, 3, 2, 3, 1, 16), dilation=(1, 2)),
@@ -49,7 +63,7 @@ def _conv_in_blocks(x: Any, w: Any, *, stride: Any = (), padding: Any = (), dila
     last block of x up is not read."""
     stride, padding, dilation = spatial(2, stride, padding, dilation)
     if same_extent(x.shape[4], w.shape[4]):  # blocks of one size are what topi sums in
-        return topi.nn.conv2d(x, w, stride, padding, dilation, layout="NCHWc", algorithm="auto")
+        return topi.nn.conv2d(x, w, stride, padding, dilation, layout="NCHWc")
     return _convolve_block_parts(x, w, stride, padding, dilation)
 
 

@@ -10,6 +10,7 @@ from ... import te
 from ...base.errors import TilewrightError, is_interruption, user_source
 from ...importing import PACKAGE
 from ...ir.visit import deep_recursion
+from ...topi.alternatives import Algorithm
 from ...topi.row import MANY, REQUIRED, Fusion, Operator, Sample, load_rows, make_row
 from ..errors import BadNode, UnknownOperator
 from ..types import Extent, TensorType, convert_extent, extents, tensor_type
@@ -42,11 +43,14 @@ def operator(
     fusion: Fusion = "heavy",
     samples: Sequence[Sample] = (),
     derivative: Sequence[str | None] | None = None,
+    alternatives: Mapping[str, Algorithm] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a row of a function that graphs alone have: positional parameters are inputs, keywords attributes."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        OPERATORS[name] = make_row(name, function, reference, fusion, samples=samples, derivative=derivative)
+        OPERATORS[name] = make_row(
+            name, function, reference, fusion, derivative=derivative, alternatives=alternatives, samples=samples
+        )
         _OWN.add(name)  # theirs take extents as texts, topi's as expressions
         return function
 

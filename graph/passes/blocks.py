@@ -55,7 +55,8 @@ _ALIKE = 1.1
 
 def _layout(node: Node) -> Layout | None:
     """The alternative that the row of a node has; None where there is none."""
-    return None if node.bodies or len(node.outputs) != 1 else row_of(node.operator).alternatives.get(LAYOUT)
+    found = None if node.bodies or len(node.outputs) != 1 else row_of(node.operator).alternatives.get(LAYOUT)
+    return found if isinstance(found, Layout) else None
 
 
 class _Examined:
@@ -140,8 +141,10 @@ def _find_regions(g: Parts) -> list[set[str]]:
 @cache
 def _gaining_operators() -> frozenset[str]:
     """The operators for whose sake there are blocks, in either order."""
-    layouts = {row.name: row.alternatives[LAYOUT] for row in OPERATORS.values() if LAYOUT in row.alternatives}
-    return frozenset(each for name, one in layouts.items() if one.heavy for each in (name, *one.heavy))
+    layouts = {row.name: row.alternatives.get(LAYOUT) for row in OPERATORS.values()}
+    return frozenset(
+        each for name, one in layouts.items() if isinstance(one, Layout) and one.heavy for each in (name, *one.heavy)
+    )
 
 
 def _weigh(step: Step) -> float:

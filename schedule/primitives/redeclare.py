@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ...base.arguments import is_a
 from ...base.errors import user_source
@@ -35,7 +36,7 @@ def _draw(drawer: Drawer) -> Attempt | None:
     return f"redeclare({stage.name}, {name!r})", lambda: drawer.s.redeclare(stage.op.output(0), name)
 
 
-def offered_declarations(stage: Stage) -> Mapping[str, Callable[[], Tensor]]:
+def offered_declarations(stage: Stage) -> Mapping[str, partial[Tensor]]:
     """Other declarations of what a stage computes, by their names, as its operator offers them; none of one that is scheduled."""
     op = stage.op.as_compute
     if op is None or not stage.is_untouched():

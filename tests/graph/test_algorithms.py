@@ -33,7 +33,7 @@ def algorithms(g: Graph, **how: Any) -> list[str]:
 
 def test_a_convolution_of_many_channels_is_winograds() -> None:
     g = convolution_graph(64, 64, (26, 27), padding=(1, 0, 1, 2))
-    assert algorithms(g) == ["Winograd's algorithm"]
+    assert algorithms(g) == ["winograd"]
     assert algorithms(g, exact=True) == []
     x = values(1, 64, 26, 27)
     np.testing.assert_allclose(tw.build(g)(x), g.run(x)[0], rtol=1e-4, atol=1e-4)
@@ -49,7 +49,7 @@ def test_channels_in_blocks(shape: tuple[int, ...]) -> None:
     h = b.node("relu", b.node("add", h, y))
     b.output("y", b.node("mean", h, axes=(2, 3), keepdims=False))
     g = b.graph()
-    assert "Winograd's algorithm" in algorithms(g)
+    assert "winograd" in algorithms(g)
     x = values(*shape)
     np.testing.assert_allclose(tw.build(g)(x), g.run(x)[0], rtol=1e-4, atol=1e-4)
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te import polymorphic as te
-from ...te.shape import same_extent, shape_text
+from ...te.shape import integer_value, same_extent, shape_text
 from ...te.tensor import Tensor
 from ..alternatives import offer
 from ..checks import weights
@@ -126,7 +126,9 @@ def conv2d(
             ", ".join(f'"{name}"' for name in ALGORITHMS),
         )
     winograd = (
-        None if algorithm == "direct" else _winograd(data, kernel, stride, padding, dilation, groups, layout, out_dtype)
+        None
+        if algorithm == "direct"
+        else winograd_way(data, kernel, stride, padding, dilation, groups, layout, out_dtype)
     )
     if algorithm == "winograd":
         if winograd is None:
@@ -140,7 +142,7 @@ def conv2d(
         return winograd()
     result = _direct(data, kernel, stride, padding, dilation, groups, layout, out_dtype)
     # an alternative, which a schedule by rules takes where it estimates less time; other dtypes lose accuracy
-    return result if winograd is None or str(data.dtype) != "float32" else offer(result, winograd=winograd)
+    return result if str(data.dtype) != "float32" else offer(result, {"winograd": winograd})
 
 
 def _direct(
@@ -161,15 +163,15 @@ def _direct(
     )
 
 
-def _winograd(
+def winograd_way(
     data: Tensor,
     kernel: Tensor,
     stride: Sizes,
     padding: Padding,
     dilation: Sizes,
     groups: int,
-    layout: str,
-    out_dtype: Any,
+    layout: str = "NCHW",
+    out_dtype: Any = None,
 ) -> partial[Tensor] | None:
     """The same by Winograd's algorithm; None where that does not compute it."""
     # the transforms are of windows that lie side by side
@@ -187,6 +189,19 @@ def _winograd(
     if layout.startswith("NCHW") and data.ndim == 5 and kernel.ndim == 6 and numbers[4] > 1 and numbers[5] == PACK:
         return partial(conv2d_winograd_blocks, data, kernel, padding)
     return None
+
+
+def saves_by_winograd(data: Tensor, kernel: Tensor) -> bool:
+    """Return whether Winograd's algorithm computes a convolution of float32 with fewer operations, its transforms among them; not where
+    sizes but the batch are unknown."""
+    if str(data.dtype) != "float32" or not all(map(integer_value, (*data.shape[1:], *kernel.shape))):
+        return False
+    outputs, inputs, _, _, *block = (integer_value(extent) or 0 for extent in kernel.shape)
+    if block:  # (O / o, C / c, KH, KW, c, o)
+        outputs, inputs = outputs * block[1], inputs * block[0]
+    packed = -(-outputs // PACK) * PACK  # the last block of transformed weights is filled up
+    # a tile of 2 x 2 results comes from a square of 4 x 4 places, of 32 additions, and with 24
+    return 16 * inputs * packed + 32 * inputs + 24 * packed < 4 * 9 * inputs * outputs
 
 
 def conv2d_nchw(

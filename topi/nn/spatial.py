@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,12 @@ from numpy.lib.stride_tricks import sliding_window_view
 from ... import topi
 from ...ir import ops
 from ...te.shape import same_extent
+from ...te.tensor import Tensor
+from ..alternatives import Algorithm
 from ..channel_blocks import IMAGE_CONVOLUTION, TRANSPOSED
 from ..references import wide
 from ..row import floating, operator, sample
+from .conv2d import saves_by_winograd, winograd_way
 from .convolutions import transposed_operands
 
 
@@ -75,10 +79,21 @@ def _numpy_conv(x: Any, w: Any, bias: Any = None, *, stride: Any, padding: Any, 
     return result if bias is None else result + bias.reshape(-1, *[1] * rank)
 
 
+def _find_winograd(
+    x: Any, w: Any, bias: Any = None, *, stride: Any = (), padding: Any = (), dilation: Any = (), groups: int = 1
+) -> partial[Tensor] | None:
+    """The convolution of images by Winograd's algorithm."""
+    if x.ndim != 4 or not saves_by_winograd(x, w):
+        return None
+    stride, padding, dilation = spatial(2, stride, padding, dilation)
+    way = winograd_way(x, w, stride, padding, dilation, groups)
+    return None if way is None else partial(_convolution, x, w, bias, stride, padding, dilation, groups, "winograd")
+
+
 @operator(
     "conv",
     reference=_wide_but_bias(_numpy_conv),
-    alternatives={"blocks": IMAGE_CONVOLUTION},
+    alternatives={"blocks": IMAGE_CONVOLUTION, "winograd": Algorithm(_find_winograd)},
     samples=[
         sample(floating(1, 2, 9), floating(3, 2, 3), floating(3), stride=(2,), padding=(1, 0), dilation=(2,)),
         sample(floating(2, 3, 7, 9), floating(5, 3, 3, 3), floating(5), padding=(1, 0, 1, 2)),
@@ -91,11 +106,11 @@ def _conv(
     x: Any, w: Any, bias: Any = None, *, stride: Any = (), padding: Any = (), dilation: Any = (), groups: int = 1
 ) -> Any:
     """x (N, C, ...) with w (O, C / groups, ...) and bias (O,): (N, O, ...)."""
-    return _convolution(x, w, bias, stride, padding, dilation, groups, "auto")
+    return _convolution(x, w, bias, stride, padding, dilation, groups)
 
 
 def _convolution(
-    x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int, algorithm: str
+    x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int, algorithm: str = "direct"
 ) -> Any:
     rank = x.ndim - 2
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
@@ -152,10 +167,21 @@ def _numpy_conv_transpose(
     return result if bias is None else result + bias.reshape(-1, *[1] * rank)
 
 
+def _find_transposed_winograd(x: Any, w: Any, bias: Any = None, **attributes: Any) -> partial[Tensor] | None:
+    """The transposed convolution of images by Winograd's algorithm."""
+    stride, _, dilation = spatial(x.ndim - 2, attributes["stride"], attributes["padding"], attributes["dilation"])
+    # zeros between elements are left out of a sum, and would be multiplied
+    if x.ndim != 4 or stride != (1, 1) or not saves_by_winograd(x, w):
+        return None
+    way = winograd_way(x, w, stride, 0, dilation, attributes["groups"])
+    return None if way is None else partial(_conv_transpose, x, w, bias, algorithm="winograd", **attributes)
+
+
 @operator(
     "conv_transpose",
     reference=_wide_but_bias(_numpy_conv_transpose),
-    alternatives={"blocks": TRANSPOSED},
+    attributes={name: name for name in ("stride", "padding", "dilation", "groups", "output_padding")},
+    alternatives={"blocks": TRANSPOSED, "winograd": Algorithm(_find_transposed_winograd)},
     samples=[
         sample(floating(1, 2, 5), floating(2, 3, 3), floating(3), stride=(2,), padding=(1, 0), output_padding=(1,)),
         sample(floating(1, 4, 3, 4), floating(4, 2, 3, 2), groups=2, dilation=(2, 1), stride=(1, 3)),
@@ -172,6 +198,7 @@ def _conv_transpose(
     dilation: Any = (),
     groups: int = 1,
     output_padding: Any = (),
+    algorithm: str = "direct",
 ) -> Any:
     """The gradient of a convolution towards its data, of x (N, C, ...) with w (C, O / groups, ...): a convolution of x with zeros
     between its elements. padding is taken away from the result, output_padding is added at its ends."""
@@ -179,6 +206,4 @@ def _conv_transpose(
     stride, padding, dilation = spatial(rank, stride, padding, dilation)
     more = tuple(output_padding) or (0,) * rank
     image, kernel = transposed_operands(x, w, stride, padding, dilation, more, groups)
-    # Zeros between elements are left out of a sum, and would be multiplied by Winograd's algorithm.
-    algorithm = "auto" if set(stride) <= {1} else "direct"
     return _convolution(image, kernel, bias, (), (), dilation, groups, algorithm)

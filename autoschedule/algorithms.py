@@ -1,0 +1,68 @@
+"""Algorithms that operators offer for what they compute, taken where they cost less than what is declared.
+
+Each declaration is scheduled by its rules for inputs that are given, and estimated by the same model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from ..codegen.machine import Machine
+from ..schedule import Schedule
+from ..schedule.primitives.redeclare import offered_declarations
+from ..te.compute import placeholder
+from ..te.operation import Operation
+from ..te.tensor import Tensor
+from .factoring import Scheduler, estimate_alone
+from .operations import is_known
+from .plan import Candidate, Chooser, Decision, decide
+
+__all__ = ["choose_algorithms"]
+
+
+def choose_algorithms(s: Schedule, machine: Machine, chooser: Chooser, scheduled: Scheduler) -> list[Decision]:
+    """Redeclare what costs less by an algorithm that its operator offers, in a schedule that nobody has touched, and tell what was
+    decided. scheduled: applies the rules to a part of the program, without alternatives."""
+    decisions: list[Decision] = []
+    for stage in list(s.stages):
+        op, ways = stage.op, offered_declarations(stage)
+        if not ways:
+            continue
+        # the operator's inputs, as they are computed now
+        inputs = {one: s[one].op.output(one.value_index) for way in ways.values() for one in _tensors(way)}
+        given = {now: now if is_known(now) else placeholder(now.shape, now.dtype, now.name) for now in inputs.values()}
+        declared = _rebuild(op, given)
+        candidates = [Candidate("as declared", lambda: None, estimate_alone(scheduled, declared))]
+        for name, way in ways.items():
+            alone = way.func(
+                *(given[inputs[one]] if isinstance(one, Tensor) else one for one in way.args), **way.keywords
+            )
+            apply = partial(_redeclare, s, op.output(0), name)
+            candidates.append(Candidate(name, apply, estimate_alone(scheduled, alone.op)))
+        decisions.append(decide("algorithm", op, candidates, chooser, machine))
+        candidates[decisions[-1].chosen].apply()
+    return decisions
+
+
+def _redeclare(s: Schedule, tensor: Tensor, name: str) -> None:
+    s.redeclare(tensor, name)
+
+
+def _tensors(way: partial[Tensor]) -> list[Tensor]:
+    return [one for one in way.args if isinstance(one, Tensor)]
+
+
+def _rebuild(op: Operation, given: Mapping[Tensor, Tensor]) -> Operation:
+    """An operation, and what it is computed from, of tensors in place of others."""
+    rebuilt: dict[Operation, Operation] = {}
+
+    def read(tensor: Tensor) -> Tensor:
+        return given[tensor] if tensor in given else rebuild(tensor.op).output(tensor.value_index)
+
+    def rebuild(one: Operation) -> Operation:
+        if one not in rebuilt:
+            rebuilt[one] = one.replace_inputs({tensor: read(tensor) for tensor in one.input_tensors})
+        return rebuilt[one]
+
+    return rebuild(op)
