@@ -122,9 +122,8 @@ class ModelPlan(Sequence[Task]):
                 bucket = task.bucket
                 rows.append((f"{bucket}:", *[""] * 7))
             s = task.schedule(self.target, self.tuned, self.exact)
-            chosen = [(row[0], row[3] if s.decisions else "as it is tuned", *row[4:]) for row in s.plan.rows[1:]] or [
-                ("", "as it is tuned", "", "", "")
-            ]  # for GPUs a schedule without rules has no row
+            found = s.plan.rows[1:] or [[""] * 7]  # for GPUs a schedule without rules has no row
+            chosen = [(row[0], row[3] if s.decisions else "as it is tuned", *row[4:]) for row in found]
             told = [(str(task.count), task.operators, task.shapes), ("", "", "")]
             rows += [(*told[min(at, 1)], *row) for at, row in enumerate(chosen)]
         return rows

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 BLOCK = 16
 """Channels of a block: a cache line of float32."""
 PART = 8
-"""What the channels of a value are a multiple of: the part of a block by which they are summed where the last one is filled up."""
+"""The part of a block by which channels are summed where the last block is filled up; their number is a multiple of it."""
 MOST = 1.34
-"""How many times its channels a value may have once its last block is filled up."""
+"""The most times its channels that a value has once its last block is filled up."""
 _IMAGE = (2, 3)
 
 Shape = tuple[Any, ...]

@@ -23,6 +23,7 @@ def window_attributes(c: Context, kernel: Sequence[int], value: str | int = 0) -
     mode = c.attribute("auto_pad", "NOTSET")
     padding = tuple(c.attribute("pads") or (0,) * 2 * rank)
     if mode in ("SAME_UPPER", "SAME_LOWER"):
+        # the standard counts the taps with the steps between them (MaxPool); onnxruntime's pools leave the steps out
         totals = [
             _same_total(size, (taps - 1) * far + 1, step)
             for size, taps, step, far in zip(c.type(value).shape[2:], kernel, stride, dilation, strict=True)

@@ -105,7 +105,7 @@ class _Reading:
         self.refused: dict[str, list[str]] = {}
         self.names: Counter[str] = Counter()
         self.written: dict[str, bool] = {}
-        """What the program writes of what it is given, by name, and whether the caller passes it."""
+        """Inputs that the program writes, by name: true where the caller passes them."""
 
     def graph(self, values: Mapping[str, NDArray[Any]]) -> Parts | Measures:
         frame = FrameReading(self.scope, self.program.frame, self.refused)

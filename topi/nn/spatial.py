@@ -96,7 +96,7 @@ def _find_winograd(
     alternatives={"blocks": IMAGE_CONVOLUTION, "winograd": Algorithm(_find_winograd)},
     samples=[
         sample(floating(1, 2, 9), floating(3, 2, 3), floating(3), stride=(2,), padding=(1, 0), dilation=(2,)),
-        sample(floating(2, 3, 7, 9), floating(5, 3, 3, 3), floating(5), padding=(1, 0, 1, 2)),
+        sample(floating(2, 3, 7, 9), floating(16, 3, 3, 3), floating(16), padding=(1, 0, 1, 2)),
         sample(floating(1, 4, 7, 7), floating(6, 2, 3, 1), groups=2, stride=(2, 1)),
         sample(floating(1, 4, 7, 7), floating(8, 1, 3, 3), floating(8), groups=4, padding=(1, 1, 1, 1)),
         sample(floating(1, 2, 4, 5, 6), floating(3, 2, 2, 3, 1), floating(3)),
