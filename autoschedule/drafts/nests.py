@@ -71,7 +71,9 @@ class Nests:
         roots = [
             stage
             for stage in self.draft.stages
-            if stage.attach_type == "root" and stage.partner is None and not _is_ready(stage)
+            if stage.attach_type == "root"
+            and stage.partner is None
+            and (not _is_ready(stage) or not {*self.draft.outputs}.isdisjoint(self.draft.find_ops(stage)))
         ]
         ordered: dict[int, DraftStage] = {}
 

@@ -308,3 +308,11 @@ def test_candidates_without_a_draft_are_taken_where_there_are_no_others() -> Non
     ]
     assert soonest(times) == 1 and soonest(times[:1]) == 0
     assert times[0].binds == "not estimated" and times[1].seconds < 1
+
+
+def test_results_of_known_values_take_time() -> None:
+    """Though what else is computed of known values is computed when the kernel is built."""
+    table = te.constant(np.ones((4, 4), "float32"), "table")
+    values = te.compute((64, 4), lambda i, j: table[i % 4, j % 2] * 2)
+    (decision,) = scheduler.schedule(values, Target.parse("cuda -arch=sm_80")).decisions
+    assert decision.seconds and decision.seconds > 0, decision
