@@ -11,6 +11,7 @@ from .constant import Constant
 from .expr import Expr, Node, Var
 
 __all__ = [
+    "INDEPENDENT",
     "Allocate",
     "Assert",
     "Attr",
@@ -141,6 +142,11 @@ class Assert(Stmt):
     condition: Expr
     message: str
     _children: ClassVar[tuple[str, ...]] = ("condition",)
+
+
+INDEPENDENT = "independent"
+"""The pragma: no iteration of a loop touches what another one stores; and the key of an Attr whose subject is the thread axis of such
+a loop, the body of which it has."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

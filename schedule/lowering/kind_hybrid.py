@@ -9,13 +9,14 @@ for i in n:                    for i.outer in ceildiv(n, 4):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, Range, Var
-from ...ir.stmt import Allocate, BufferStore, For, If, Stmt
+from ...ir.ops import TRUE
+from ...ir.stmt import INDEPENDENT, Allocate, BufferStore, For, If, LoopKind, Stmt
 from ...ir.visit import Rewriter, children, post_order, rebuild, rewrite, seq, substitute
 from ...te.hybrid.op import HybridOp
 from ...te.hybrid.zeros import has_threads, insert_zeros
@@ -144,7 +145,22 @@ class _HybridNest(Rewriter):
             axis for axis in self.nest.computation.stage.all_iter_vars if self.nest_of.get(axis) is not chain
         )
         body = self.nest.guard(self.visit(inner), self.stage_bounds.offsets, others)
-        return self.nest.loops(loops, body, attach=True)
+        return self._mark_independent(self.nest.loops(loops, body, attach=True), chain)
+
+    def _mark_independent(self, nest: Stmt, chain: Sequence[IterVar]) -> Stmt:
+        """A nest whose loops over threads say that their iterations never meet, which they were bound for. Not where other stages are
+        computed in them, of which nothing was proved, or where the script itself says that its loops have no order."""
+        stage, declared = self.nest.computation.stage, self.op.declared_loops
+        if stage.placed or any(declared.loop(axis).kind is not LoopKind.SERIAL for axis in chain):
+            return nest
+        bound = {loop.var for loop in self.stage_bounds.loops if loop.thread.startswith("threadIdx")}
+
+        def rule(node: Node) -> Node | None:
+            if isinstance(node, For) and node.var in bound:
+                return replace(node, pragmas=(*node.pragmas, (INDEPENDENT, TRUE)))
+            return None
+
+        return rewrite(nest, rule) if bound else nest
 
 
 KIND = OperationKind("hybrid", _collect_reads, _nest, _definition, whole=True)

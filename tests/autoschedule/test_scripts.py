@@ -192,3 +192,35 @@ def test_sums_are_added_by_lanes_unless_they_keep_their_order(target: str) -> No
         for declared, kept, fast in zip(*results, strict=True):
             assert declared.tobytes() == kept.tobytes()
             np.testing.assert_allclose(fast, declared, rtol=1e-4, atol=1e-5)
+
+
+def permuted(n: int, steps: int) -> Any:
+    """A script: elements that are added to in an order that only arithmetic modulo `n` tells apart, again in each of some steps."""
+
+    @script
+    def added(A):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+        d = output_tensor((n,), "int32")
+        for k in range(steps):
+            for i in range(n):
+                d[(i * 2 + k) % n] = d[(i * 2 + k) % n] * 3 + A[(i * 2 + k) % n]
+                d[(i * 2 + k) % n] = d[(i * 2 + k) % n] % 97
+        return d
+
+    return added
+
+
+def test_threads_take_the_word_of_the_proof_that_shares_a_loop() -> None:
+    """No barrier where guards keep some threads off, since no two iterations meet; one from step to step, whose threads do."""
+    A = te.placeholder((7,), "int32", name="A")
+    given = drawn.rng("permuted", 0).integers(-9, 9, 7).astype("int32")
+    for steps, by_rule in ((1, True), (3, False)):
+        made = permuted(7, steps)(A)
+        s = tw.autoschedule.schedule([made], "cuda -emulate") if by_rule else te.create_schedule(made.op)
+        if not by_rule:
+            s[made].bind(made.op.axis[1], te.thread_axis("threadIdx.x"))
+        kernel = tw.build(s, [A, made], target="cuda -emulate")
+        result = np.full(7, 77, "int32")
+        kernel(given, result)
+        np.testing.assert_array_equal(result, permuted(7, steps)(given))
+        *_, body = kernel.source("cuda").split("__global__")  # after the kernel that stores zeros
+        assert ("__syncthreads" in body or "tw_barrier" in body) == (steps > 1), body

@@ -21,10 +21,9 @@ from dataclasses import replace
 from ...analysis.lane_strides import neighbour_distance
 from ...expr import Add, BufferLoad, Expr, FloorDiv, IntImm, Max, Mul, Sub, Var
 from ...ops import const, is_const
-from ...stmt import BufferStore, For, Function, LoopKind, Stmt
+from ...stmt import INDEPENDENT, BufferStore, For, Function, LoopKind, Stmt
 from ...visit import rewrite_statements, seq, walk
 from ..common.fresh_copy import fold, fresh_copy
-from .scalar_promotion import INDEPENDENT
 
 __all__ = ["REASSOCIATE", "cut_sums"]
 

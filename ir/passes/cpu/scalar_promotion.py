@@ -38,15 +38,26 @@ from ...atomics import is_atomic
 from ...buffer import Buffer
 from ...expr import Add, BufferLoad, Call, Expr, IntImm, Let, Node, Range, Sub, Var
 from ...ops import TRUE, const, integer_value, logical_and, maximum, minimum
-from ...stmt import Allocate, Assert, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt, While
+from ...stmt import (
+    INDEPENDENT,
+    Allocate,
+    Assert,
+    BufferStore,
+    Evaluate,
+    For,
+    Function,
+    If,
+    LetStmt,
+    LoopKind,
+    Seq,
+    Stmt,
+    While,
+)
 from ...structural import Key, equal, structural_key
 from ...visit import Rewriter, free_vars, rewrite, seq, walk
 from ..common.fresh_copy import fold, fresh_copy
 
-__all__ = ["INDEPENDENT", "promote_scalars"]
-
-INDEPENDENT = "independent"
-"""The pragma: no iteration of a loop touches what another one stores."""
+__all__ = ["promote_scalars"]
 
 SPLIT = 32
 """Iterations of a loop that is split: three loops take their time to begin, and their code its place."""

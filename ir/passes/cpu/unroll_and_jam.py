@@ -25,11 +25,10 @@ from ...arith.linear import LinearForm
 from ...buffer import Buffer
 from ...expr import Add, BufferLoad, Call, FloorDiv, IntImm, Mul, Node, Range, Sub, Var
 from ...ops import TRUE, const
-from ...stmt import BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ...stmt import INDEPENDENT, BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...structural import Key, structural_key
 from ...visit import Rewriter, free_vars, rewrite, seq, substitute, walk
 from ..common.fresh_copy import fold, fresh_copy
-from .scalar_promotion import INDEPENDENT
 
 __all__ = ["JAM", "unroll_and_jam"]
 

@@ -13,7 +13,8 @@ A thread that waits for its asynchronous copies knows nothing of those of others
 behind a wait for the copy engine, whose next box goes where other threads may still read.
 
 Every thread of the block must reach a barrier: within a condition, or a loop, that differs between threads there can be
-none. One that is needed before such a statement stands before all of it; one that is needed inside is an error. It
+none. One that is needed before such a statement stands before all of it; one that is needed inside is an error. In a loop
+over threads of which the schedule has proved that iterations never meet (INDEPENDENT), as by more than an index tells, none is. It
 stands after the threads are mapped and before flatten, since dimensions show which thread an element belongs to.
 """
 
@@ -34,7 +35,7 @@ from ...expr import EQ, LE, LT, BufferLoad, Call, Cast, Expr, FloorMod, IntImm, 
 from ...fragments import WARP_LANES, is_warp_call, lanes_together
 from ...ops import conjuncts, const
 from ...pointers import READS, WRITES, pointed_buffer
-from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
+from ...stmt import INDEPENDENT, Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...structural import Key, structural_key
 from ...visit import rebuild, seq, walk
 from .errors import DivergentBarrier
@@ -116,6 +117,8 @@ class _Planner:
         self.together = Iterations(None, self.varying, analyzer=analyzer)
         self.told: dict[tuple[str, Key, Key], bool] = {}
         self.fixed: dict[str, int] = {}
+        self.free: tuple[str, ...] = ()
+        """Threads of which no two touch one element in the statement that is looked at, which one of its storing to."""
         self.split_warps = False
         """Whether what is looked at is done by some lanes of a warp alone."""
 
@@ -148,6 +151,9 @@ class _Planner:
             )
         if isinstance(stmt, Allocate):
             return self._surround(self.part(stmt.body), lambda body: rebuild(stmt, [body]))
+        if isinstance(stmt, Attr) and stmt.key == INDEPENDENT:
+            with self._free_threads(stmt):
+                return self.part(stmt.body)
         if isinstance(stmt, Attr):
             return self._surround(self.part(stmt.body), lambda body: rebuild(stmt, [stmt.value, body]))
         if is_wait(stmt) or is_bulk_wait(
@@ -255,9 +261,20 @@ class _Planner:
             return self._collect_divergent(
                 stmt.body, self._check(self._collect_lone(stmt.value, whole), pending, whole), whole
             )
+        if isinstance(stmt, Attr) and stmt.key == INDEPENDENT:
+            with self._free_threads(stmt):  # of this run of the statement, not of what is pending
+                touched = self._collect_divergent(stmt.body, {}, whole)
+            return self._check(touched, pending, whole)
         if isinstance(stmt, (Allocate, Attr)):
             return self._collect_divergent(stmt.body, pending, whole)
         return self._check(self._collect_lone(stmt, whole), pending, whole)
+
+    @contextmanager
+    def _free_threads(self, stmt: Attr) -> Generator[None]:
+        """Take the iterations of a loop over threads, whose body `stmt` is, for independent."""
+        self.free += (str(stmt.subject),)
+        yield
+        self.free = self.free[:-1]
 
     @contextmanager
     def _diverge(self, *values: Expr) -> Generator[None]:
@@ -347,7 +364,7 @@ class _Planner:
         """Return whether one element is touched by one thread alone: the known indices tell the thread, one of them by itself or all of
         them together, as a quotient and a remainder do."""
         pinned = {tag for tag, _ in a.fixed & b.fixed}
-        return all(tag in pinned or self._tell(tag, a, b) for tag in self.tags)
+        return all(tag in pinned or tag in self.free or self._tell(tag, a, b) for tag in self.tags)
 
     def _tell(self, tag: str, a: _Access, b: _Access) -> bool:
         """Return whether the indices of two accesses are the same in no two threads that differ in `tag`. That is asked once, and only

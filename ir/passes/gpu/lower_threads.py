@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ...stmt import For, Function, LoopKind
+from ...stmt import INDEPENDENT, For, Function, LoopKind
 from ...visit import rewrite_statements
 from .vthread import inject_virtual_threads
 
@@ -24,7 +24,8 @@ def lower_threads(function: Function) -> Function:
 
     def rule(node: Any) -> For | None:
         if isinstance(node, For) and node.kind is LoopKind.THREAD:
-            return replace(node, kind=LoopKind.SERIAL, thread="")
+            kept = tuple(pair for pair in node.pragmas if pair[0] != INDEPENDENT)  # said for threads
+            return replace(node, kind=LoopKind.SERIAL, thread="", pragmas=kept)
         return None
 
     # virtual threads of unknown number cannot be interleaved

@@ -24,7 +24,7 @@ from ...expr import GE, LT, BufferLoad, Call, Expr, IntImm, Node, Range, Var
 from ...fragments import lanes_together
 from ...ops import TRUE, cast, const, likely, logical_and, logical_not
 from ...pointers import WRITES, pointed_buffer
-from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, If, LoopKind, Stmt
+from ...stmt import INDEPENDENT, Allocate, Attr, BufferStore, Evaluate, For, If, LoopKind, Stmt
 from ...structural import Key, structural_key
 from ...visit import rewrite, substitute, walk
 from ..common.fresh_copy import Copier
@@ -86,6 +86,8 @@ class _Mapper(Copier):
         self.path.append(node)
         with self._where(LT(value, extent)):
             body = self.visit(node.body)
+        if any(key == INDEPENDENT for key, _ in node.pragmas):
+            body = Attr(INDEPENDENT, node.thread, TRUE, body)
         self.path.pop()
         whole = cast(self.hardware.extents[node.thread], extent.dtype)
         if self.analyzer.can_prove(extent >= whole):  # all threads of the tag have an iteration
