@@ -24,7 +24,17 @@ from .threads import THREADS, VECTOR, WARP
 if TYPE_CHECKING:
     from ...schedule import Stage
 
-__all__ = ["LINE", "BlockTile", "PARTS", "Grid", "bind_blocks", "count_merge", "count_product", "loaded_sides"]
+__all__ = [
+    "LINE",
+    "PARTS",
+    "RESULT",
+    "BlockTile",
+    "Grid",
+    "bind_blocks",
+    "count_merge",
+    "count_product",
+    "loaded_sides",
+]
 
 LINE = 128
 """Bytes of shared memory in different banks."""

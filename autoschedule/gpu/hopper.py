@@ -11,7 +11,8 @@
       C.matrix = sums                                     # in shared memory, of which whole rows are stored
 
 Where both sides are matrices in memory, with rows at multiples of 16 bytes, the copy engine fetches the tiles by boxes: one thread
-asks, or four more warps that do nothing else. These go on to the next tile while the others store theirs, where as many blocks as
+asks, or four more warps that do nothing else. A side that is no such matrix (odd rows, windows) may be copied to one first, by a
+kernel of its own. These go on to the next tile while the others store theirs, where as many blocks as
 the GPU holds take one tile after the other, in bands that the L2 cache holds.
 """
 
@@ -38,15 +39,20 @@ from ..operations import iteration_count
 from ..plan import Candidate
 from .grids import LINE, Grid, count_product, loaded_sides
 from .tensor_cores import (
+    OF_PACKED,
     SUMS,
+    count_copies,
+    count_packs,
     elements_at_once,
+    is_packable,
     is_theirs,
+    pack_matrix,
     reason_in_matrices,
     result_bytes,
     shared_by_all,
     stored_by_blocks,
 )
-from .threads import VECTOR, WARP
+from .threads import WARP
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -83,7 +89,7 @@ class Tile:
     own: rows and columns of four warps; groups: of four warps, one below the other; stages: of the pipeline. boxes: whether the
     copy engine fills it; roles: asked by warps of their own. band: rows of blocks that run at once. resident: blocks, which take
     one tile after the other; 0 for one each. cluster: of blocks that fetch together what both need. result: bytes of an element
-    of the sums on their way out.
+    of the sums on their way out. packed: the sides that kernels of their own make matrices of first.
     """
 
     own: tuple[int, int]
@@ -95,6 +101,7 @@ class Tile:
     resident: int = 0
     cluster: int = 1
     result: int = 4
+    packed: tuple[bool, bool] = (False, False)
 
     @property
     def is_late(self) -> bool:
@@ -129,6 +136,7 @@ class Tile:
             f"{self.stages} stages{' of boxes' if self.boxes else ''}{' by warps of their own' if self.roles else ''}"
             f"{f', bands of {self.band}' if self.band > 1 else ''}{f', {self.resident} blocks' if self.resident else ''}"
             f"{f', clusters of {self.cluster}' if self.cluster > 1 else ''}"
+            f"{OF_PACKED if any(self.packed) else ''}"
         )
 
 
@@ -147,14 +155,16 @@ def warpgroup_candidates(group: Group) -> list[Candidate]:
     down = [
         load.dtype.bytes > 1 and not found.is_read_along_sum(load) for load in (found.a, found.b)
     ]  # columns of terms; bytes are turned
-    fetched = [(False, False)]
-    if all(_comes_in_boxes(group, found, load) for load in (found.a, found.b)):
-        fetched += [(True, False), (True, True)]
+    packed = tuple(not _comes_in_boxes(group, found, load) for load in (found.a, found.b))
+    fetched = [(False, False, (False, False))]
+    several = iteration_count(found.summed) > PANEL_BYTES // found.a.dtype.bytes
+    if not any(packed) or several and is_packable(found, packed):
+        fetched += [(True, False, packed), (True, True, packed)][any(packed) :]
     tiles = [
         each
         for tile in _tiles(found, gpu, down[1], result_bytes(group))
-        for boxes, roles in fetched
-        if _shared_bytes(way := replace(tile, boxes=boxes, roles=roles)) <= gpu.block_shared
+        for boxes, roles, first in fetched
+        if _shared_bytes(way := replace(tile, boxes=boxes, roles=roles, packed=first)) <= gpu.block_shared
         for each in _cluster_tiles(found, _set_bands(found, way, gpu), gpu)
     ]
     reason = reason_in_matrices(group, found)
@@ -271,7 +281,7 @@ def _count(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]:
         accessed=parts * tile.rows // ROWS * (ROWS + tile.columns) * PANEL_BYTES / LINE,
         alone=parts * (DRAIN * (not tile.is_late) + FENCE * (not tile.boxes)),
     )
-    copies = 0 if tile.boxes else filled / VECTOR / WARP / (tile.all_threads / WARP)
+    copies = 0 if tile.boxes else parts * depth * count_copies(found, tile) / tile.all_threads
     fill = Phase(
         parts,
         tile.stages - tile.is_late,
@@ -283,7 +293,7 @@ def _count(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]:
         late=ENGINE_LATENCY * tile.boxes + CLUSTER_LATENCY * (tile.cluster - 1),
         begins=min(tile.resident / (batch * grid.down * grid.across), 1.0) if tile.resident else 1.0,
     )
-    return count_product(
+    product = count_product(
         found,
         tile,
         gpu,
@@ -296,6 +306,7 @@ def _count(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]:
         item=tile.result,
         band=tile.band,
     )
+    return [*count_packs(found, tile, parts * depth), *product]
 
 
 def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -> None:
@@ -310,8 +321,10 @@ def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -
     sums.reorder(*sums.op.axis[:-2], outer, i, j, inner)
     layouts = "kn" if down[1] else "nk", "km" if down[0] else "mk"
     sums.tensorize(i, te.intrinsics.get("cuda.wgmma", layouts[0], *tile.own, depth, dtype, layouts[1]))
-    for tensor, load in ((a, found.a), (b, found.b)):
+    for tensor, load, is_packed in zip((a, b), (found.a, found.b), tile.packed, strict=True):
         stage = s[tensor]
+        if is_packed:
+            stage = pack_matrix(stage, sums, "swizzled")
         stage.set_scope("swizzled")
         stage.compute_at(sums, outer)
         if tile.boxes:

@@ -10,6 +10,8 @@ for blockIdx.z: batches   blockIdx.y, blockIdx.x: tiles of 128 x 64
       a[4 tiles], b[4 tiles] = fragments              # ldmatrix
       sums[4 x 4 tiles] += a * b                      # mma.sync
   C.matrix = sums                                     # in shared memory, of which whole rows are stored
+
+A side of which less than 16 bytes can be copied at once (odd rows) may be copied to a matrix of whole rows first, by a kernel of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, gcd, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ... import te
 from ...codegen.gpus import Gpu, target_gpu
@@ -31,26 +33,32 @@ from ...te.factors import factors
 from ...te.tf32 import unwrap_tf32
 from ..accesses import source
 from ..cost.gpu import estimate_works
-from ..cost.kernels import KernelWork, Phase
+from ..cost.kernels import SLOTS_OF_TRANSFER, KernelWork, Phase, Unique
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fuse_axes
 from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
-from .grids import LINE, BlockTile, Grid, bind_blocks, count_product, loaded_sides
+from .elements import vectors_a_thread
+from .grids import LINE, RESULT, BlockTile, Grid, bind_blocks, count_product, loaded_sides
 from .shortfalls import OF_COPIES
 from .split_k import list_splits, sum_in_parts
-from .threads import VECTOR, WARP, count_lanes, explain_width
+from .threads import THREADS, VECTOR, WARP, count_lanes, explain_width
 
 if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
 __all__ = [
+    "OF_PACKED",
     "SUMS",
+    "count_copies",
+    "count_packs",
     "count_work",
     "elements_at_once",
+    "is_packable",
     "is_theirs",
+    "pack_matrix",
     "tensor_core_candidates",
     "reason_in_matrices",
     "result_bytes",
@@ -72,8 +80,17 @@ WARPS = ((2, 4), (2, 2), (4, 2), (1, 2), (1, 1))
 STAGES = (4, 3, 2)
 DEPTH_BYTES = 128
 """Of a row of terms in shared memory: what 8 threads store at once then lies in one row, and meets no bank twice."""
+OF_PACKED = ", of copies in whole rows"
+"""Said of products of which a side is copied first."""
 ROUNDED = 2
 """Instructions that round a register to TF32."""
+
+
+class PackedTile(BlockTile, Protocol):
+    """Tile of a product of which kernels of their own may copy the sides to matrices first."""
+
+    @property
+    def packed(self) -> tuple[bool, bool]: ...
 
 
 @dataclass(frozen=True)
@@ -81,7 +98,8 @@ class Tile:
     """Tile of a product on tensor cores.
 
     own: rows and columns of a warp; warps: of a block, along rows and along columns; depth: terms of the sum in shared memory;
-    stages: of the pipeline. splits: blocks that share each sum. band: rows of blocks that run at once.
+    stages: of the pipeline. splits: blocks that share each sum. band: rows of blocks that run at once. packed: the sides that kernels
+    of their own make matrices of first.
     """
 
     own: tuple[int, int]
@@ -90,6 +108,7 @@ class Tile:
     stages: int
     splits: int = 1
     band: int = 1
+    packed: tuple[bool, bool] = (False, False)
 
     @property
     def rows(self) -> int:
@@ -109,6 +128,7 @@ class Tile:
             f"{self.own[0]} x {self.own[1]}, {self.stages} stages"
             f"{f', sums in {self.splits} parts' if self.splits > 1 else ''}"
             f"{f', bands of {self.band}' if self.band > 1 else ''}"
+            f"{OF_PACKED if any(self.packed) else ''}"
         )
 
 
@@ -118,11 +138,14 @@ def tensor_core_candidates(group: Group) -> list[Candidate]:
     if found is None or group.parts or not is_theirs(group, found, _SUMS):
         return []
     gpu, size, reason = target_gpu(group.target), found.a.dtype.bytes, reason_in_matrices(group, found)
+    narrow = [elements_at_once(found, load) < count_lanes(load.dtype) for load in (found.a, found.b)]
+    ways = [(False, False), *([(narrow[0], narrow[1])] if any(narrow) and is_packable(found, narrow) else [])]
+    tiles = [replace(tile, packed=packed) for tile in _tiles(found, gpu, size) for packed in ways]
     candidates = [
         Candidate(
             str(tile), partial(_apply, group, found, tile), estimate_works(count_work(found, tile, gpu), gpu), reason
         )
-        for tile in _tiles(found, gpu, size)
+        for tile in tiles
     ]
     return sorted(candidates, key=lambda candidate: candidate.seconds)
 
@@ -153,6 +176,38 @@ def elements_at_once(found: Contraction, load: ProducerLoad) -> int:
         if load.dtype.bytes > 1 or found.is_read_along_sum(load)
         else 1
     )
+
+
+def is_packable(found: Contraction, packed: Sequence[bool]) -> bool:
+    """Return whether copies of sides lie in memory as the sides do."""
+    loads = [load for load, is_packed in zip((found.a, found.b), packed, strict=True) if is_packed]
+    return all(load.dtype.bytes > 1 or found.is_read_along_sum(load) for load in loads)
+
+
+def count_copies(found: Contraction, tile: PackedTile) -> float:
+    """Count the copies of threads for a term of a tile's rows and columns."""
+    return sum(
+        extent / (count_lanes(load.dtype) if is_packed else elements_at_once(found, load))
+        for load, extent, is_packed in zip((found.a, found.b), (tile.rows, tile.columns), tile.packed, strict=True)
+    )
+
+
+def count_packs(found: Contraction, tile: PackedTile, terms: int) -> list[KernelWork]:
+    """Count the work of the kernels that copy sides to matrices of so many terms, 16 bytes a thread."""
+    size = found.a.dtype.bytes
+    lanes, moved = VECTOR // size, 2.0 * THREADS * VECTOR
+    each = SLOTS_OF_TRANSFER * (lanes + 1)
+    copy = Phase(1.0, issued=THREADS / WARP * each, of_thread=each, accessed=moved / LINE, loads=lanes)
+    works: list[KernelWork] = []
+    for load, extent, own, is_packed in zip(
+        (found.a, found.b), found.sizes[:2], (tile.rows, tile.columns), tile.packed, strict=True
+    ):
+        if is_packed:
+            stored = float(found.sizes[3] * ceil(extent / own) * own * terms * size)
+            unique: Unique = {(load.producer, False): stored, (RESULT, True): stored}
+            blocks = ceil(stored / VECTOR / THREADS)
+            works.append(KernelWork(blocks, THREADS, lanes, 0, moved, moved, unique, 0.0, [copy]))
+    return works
 
 
 def is_theirs(group: Group, found: Contraction, sums: Mapping[str, str] = SUMS) -> bool:
@@ -220,9 +275,9 @@ def count_work(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]
         mma=tile.rows * tile.columns * tile.depth * parts * size / 2,
         accessed=warps * (tile.own[0] + tile.own[1]) * tile.depth * parts * size / LINE,
     )
-    copies = read / VECTOR / WARP / warps
+    copies = parts * tile.depth * count_copies(found, tile) / WARP / warps
     fill = Phase(parts, tile.stages, True, 4 * warps * copies, 4 * copies, accessed=read / LINE, loads=copies)
-    return count_product(
+    product = count_product(
         found,
         tile,
         gpu,
@@ -235,6 +290,7 @@ def count_work(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]
         band=tile.band,
         splits=tile.splits,
     )
+    return [*count_packs(found, tile, parts * tile.depth * tile.splits), *product]
 
 
 def _apply(group: Group, found: Contraction, tile: Tile) -> None:
@@ -249,9 +305,13 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
     layouts = "km" if down[0] else "mk", "kn" if down[1] else "nk"
     made = sum_in_parts(group, whole, tile.splits) if tile.splits > 1 else whole
     sums = s[s.cache_write(made, "mma_c")]
+    tiles = [
+        pack_matrix(s[matrix], sums, "shared") if is_packed else s[matrix]
+        for matrix, is_packed in zip((a, b), tile.packed, strict=True)
+    ]
     fragments = [
-        s[s.cache_read(each, scope, [sums])]
-        for each, scope in ((a, "mma_at" if down[0] else "mma_a"), (b, "mma_b" if down[1] else "mma_bt"))
+        s[s.cache_read(each.op.output(0), scope, [sums])]
+        for each, scope in zip(tiles, ("mma_at" if down[0] else "mma_a", "mma_b" if down[1] else "mma_bt"), strict=True)
     ]
     inners = (
         _bind_partial_sums(s[made], tile)
@@ -267,8 +327,16 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
         shape = sizes[layout[0]], sizes[layout[1]]
         arguments = ("shared", *shape, layout, dtype) if "m" in layout else (layout, "shared", *shape, dtype)
         tensorize_tiles(stage, shape, [load, *arguments])
-    for tensor, load in ((a, found.a), (b, found.b)):
-        _fetch_tile(s[tensor], (sums, outer), tile, elements_at_once(found, load))
+    for stage, load, is_packed in zip(tiles, (found.a, found.b), tile.packed, strict=True):
+        lanes = count_lanes(load.dtype) if is_packed else elements_at_once(found, load)
+        _fetch_tile(stage, (sums, outer), tile, lanes)
+
+
+def pack_matrix(stage: Stage, sums: Stage, scope: str) -> Stage:
+    """Have a kernel of its own compute a matrix, 16 bytes a thread; return the copy of it that its product reads."""
+    matrix = stage.op.output(0)
+    vectors_a_thread(stage, count_lanes(matrix.dtype))
+    return stage.schedule[stage.schedule.cache_read(matrix, scope, [sums])]
 
 
 def stored_by_blocks(

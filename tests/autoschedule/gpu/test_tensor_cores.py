@@ -253,7 +253,7 @@ def test_estimates_know_the_shared_memory_that_tiles_take(dtype: str) -> None:
 @pytest.mark.parametrize(
     "refused", [product(40, 1, 264, turned=(False, True)), product(40, 100, 264), product(40, 64, 64)]
 )
-def test_what_is_no_box_is_copied_by_threads(refused: Any) -> None:
+def test_what_is_no_box_is_copied_by_threads_or_first(refused: Any) -> None:
     """A single column; rows of 200 bytes; a sum of one part."""
     seen: list[str] = []
 
@@ -262,7 +262,36 @@ def test_what_is_no_box_is_copied_by_threads(refused: Any) -> None:
         return 0
 
     schedule([refused], "cuda -emulate -arch=sm_90a", chooser=choose)
-    assert any(each.startswith("warpgroups") for each in seen) and not any(" of boxes" in each for each in seen)
+    boxes = [each for each in seen if " of boxes" in each]
+    assert any(each.startswith("warpgroups") for each in seen) and all("copies in whole rows" in each for each in boxes)
+
+
+PACKED = {
+    "odd rows": lambda: product(131, 75, 203),
+    "one odd side": lambda: product(70, 64, 134, "bfloat16", (False, True)),
+    "batches by columns": lambda: product(33, 130, 135, "float16", (True, False), 2),
+    "bytes": lambda: product(66, 70, 197, "int8", (False, True)),
+}
+
+
+def test_sides_without_whole_rows_may_be_copied_to_matrices_first() -> None:
+    """By kernels of their own: tiles come 16 bytes at once, or in boxes."""
+    for name in drawn.part(PACKED, 2):
+        for kind, target in KINDS.items():
+            rng = drawn.rng(f"packed {name} {kind}", 0)
+
+            def choose(ways: Sequence[Candidate], kind: str = kind) -> int:
+                own = [
+                    at
+                    for at, way in enumerate(ways)
+                    if way.description.startswith(kind) and "whole rows" in way.description
+                ]
+                return int(drawn.rng(kind, 1).choice(own))
+
+            assert not gpu_choices.differs(PACKED[name](), rng, choose, target=target)
+    for target, most in (("cuda -arch=sm_80", 1.5), ("cuda -arch=sm_90a", 1.6)):
+        even, odd = (schedule([product(n, n, n)], target).plan[0] for n in (4096, 4097))
+        assert "whole rows" in odd.description and odd.seconds < most * even.seconds, (even, odd)
 
 
 def in_boxes(output: Any, rng: np.random.Generator) -> tuple[Any, list[Any]]:
