@@ -10,20 +10,23 @@
             C[..] = sums[i, j]                                 C[..] = sums[i, j]
 
 Elements that a guard excludes from every store are never written, so nothing that the program means can depend on them, and they
-may hold anything. A guard goes where it says the same of an element in every store to the memory, and where all that would then
+may hold anything. So are the sums of warpgroups, whose instructions a condition around would have the compiler keep in memory.
+A guard goes where it says the same of an element in every store to the memory, and where all that would then
 be read lies in the block's own memory, within its bounds: arithmetic on whatever stands there does no harm.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
+from ...copies import called
 from ...expr import Add, BufferLoad, Call, Cast, Expr, FloatImm, IntImm, Max, Min, Mul, Range, Select, Sub, Var
 from ...ops import const, logical_and
-from ...stmt import Allocate, BufferStore, For, Function, If, Seq, Stmt
+from ...stmt import Allocate, BufferStore, Evaluate, For, Function, If, Seq, Stmt
 from ...structural import structural_key
 from ...visit import statements, substitute, walk
 from ..common.simplify import build_analyzer
@@ -31,6 +34,8 @@ from .interior import is_guard, remove_guards
 
 __all__ = ["free_registers"]
 
+PRODUCTS, STORES = "tw_wgmma", "tw_wgmma_store"
+"""The names with which calls of warpgroups begin, and those of them that store sums."""
 _HARMLESS = (Add, Sub, Mul, Min, Max, Select, IntImm, FloatImm, Var, BufferLoad)
 
 
@@ -46,7 +51,58 @@ def free_registers(function: Function, whole: Function) -> Function:
         if isinstance(node, Allocate) and node.buffer.scope == "local"
         for guard in _needless(node, analyzer)
     }
+    guards |= _list_product_guards(function.body, analyzer)
     return function.with_body(remove_guards(function.body, guards)) if guards else function
+
+
+def _list_product_guards(body: Stmt, analyzer: Analyzer) -> set[If]:
+    """The guards around products of warpgroups alone, of what lies in the block's own memory, whose sums are stored under the same
+    condition, and touched elsewhere by nothing."""
+    guards = [node for node in statements(body) if is_guard(node)]
+    inner = {guard: _products(guard, analyzer) for guard in guards}
+    touched: dict[
+        Buffer, set[object]
+    ] = {}  # by a memory, the conditions under which it is, and how often it is without
+    for guard in guards:
+        for buffer in inner[guard] or _sums_stored(guard):
+            touched.setdefault(buffer, set()).add(structural_key(guard.condition))
+    counts = Counter(node.buffer for node in walk(body) if isinstance(node, BufferLoad) and node.buffer in touched)
+    below = Counter(
+        node.buffer
+        for guard in guards
+        if inner[guard] or _sums_stored(guard)
+        for node in walk(guard.then_body)
+        if isinstance(node, BufferLoad) and node.buffer in touched
+    )
+    free = {buffer for buffer, keys in touched.items() if len(keys) == 1 and counts[buffer] == below[buffer]}
+    return {guard for guard, sums in inner.items() if sums and sums <= free}
+
+
+def _products(guard: If, analyzer: Analyzer) -> set[Buffer]:
+    """The sums of the warpgroups' instructions under a guard; none where there is anything else under it."""
+    sums = set[Buffer]()
+    parts = guard.then_body.body if isinstance(guard.then_body, Seq) else (guard.then_body,)
+    for part in parts:
+        if not called(part).startswith(PRODUCTS) or called(part).startswith(STORES):
+            return set()
+        for node in walk(part):
+            if isinstance(node, BufferLoad):
+                if node.buffer.scope == "local":
+                    sums.add(node.buffer)
+                elif node.buffer.scope == "global" or not _is_in_bounds(node.buffer, node.indices, analyzer):
+                    return set()
+    return sums
+
+
+def _sums_stored(guard: If) -> set[Buffer]:
+    """The sums of warpgroups that are stored under a guard."""
+    return {
+        node.buffer
+        for part in statements(guard.then_body)
+        if isinstance(part, Evaluate) and called(part).startswith(STORES)
+        for node in walk(part)
+        if isinstance(node, BufferLoad) and node.buffer.scope == "local"
+    }
 
 
 @dataclass(frozen=True)

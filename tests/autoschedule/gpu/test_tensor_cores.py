@@ -294,6 +294,23 @@ def test_sides_without_whole_rows_may_be_copied_to_matrices_first() -> None:
         assert "whole rows" in odd.description and odd.seconds < most * even.seconds, (even, odd)
 
 
+def test_sums_of_warpgroups_stay_in_registers_where_blocks_reach_beyond_the_result() -> None:
+    """Bands of 16 rows of blocks, and resident blocks, more than the result needs: no condition stands around products."""
+    target = "cuda -arch=sm_90a"
+    output = product(5000, 5000, 5000)
+    s = schedule([output], target)
+    assert "boxes by warps of their own" in s.plan[0].description, s.plan
+    (launch,) = tw.build(s, [*gpu_choices.inputs_of(output), output], target=target).kernels
+    assert launch.spilled_bytes == 0 and launch.instructions["HGMMA"] > 0
+
+    def choose(ways: Sequence[Candidate]) -> int:
+        wanted = "tiles of 64 x 256", "bands of 16"
+        return next(at for at, way in enumerate(ways) if all(each in way.description for each in wanted))
+
+    rng, output = drawn.rng("beyond", 0), product(1027, 256, 72)
+    assert not gpu_choices.differs(output, rng, choose, target="cuda -emulate -arch=sm_90a")
+
+
 def in_boxes(output: Any, rng: np.random.Generator) -> tuple[Any, list[Any]]:
     def choose(_: Any, ways: Sequence[Candidate]) -> int:
         return int(rng.choice([at for at, way in enumerate(ways) if " of boxes" in way.description]))
