@@ -59,18 +59,18 @@ def _list_product_guards(body: Stmt, analyzer: Analyzer) -> set[If]:
     """The guards around products of warpgroups alone, of what lies in the block's own memory, whose sums are stored under the same
     condition, and touched elsewhere by nothing."""
     guards = [node for node in statements(body) if is_guard(node)]
-    inner = {guard: _products(guard, analyzer) for guard in guards}
+    inner = {guard: _list_sums(guard, analyzer) for guard in guards}
     touched: dict[
         Buffer, set[object]
     ] = {}  # by a memory, the conditions under which it is, and how often it is without
     for guard in guards:
-        for buffer in inner[guard] or _sums_stored(guard):
+        for buffer in inner[guard] or _list_stored_sums(guard):
             touched.setdefault(buffer, set()).add(structural_key(guard.condition))
     counts = Counter(node.buffer for node in walk(body) if isinstance(node, BufferLoad) and node.buffer in touched)
     below = Counter(
         node.buffer
         for guard in guards
-        if inner[guard] or _sums_stored(guard)
+        if inner[guard] or _list_stored_sums(guard)
         for node in walk(guard.then_body)
         if isinstance(node, BufferLoad) and node.buffer in touched
     )
@@ -78,7 +78,7 @@ def _list_product_guards(body: Stmt, analyzer: Analyzer) -> set[If]:
     return {guard for guard, sums in inner.items() if sums and sums <= free}
 
 
-def _products(guard: If, analyzer: Analyzer) -> set[Buffer]:
+def _list_sums(guard: If, analyzer: Analyzer) -> set[Buffer]:
     """The sums of the warpgroups' instructions under a guard; none where there is anything else under it."""
     sums = set[Buffer]()
     parts = guard.then_body.body if isinstance(guard.then_body, Seq) else (guard.then_body,)
@@ -94,7 +94,7 @@ def _products(guard: If, analyzer: Analyzer) -> set[Buffer]:
     return sums
 
 
-def _sums_stored(guard: If) -> set[Buffer]:
+def _list_stored_sums(guard: If) -> set[Buffer]:
     """The sums of warpgroups that are stored under a guard."""
     return {
         node.buffer
