@@ -13,9 +13,10 @@
 What a script reads is inlined into it where that costs little. Of loops directly inside each other the innermost one is one along
 which all lies side by side, where one is, and dependences allow it; loops that stand around such ones with other statements are parted
 for that. Where an innermost loop adds up terms and no other one can be innermost, lanes of vectors add them, in another order; with
-`exact` each element takes up its terms in their order. Of each nest the outermost loop whose iterations never meet
-(`ir.analysis.dependence` proves it) is parallel; on GPUs all such loops from the outermost on are bound to threads, and a
-nest that has none runs on one thread.
+`exact` each element takes up its terms in their order. Iterations around loops that read the same rows share passes of them.
+
+Of each nest the outermost loop whose iterations never meet (`ir.analysis.dependence` proves it) is parallel; on GPUs all such loops
+from the outermost on are bound to threads, and a nest that has none runs on one thread.
 """
 
 from __future__ import annotations
@@ -60,18 +61,19 @@ COLUMNS = 64
 
 def schedule_on_cores(group: Group) -> None:
     """The rule for CPUs."""
-    stage = schedule_in_order(group)
+    stage = schedule_in_order(group, lanes_add=True)
     for axis in list(stage.op.axis):
         if _is_sum(stage, axis):
             stage.pragma(axis, REASSOCIATE)
 
 
-def schedule_in_order(group: Group) -> Stage:
-    """The rule for CPUs where each element takes up its terms in their order. Returns the stage."""
+def schedule_in_order(group: Group, lanes_add: bool = False) -> Stage:
+    """The rule for CPUs where each element takes up its terms in their order. Returns the stage. lanes_add: sums are added up by lanes
+    afterwards."""
     stage = _begin(group)
     part_loops(stage)
     sink_triangles(stage)
-    orders = {nest: interchange(stage, nest) for nest in stage.op.declared_loops.nests}
+    orders = {nest: interchange(stage, nest, lanes_add) for nest in stage.op.declared_loops.nests}
     for nest in (orders[nest] for nest in _outermost(group, stage)):
         free = [axis for axis in nest if _is_free(stage, axis)]
         if free and free[0] is nest[0]:
@@ -82,6 +84,9 @@ def schedule_in_order(group: Group) -> Stage:
             outer, inner = stage.split(free[0], factor=COLUMNS)
             stage.reorder(outer, *(inner if axis is free[0] else axis for axis in nest))
             stage.parallel(outer)
+    for axis in stage.leaf_iter_vars:
+        if axis in stage.op.declared_loops.loops and _is_around_rows(stage, axis):
+            stage.pragma(axis, JAM)
     for *around, innermost in orders.values():
         if innermost not in stage.leaf_iter_vars:
             continue  # cut into columns, whose length is known
@@ -174,22 +179,26 @@ def sink_triangles(stage: Stage) -> None:
 
 def _gains_by_sinking(stage: Stage, axis: IterVar) -> bool:
     """Return whether a loop is a triangle, with something behind the inner loop, along which all of that lies side by side."""
-    if not can_sink(stage, axis):
-        return False
     within = stage.op.declared_loops.loop(axis).body
-    inner = within.body[0] if isinstance(within, Seq) else None
-    return isinstance(inner, For) and count_scattered(inner, axis) == 0 < count_scattered(inner, _innermost(inner))
+    inner = within.body[0] if isinstance(within, Seq) and within.body else None
+    return (
+        isinstance(inner, For)
+        and count_scattered(inner, axis) == 0 < count_scattered(inner, _innermost(inner))
+        and can_sink(stage, axis)  # last: a proof takes longer than counts
+    )
 
 
 def _gains_by_parting(stage: Stage, axis: IterVar) -> bool:
     """Return whether a loop lies better innermost than the innermost one of a nest in it, beside which there are other statements."""
     declared = stage.op.declared_loops
-    if axis not in declared.loops or not can_part(stage, axis):
+    if axis not in declared.loops:
         return False
     memory, statements = split_iteration(declared.loop(axis))
     inner = [each for each in statements if isinstance(each, For)]
-    return (not memory or (constant_extent(axis) or MOST_EXPANDED) <= MOST_EXPANDED) and any(
-        count_scattered(each, axis, memory) == 0 < count_scattered(each, _innermost(each)) for each in inner
+    return (
+        (not memory or (constant_extent(axis) or MOST_EXPANDED) <= MOST_EXPANDED)
+        and any(count_scattered(each, axis, memory) == 0 < count_scattered(each, _innermost(each)) for each in inner)
+        and can_part(stage, axis)  # last: a proof takes longer than counts
     )
 
 
@@ -200,22 +209,24 @@ def _innermost(loop: For) -> Var:
     return loop.var
 
 
-def interchange(stage: Stage, nest: tuple[IterVar, ...]) -> tuple[IterVar, ...]:
-    """Put a loop along which all lies side by side innermost where none such is, and return the order of the nest."""
-    order = _best_order(stage, nest)
+def interchange(stage: Stage, nest: tuple[IterVar, ...], lanes_add: bool = False) -> tuple[IterVar, ...]:
+    """Put a loop along which all lies side by side innermost where none such is, and return the order of the nest. lanes_add: or one that
+    adds up what does."""
+    order = _best_order(stage, nest, lanes_add)
     if order != nest:
         stage.reorder(*order)
     return order
 
 
-def _best_order(stage: Stage, nest: tuple[IterVar, ...]) -> tuple[IterVar, ...]:
+def _best_order(stage: Stage, nest: tuple[IterVar, ...], lanes_add: bool = False) -> tuple[IterVar, ...]:
     """The order of a nest with such a loop innermost; as it is where it is one, or there is none that may be."""
     loop = stage.op.declared_loops.loop(nest[-1])
     if len(nest) > 1 and all(stage.attr(axis).kind == "serial" for axis in nest) and count_scattered(loop, nest[-1]):
-        for axis in reversed(nest[:-1]):
-            order = (*(other for other in nest if other is not axis), axis)
-            if not count_scattered(loop, axis) and _may_stand(stage, order):
-                return order
+        for stored in (1, 0) if lanes_add else (1,):
+            for axis in reversed(nest[:-1]):
+                order = (*(other for other in nest if other is not axis), axis)
+                if not count_scattered(loop, axis, stored=stored) and _may_stand(stage, order):
+                    return order
     return nest
 
 
@@ -225,6 +236,25 @@ def _updates_again(stage: Stage, outer: IterVar, inner: IterVar) -> bool:
     if any(isinstance(node, For | While | If) for node in walk(loop.body)) or count_scattered(loop.body, inner):
         return False
     return any(not _depends(store.indices, outer) for store in stores(loop.body))
+
+
+def _is_around_rows(stage: Stage, axis: IterVar) -> bool:
+    """Return whether iterations of a loop around loops store to other elements, and read in the innermost one what others do."""
+    body = stage.op.declared_loops.loop(axis).body
+    loops = [node for node in walk(body) if isinstance(node, For)]
+    innermost = [loop for loop in loops if not any(isinstance(node, For) for node in walk(loop.body))]
+    if len(innermost) == len(loops) or any(isinstance(node, While | If) for node in walk(body)):
+        return False
+    return any(
+        any(_depends(store.indices, axis) for store in stores(loop.body))
+        and any(
+            isinstance(node, BufferLoad | ProducerLoad)
+            and _depends(node.indices, loop.var)
+            and not any(index is axis for index in node.indices)
+            for node in walk(loop.body)
+        )
+        for loop in innermost
+    )
 
 
 def _has_clamped_neighbours(stage: Stage, axis: IterVar) -> bool:
@@ -245,8 +275,8 @@ def _is_sum(stage: Stage, axis: IterVar) -> bool:
     innermost = [leaf for leaf in stage.leaf_iter_vars if leaf in declared.axis_chain(axis)][-1:]
     if axis not in declared.loops or innermost != [axis] or stage.attr(axis).kind != "serial":
         return False
-    loop = declared.loop(axis)
-    nodes, stored = list(walk(loop.body)), list(stores(loop.body))
+    body = declared.loop(declared.axis_chain(axis)[-1]).body  # which the loops may stand around in another order
+    nodes, stored = list(walk(body)), list(stores(body))
     if (
         any(isinstance(node, For | If | While | IfThenElse) for node in nodes)
         or (constant_extent(axis) or LEAST) < LEAST
@@ -285,13 +315,13 @@ def _depends(indices: Sequence[Expr], var: Var) -> bool:
     return any(var in free_vars(index) for index in indices)
 
 
-def count_scattered(statement: Stmt, var: Var, memory: Sequence[Buffer] = ()) -> int:
+def count_scattered(statement: Stmt, var: Var, memory: Sequence[Buffer] = (), stored: int = 1) -> int:
     """The number of accesses of a statement that are neither side by side in neighbouring iterations of a loop nor at one place, and of
     elements that are stored to again and again.
 
-    memory: of an iteration, which fission would make an element of that of all."""
+    memory: of an iteration, which fission would make an element of that of all. stored: the distance of what is stored to; 0 for sums."""
     return sum(
-        neighbour_distance(node.indices, var) not in ((1,) if isinstance(node, BufferStore) else (0, 1))
+        neighbour_distance(node.indices, var) not in ((stored,) if isinstance(node, BufferStore) else (0, 1))
         for node in walk(statement)
         if isinstance(node, ProducerLoad)
         or isinstance(node, BufferLoad | BufferStore)

@@ -269,6 +269,8 @@ class StagePrimitives:
         - flush_powers: te.exp2 of float32 within the loop may be 0 where it is below 2**-126, which GPUs compute in fewer instructions.
         - reassociate: of the innermost loop of a script; what it adds up is added in any order, by the lanes of vectors where CPUs have
           them (OpenMP's reduction of a simd loop).
+        - unroll_and_jam: of a script's loop around loops; four iterations share a pass of these, in registers, where none of them touches
+          what another one does out of its turn. No bit changes.
 
         Parameters
         ----------

@@ -9,6 +9,8 @@ So an element is loaded and stored once for four updates, each in its turn: no b
 Register Allocation for Subscripted Variables", PLDI 1990). It is done where a schedule asks for it by the pragma, no iteration of
 the loop inside would take from one that now comes later, and those of the jammed loop meet nowhere.
 
+Of a loop around loops, whose iterations are rows, blocks of rows are made first (`row_blocks.py`).
+
 It stands before scalar promotion, which tells the loops that are left of such things.
 """
 
@@ -29,6 +31,7 @@ from ...stmt import INDEPENDENT, BufferStore, For, Function, If, LetStmt, LoopKi
 from ...structural import Key, structural_key
 from ...visit import Rewriter, free_vars, rewrite, seq, substitute, walk
 from ..common.fresh_copy import fold, fresh_copy
+from .row_blocks import block_rows
 
 __all__ = ["JAM", "unroll_and_jam"]
 
@@ -56,6 +59,9 @@ class _Jammer(Rewriter):
         if any(key == JAM for key, _ in node.pragmas):
             plain = replace(node, pragmas=tuple(pair for pair in node.pragmas if pair[0] != JAM))
             jammed = self._jam(plain) if node.kind is LoopKind.SERIAL else None
+            if jammed is None and node.kind in (LoopKind.SERIAL, LoopKind.PARALLEL):
+                jammed = block_rows(plain, self.around)
+                return self.visit(plain if jammed is None else jammed)
             return plain if jammed is None else jammed
         self.around[node.var] = Range(node.begin, node.extent)
         rewritten = self.generic(node)
@@ -152,7 +158,7 @@ def _merge(stores: Sequence[BufferStore], var: Var, ranges: dict[Var, Range]) ->
         )
 
     def is_known(buffer: Buffer, indices: Indices) -> bool:
-        """Whether an element is that of a store before, or that of none."""
+        """Return whether an element is that of a store before, or that of none."""
         place = _place(buffer, indices)
         return all(
             each == place or are_distinct(store.indices, indices)
