@@ -103,20 +103,17 @@ def _space(
     extents = tuple(map(axis_extent, last.axis))
     numbers: _Space | None = None
     visited: set[Operation] = set()
-    met: set[Operation] = set()
     walk = _Walk(last, own, extents, place)
     for op, along in walk:
         if op is not last and (not free(op) or op.reduction is None and not is_plain(op)):
             continue
         if op.reduction is None:
             # one that others read is not of the chain, and may end one of its own
-            if op is not last and not met.issuperset(readers.get(op, ())):
+            if op is not last and not visited.issuperset(readers.get(op, ())):
                 continue
-            met.add(op)
             visited.add(op)
             walk.follow(op, dict(zip(op.axis, along, strict=True)))
             continue
-        met.add(op)
         missing = [at for at in own if at not in along and not is_const(extents[at], 1)]
         if missing and _reduces(op, [extents[at] for at in missing]):
             return _Space(extents, frozenset(missing), own), visited

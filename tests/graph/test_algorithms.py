@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright import te, topi
 from tilewright.graph import Builder, Graph
 
 RANDOM = np.random.default_rng(11)
@@ -52,6 +53,14 @@ def test_channels_in_blocks(shape: tuple[int, ...]) -> None:
     assert "winograd" in algorithms(g)
     x = values(*shape)
     np.testing.assert_allclose(tw.build(g)(x), g.run(x)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_what_comes_before_an_operator_is_not_of_the_estimates_of_its_algorithms() -> None:
+    x, *weights = (te.placeholder(shape, name="x") for shape in ((1, 16, 14, 14), (16, 16, 3, 3), (16, 16, 3, 3)))
+    for w in weights:
+        x = topi.nn.conv2d(x, w, padding=1, algorithm="auto")
+    first, second = (row for row in tw.autoschedule.schedule(x, MACHINE).plan if row.rule == "algorithm")
+    assert [str(time) for _, time in first.candidates] == [str(time) for _, time in second.candidates]
 
 
 @pytest.mark.parametrize("attributes", [{"stride": (2, 1)}, {"dilation": (1, 2)}], ids=str)

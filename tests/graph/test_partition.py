@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright import te, topi
 from tilewright.graph import Builder, Graph
 from tilewright.graph.partition import cut_graph
 
@@ -106,3 +107,41 @@ def test_what_the_tail_of_a_product_reads_twice_is_of_its_kernel(operator: str) 
     assert len(cut(g)) == 1
     given = [np.random.default_rng(0).standard_normal(kind.shape).astype("float32") for kind in g.inputs.values()]
     np.testing.assert_allclose(tw.build(g)(*given), g.run(*given)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_what_moves_a_sum_is_of_its_kernel_and_what_a_sum_reads_is_not() -> None:
+    b = Builder()
+    x = b.node("relu", b.input("x", (4, 6)))
+    y = b.node("transpose", b.node("matmul", x, b.input("w", (6, 8))), axes=(1, 0))
+    halves = [b.node("slice", y, begin=(at,), end=(at + 2,), step=(1,), axes=(1,)) for at in (0, 2)]
+    b.output("y", b.node("add", b.node("multiply", halves[0], b.input("z", (2,))), b.node("negative", halves[1])))
+    kernels = [["relu"], ["matmul", "transpose", "slice", "slice", "multiply", "negative", "add"]]
+    assert [sorted(one) for one in cut(b.graph())] == [sorted(one) for one in kernels]
+
+
+def test_of_two_sums_the_first_has_what_both_go_into() -> None:
+    b = Builder()
+    x = b.input("x", (4, 6))
+    first, second = (b.node("matmul", x, b.input(f"w{at}", (6, 8))) for at in range(2))
+    b.output("y", b.node("add", first, second))
+    assert cut(b.graph()) == [["matmul"], ["matmul", "add"]]
+    assert [node.inputs[1] for step in cut_graph(b.graph()) for node in step.nodes] == ["w1", "w0", second]
+
+
+def test_a_norm_that_is_added_again_is_one_chain_of_rows() -> None:
+    """In a program of te, where what reads the norm later was taken for a part of its chain."""
+    x, w = te.placeholder((6, 40), name="x"), te.placeholder((40, 40), name="w")
+    y = topi.nn.layer_norm(x, te.placeholder((40,)), te.placeholder((40,)), -1)
+    plan = tw.autoschedule.schedule(topi.add(y, topi.nn.dense(y, w)), "llvm").plan
+    assert "rows" in {row.rule for row in plan}
+
+
+def test_long_chains_are_kernels_of_limited_length() -> None:
+    b = Builder()
+    x = b.input("x", (4, 8))
+    y = b.node("matmul", x, b.input("w", (8, 8)))
+    for _ in range(300):
+        y = b.node("add", y, x)
+    b.output("y", y)
+    lengths = list(map(len, cut(b.graph())))
+    assert sum(lengths) == 301 and max(lengths) < 200
