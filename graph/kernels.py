@@ -82,8 +82,8 @@ class Step:
 
 
 def is_heavy(node: Node) -> bool:
-    """Return whether a tree of nodes has one such node at most."""
-    return bool(node.bodies) or row_of(node.operator).fusion in ("heavy", "rows")
+    """Return whether a node computes more than one element of what it reads at each place."""
+    return bool(node.bodies) or row_of(node.operator).fusion == "heavy"
 
 
 def reuse_input(step: Step, value: str, types: dict[str, TensorType]) -> Step | None:

@@ -58,7 +58,6 @@ def _row(
     return operator(
         name,
         reference=reduced,
-        fusion="rows",
         attributes={"axes": "axis", "keepdims": "keepdims"},
         defaults={"axes": REQUIRED},
         alternatives=alternatives,
@@ -342,7 +341,7 @@ def _place_row(name: str, function: Callable[..., Tensor], reference: Callable[.
         return reference(x, axis=axis, keepdims=keepdims)
 
     declare.__name__ = f"_{name}"
-    operator(name, reference=place, fusion="rows", samples=samples)(declare)
+    operator(name, reference=place, samples=samples)(declare)
 
 
 _place_row(

@@ -25,10 +25,9 @@ from .channel_blocks import POINTWISE, Layout
 from .homes import HOMES, ROWS
 from .signatures import checked
 
-Fusion = Literal["elementwise", "injective", "rows", "heavy"]
+Fusion = Literal["elementwise", "injective", "heavy"]
 """elementwise: an element is made of the elements at its place, broadcasting apart; injective: it is one element from elsewhere;
-rows: it reduces rows, and may be one kernel with others that do; heavy: anything else. These two take elementwise operators behind
-them into their own kernel."""
+heavy: anything else. What is one kernel the scheduler's rules say, by what operations read."""
 
 REQUIRED = inspect.Parameter.empty
 """The default of an attribute that has none."""

@@ -139,7 +139,6 @@ def _numpy_group_norm(
 @operator(
     "group_norm",
     reference=_numpy_group_norm,
-    fusion="rows",
     attributes={"groups": "num_groups", "epsilon": "epsilon"},
     samples=[sample(floating(2, 6, 3, 5), floating(6), floating(6), groups=3)],
 )

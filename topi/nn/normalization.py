@@ -46,7 +46,6 @@ def _numpy_instance_norm(x: Any, scale: Any, shift: Any, *, epsilon: float) -> A
 @operator(
     "instance_norm",
     reference=_numpy_instance_norm,
-    fusion="rows",
     samples=[sample(floating(2, 3, 4, 5), floating(3), floating(3))],
 )
 def _instance_norm(x: Any, scale: Any, shift: Any, *, epsilon: float = 1e-5) -> Any:
@@ -61,7 +60,6 @@ def _numpy_layer_norm(x: Any, scale: Any = None, shift: Any = None, *, axis: int
 @operator(
     "layer_norm",
     reference=_numpy_layer_norm,
-    fusion="rows",
     samples=[
         sample(floating(2, 3, 5), floating(5), floating(5), axis=-1),
         sample(floating(2, 3, 5), floating(3, 5), axis=1),
@@ -90,9 +88,7 @@ def _numpy_rms_norm(x: Any, scale: Any = None, *, axis: int, epsilon: float) -> 
     return rooted * (1 if scale is None else scale)
 
 
-@operator(
-    "rms_norm", reference=_numpy_rms_norm, fusion="rows", samples=[sample(floating(2, 3, 5), floating(5), axis=-1)]
-)
+@operator("rms_norm", reference=_numpy_rms_norm, samples=[sample(floating(2, 3, 5), floating(5), axis=-1)])
 def _rms_norm(x: Any, scale: Any = None, *, axis: int = -1, epsilon: float = 1e-5) -> Any:
     """x over the root of its mean square over the dimensions from `axis` on, then scale."""
     axes = list(range(axis % x.ndim, x.ndim))

@@ -34,7 +34,7 @@ def numpy_softmax(x: NDArray[Any], *, axis: int) -> Any:
     return powers / powers.sum(axis, keepdims=True)
 
 
-@operator("softmax", reference=numpy_softmax, fusion="rows", samples=[sample(floating(3, 7), axis=-1)])
+@operator("softmax", reference=numpy_softmax, samples=[sample(floating(3, 7), axis=-1)])
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """e^(x - max) / sum of e^(x - max) along an axis; the shape and, if it is one of floats, the type of x.
 
@@ -67,7 +67,7 @@ def _numpy_log_softmax(x: NDArray[Any], *, axis: int) -> Any:
     return far - np.log(np.exp(far).sum(axis, keepdims=True))
 
 
-@operator("log_softmax", reference=_numpy_log_softmax, fusion="rows", samples=[sample(floating(3, 7, 2), axis=1)])
+@operator("log_softmax", reference=_numpy_log_softmax, samples=[sample(floating(3, 7, 2), axis=1)])
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """x - max - log(sum of e^(x - max)) along an axis; the shape and, if it is one of floats, the type of x.
 
