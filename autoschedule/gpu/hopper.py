@@ -155,11 +155,13 @@ def warpgroup_candidates(group: Group) -> list[Candidate]:
     down = [
         load.dtype.bytes > 1 and not found.is_read_along_sum(load) for load in (found.a, found.b)
     ]  # columns of terms; bytes are turned
-    packed = tuple(not _comes_in_boxes(group, found, load) for load in (found.a, found.b))
+    packed = not _comes_in_boxes(group, found, found.a), not _comes_in_boxes(group, found, found.b)
     fetched = [(False, False, (False, False))]
     several = iteration_count(found.summed) > PANEL_BYTES // found.a.dtype.bytes
     if not any(packed) or several and is_packable(found, packed):
-        fetched += [(True, False, packed), (True, True, packed)][any(packed) :]
+        fetched.append((True, True, packed))
+        if not any(packed):  # behind copies one thread of many asks never sooner
+            fetched.insert(1, (True, False, packed))
     tiles = [
         each
         for tile in _tiles(found, gpu, down[1], result_bytes(group))

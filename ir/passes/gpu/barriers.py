@@ -118,7 +118,7 @@ class _Planner:
         self.told: dict[tuple[str, Key, Key], bool] = {}
         self.fixed: dict[str, int] = {}
         self.free: tuple[str, ...] = ()
-        """Threads of which no two touch one element in the statement that is looked at, which one of its storing to."""
+        """Thread axes: no two threads of one touch an element, which one of them stores to, in the statement that is looked at."""
         self.split_warps = False
         """Whether what is looked at is done by some lanes of a warp alone."""
 

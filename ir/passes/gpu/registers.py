@@ -60,9 +60,7 @@ def _list_product_guards(body: Stmt, analyzer: Analyzer) -> set[If]:
     condition, and touched elsewhere by nothing."""
     guards = [node for node in statements(body) if is_guard(node)]
     inner = {guard: _list_sums(guard, analyzer) for guard in guards}
-    touched: dict[
-        Buffer, set[object]
-    ] = {}  # by a memory, the conditions under which it is, and how often it is without
+    touched: dict[Buffer, set[object]] = {}  # by a memory, the conditions under which it is
     for guard in guards:
         for buffer in inner[guard] or _list_stored_sums(guard):
             touched.setdefault(buffer, set()).add(structural_key(guard.condition))

@@ -266,6 +266,47 @@ def test_what_is_no_box_is_copied_by_threads_or_first(refused: Any) -> None:
     assert any(each.startswith("warpgroups") for each in seen) and all("copies in whole rows" in each for each in boxes)
 
 
+def experts() -> Any:
+    """Rows in groups, each multiplied with the weights that data choose for it."""
+    chosen = te.placeholder((3,), "int32", name="chosen")
+    X = te.placeholder((3, 32, 72), "float16", name="X")
+    W = te.placeholder((2, 72, 64), "float16", name="W")
+    k = te.reduce_axis((0, 72), "k")
+    return te.compute(
+        (3, 32, 64),
+        lambda g, i, j: te.sum(
+            X[g, i, k].astype("float32") * W[te.min(te.max(chosen[g], 0), 1), k, j].astype("float32"), axis=k
+        ),
+        name="Y",
+    )
+
+
+def weights_of_4_bits() -> Any:
+    """Two weights a byte, with a scale for each 32 of a row, made float16 on their way to shared memory."""
+    A = te.placeholder((40, 96), "float16", name="A")
+    Q, S = te.placeholder((64, 48), "uint8", name="Q"), te.placeholder((64, 3), "float16", name="S")
+    k = te.reduce_axis((0, 96), "k")
+    W = te.compute(
+        (64, 96),
+        lambda n, m: (((Q[n, m // 2].astype("int32") >> ((m % 2) * 4)) & 15) - 8).astype("float16") * S[n, m // 32],
+        name="W",
+    )
+    return te.compute(
+        (40, 64), lambda i, j: te.sum(A[i, k].astype("float32") * W[j, k].astype("float32"), axis=k), name="Y"
+    )
+
+
+@pytest.mark.parametrize("declare", [experts, weights_of_4_bits])
+def test_factors_that_data_choose_or_that_are_computed_are_multiplied_on_tensor_cores(
+    declare: Callable[[], Any],
+) -> None:
+    kind = str(drawn.rng(declare.__name__).choice([*KINDS]))
+    rng, output = drawn.rng(declare.__name__, 1), declare()
+    assert not gpu_choices.differs(output, rng, some_tensor_way(rng, kind), target=KINDS[kind])
+    (decision,) = schedule([output], KINDS[kind]).plan
+    assert decision.rule == "product" and decision.description.startswith(("tensor cores", "warpgroups"))
+
+
 PACKED = {
     "odd rows": lambda: product(131, 75, 203),
     "one odd side": lambda: product(70, 64, 134, "bfloat16", (False, True)),
