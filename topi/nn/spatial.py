@@ -169,12 +169,22 @@ def _numpy_conv_transpose(
 
 def _find_transposed_winograd(x: Any, w: Any, bias: Any = None, **attributes: Any) -> partial[Tensor] | None:
     """The transposed convolution of images by Winograd's algorithm."""
-    stride, _, dilation = spatial(x.ndim - 2, attributes["stride"], attributes["padding"], attributes["dilation"])
+    asked: dict[str, Any] = {
+        "stride": (),
+        "padding": (),
+        "dilation": (),
+        "groups": 1,
+        "output_padding": (),
+        **attributes,
+    }
+    stride, padding, dilation = spatial(x.ndim - 2, asked["stride"], asked["padding"], asked["dilation"])
     # zeros between elements are left out of a sum, and would be multiplied
-    if x.ndim != 4 or stride != (1, 1) or not saves_by_winograd(x, w):
+    if x.ndim != 4 or stride != (1, 1):
         return None
-    way = winograd_way(x, w, stride, 0, dilation, attributes["groups"])
-    return None if way is None else partial(_conv_transpose, x, w, bias, algorithm="winograd", **attributes)
+    more, groups = tuple(asked["output_padding"]) or (0, 0), asked["groups"]
+    image, kernel = transposed_operands(x, w, stride, padding, dilation, more, groups)
+    way = winograd_way(image, kernel, stride, 0, dilation, groups) if saves_by_winograd(image, kernel) else None
+    return None if way is None else partial(_conv_transpose, x, w, bias, algorithm="winograd", **asked)
 
 
 @operator(
@@ -186,6 +196,7 @@ def _find_transposed_winograd(x: Any, w: Any, bias: Any = None, **attributes: An
         sample(floating(1, 2, 5), floating(2, 3, 3), floating(3), stride=(2,), padding=(1, 0), output_padding=(1,)),
         sample(floating(1, 4, 3, 4), floating(4, 2, 3, 2), groups=2, dilation=(2, 1), stride=(1, 3)),
         sample(floating(1, 2, 2, 3, 2), floating(2, 1, 2, 2, 2), stride=(2, 1, 2)),
+        sample(floating(1, 3, 6, 7), floating(3, 16, 3, 3), floating(16), padding=(1, 1, 1, 0)),
     ],
 )
 def _conv_transpose(
