@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from ...runtime.abi import Check, pack_status
 from .straight_line import StraightLine
 
-__all__ = ["OVERLAP_TEXT", "SWEEP_TEXT", "check_overlaps"]
+__all__ = ["SWEEP_TEXT", "check_overlaps", "overlap_text"]
 
 _SPAN = "{ i64, i64, i32 }"
 """The first byte, the one behind the last, and the argument's position."""
@@ -23,12 +23,12 @@ _SORTED = "{ i64, i64, i1 }"
 _MOST_PAIRS = 512
 """Pairs that are compared one by one, in less than a microsecond."""
 
-OVERLAP_TEXT = f"""
+_OVERLAP_TEXT = f"""
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
 
 ; The status for the first two spans that share a byte, of which the first is one of the `outputs` that come first; else 0.
-define linkonce_odr hidden i32 @tw_find_overlap(ptr noalias readonly %spans, i64 %outputs, i64 %count) noinline nounwind {{
+define linkonce_odr hidden i32 @tw_find_overlap(ptr noalias readonly %spans, i64 %outputs, i64 %count) noinline EFFORT nounwind {{
 entry:
   %none = icmp eq i64 %outputs, 0
   br i1 %none, label %sound, label %output
@@ -70,6 +70,12 @@ sound:
   ret i32 0
 }}
 """
+
+
+def overlap_text(is_quick: bool) -> str:
+    """LLVM IR of the function that compares spans pair by pair. is_quick: LLVM takes its time for it."""
+    return _OVERLAP_TEXT.replace("EFFORT ", "" if is_quick else "optnone ")
+
 
 SWEEP_TEXT = f"""
 ; Whether no output shares a byte with another span, of which a copy is sorted into `sorted`.

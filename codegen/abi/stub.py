@@ -26,7 +26,7 @@ from ...base.limits import BEYOND_MEMORY
 from ...runtime.abi import DLPACK_TYPES, GIL_THRESHOLD, ITEM_BYTES, CallTable, Check, DLTensor, Flag, pack_status
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature
 from .arguments import RECORD_BYTES, process_word, read_scalar, read_tensor, record_offset
-from .overlaps import OVERLAP_TEXT, SWEEP_TEXT, check_overlaps
+from .overlaps import SWEEP_TEXT, check_overlaps, overlap_text
 from .straight_line import StraightLine
 
 __all__ = [
@@ -53,6 +53,10 @@ def _symbol(role: str, name: str) -> str:
     return f"tw_{role}_" + re.sub(r"[^A-Za-z0-9_]", "_", name)
 
 
+_FEW_PARAMS = 8
+"""Parameters up to which overlaps are looked for by code that LLVM does not optimise."""
+
+
 def stub_symbols(name: str) -> dict[str, str]:
     """Symbols of the entries by role: call, check, run and python (the table)."""
     return {role: _symbol(role, name) for role in ("call", "check", "run", "python")}
@@ -71,7 +75,9 @@ def stub_text(signature: Signature) -> str:
     declaration = f"declare i32 @{kernel_symbol(signature.name)}({', '.join(kinds)})\n"
     call = "" if signature.on_stream else _call_text(signature)  # Python calls kernels for GPUs by other ways
     check = _check_text(signature)
-    overlaps = (OVERLAP_TEXT, SWEEP_TEXT) if "@tw_is_disjoint" in check else (OVERLAP_TEXT,)
+    # LLVM takes as long for the optimised loop as for a small kernel, and a few pairs take a nanosecond each without
+    pairs = overlap_text(is_quick=len(signature.params) > _FEW_PARAMS)
+    overlaps = (pairs, SWEEP_TEXT) if "@tw_is_disjoint" in check else (pairs,)
     return "\n".join((declaration, *overlaps, check, _run_text(signature), call))
 
 

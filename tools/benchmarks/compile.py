@@ -1,6 +1,6 @@
-"""Time of a build by its parts, for twelve kernels; its growth with the program; the cost of choosing schedules for networks.
+"""Time of a build by its steps, for forty kernels; its growth with the program; the cost of choosing schedules for networks.
 
-`python -m tools.benchmarks.compile` prints the tables and writes out/compile.json and out/compile.png. Medians of 9.
+`python -m tools.benchmarks.compile` prints the tables and writes out/compile.json and out/compile.png. Medians of 5.
 """
 
 from __future__ import annotations
@@ -12,94 +12,83 @@ import pstats
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding as llvm
 import tilewright as tw
 from rich.console import Console
 from rich.table import Table
 from tilewright import te, topi
-from tilewright.codegen.abi.parallel import PARALLEL_FOR, parallel_for_address
-from tilewright.codegen.llvm import jit
-from tilewright.codegen.llvm.build import CodegenOptions, module_text
-from tilewright.codegen.llvm.pipeline import build_pipeline
-from tilewright.codegen.target import Target
-from tilewright.ir.passes.common.runner import pass_times, run_pipeline
-from tilewright.ir.visit import deep_recursion
 
+from .compile_steps import STEPS, time_kept, time_steps
 from .programs import PROGRAMS
 
-RUNS = 9
+RUNS = 5
 OUT = Path("out")
-STEPS = ("declare", "lower", "passes", "emit", "parse", "optimise", "object")
-"""Of a build. What lies before "optimise" is ours."""
-BARS = {"lower": 20.0, "before the optimiser": 35.0}
-"""Milliseconds, for the packed product and the padded convolution on two cores."""
 
 
-class Clock:
-    """Seconds by step, of one build."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def step(self, name: str) -> Any:
-        began = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+def _program(make: Callable[[], tuple[te.Schedule, list[Any]]]) -> Callable[[], object]:
+    schedule, args = make()
+    return lambda: tw.build(schedule, args)
 
 
-def build_in_steps(
-    program: Callable[[], tuple[te.Schedule, list[Any]]],
-    target: Target,
-) -> tuple[dict[str, float], dict[str, float]]:
-    """(seconds by step, seconds by pass) of one build."""
-    clock = Clock()
-    machine = target.machine()
-    with deep_recursion():
-        with clock.step("declare"):
-            schedule, args = program()
-        with clock.step("lower"):
-            function = tw.lower(schedule, args)
-        with clock.step("passes"), pass_times() as passes:
-            pipeline = build_pipeline(target)
-            final = run_pipeline(function, pipeline)
-        with clock.step("emit"):
-            text, _ = module_text([final], target, CodegenOptions(symbols={PARALLEL_FOR: parallel_for_address()}))
-    with llvm.create_context() as context:
-        with clock.step("parse"):
-            module = llvm.parse_assembly(text, context)
-        with module:  # it must go before its context
-            with clock.step("optimise"):
-                jit._optimise(module, machine)
-            with clock.step("object"):
-                machine.emit_object(module)
-    return clock.seconds, dict(passes)
+def _operator(outputs: Callable[..., te.Tensor], *shapes: tuple[int, ...]) -> Callable[[], object]:
+    """The build of an operator on float32 of these shapes, whose schedule the rules choose."""
+    inputs = [te.placeholder(shape, name=f"x{at}") for at, shape in enumerate(shapes)]
+    tensors = [*inputs, outputs(*inputs)]
+    return lambda: tw.build(tensors)
+
+
+IMAGE, ROWS = (1, 32, 56, 56), (512, 768)
+OPERATORS: dict[str, tuple[Any, ...]] = {
+    "relu": (topi.nn.relu, IMAGE),
+    "tanh": (topi.tanh, ROWS),
+    "exp": (topi.exp, ROWS),
+    "erf": (topi.erf, ROWS),
+    "gelu": (topi.nn.gelu, ROWS),
+    "add": (topi.add, ROWS, ROWS),
+    "add a row": (topi.add, ROWS, ROWS[1:]),
+    "clip": (lambda x: topi.clip(x, -1.0, 1.0), ROWS),
+    "sum of rows": (lambda x: topi.sum(x, axis=1), ROWS),
+    "sum of columns": (lambda x: topi.sum(x, axis=0), ROWS),
+    "mean of images": (lambda x: topi.mean(x, axis=(2, 3)), IMAGE),
+    "argmax": (lambda x: topi.argmax(x, axis=1), ROWS),
+    "softmax of rows": (topi.nn.softmax, ROWS),
+    "log_softmax": (topi.nn.log_softmax, ROWS),
+    "cumsum": (lambda x: topi.cumsum(x, axis=1), ROWS),
+    "transpose of images": (lambda x: topi.transpose(x, (0, 2, 3, 1)), IMAGE),
+    "reshape": (lambda x: topi.reshape(x, (256, 1536)), ROWS),
+    "concatenate": (lambda x, y: topi.concatenate([x, y], axis=1), ROWS, ROWS),
+    "flip": (lambda x: topi.flip(x, axis=1), ROWS),
+    "matmul": (topi.matmul, (256, 256), (256, 256)),
+    "matmul of a row": (topi.matmul, (1, 1024), (1024, 1024)),
+    "matmul with tails": (topi.matmul, (37, 513), (513, 1000)),
+    "batched matmul": (topi.batch_matmul, (8, 64, 64), (8, 64, 64)),
+    "conv 1x1": (lambda x, w: topi.nn.conv2d(x, w, 1, 0), IMAGE, (64, 32, 1, 1)),
+    "conv 3x3": (lambda x, w: topi.nn.conv2d(x, w, 1, 1), IMAGE, (32, 32, 3, 3)),
+    "conv 3x3, stride 2": (lambda x, w: topi.nn.conv2d(x, w, 2, 1), IMAGE, (64, 32, 3, 3)),
+    "conv 7x7, stride 2": (lambda x, w: topi.nn.conv2d(x, w, 2, 3), (1, 3, 112, 112), (64, 3, 7, 7)),
+    "conv, a square, relu": (lambda x, w: topi.nn.relu(topi.square(topi.nn.conv2d(x, w, 1, 1))), IMAGE, (32, 32, 3, 3)),
+}
 
 
 def bench_kernels(console: Console) -> list[dict[str, Any]]:
-    """Medians of each step of each kernel, in milliseconds."""
-    target, rows = Target.parse("llvm"), []
-    table = Table("kernel, ms", *STEPS, "before the optimiser", "slowest pass")
-    for name, program in PROGRAMS.items():
-        runs = [build_in_steps(program, target) for _ in range(RUNS)]
-        step = {key: 1e3 * statistics.median(run[0][key] for run in runs) for key in STEPS}
+    """Medians of each step of forty kernels, in milliseconds: twelve scheduled by hand, the others by the rules."""
+    rows: list[dict[str, Any]] = []
+    shown = (*STEPS[1:], "whole", "kept")
+    table = Table("kernel, ms", *shown, "slowest pass")
+    builds = {name: _program(make) for name, make in PROGRAMS.items()}
+    builds |= {name: _operator(*what) for name, what in OPERATORS.items()}
+    for name, build in builds.items():
+        runs = [time_steps(build) for _ in range(RUNS)]
+        step = {key: 1e3 * statistics.median(run[0][key] for run in runs) for key in runs[0][0]}
+        step["kept"] = 1e3 * time_kept(build)
         passes = {key: 1e3 * statistics.median(run[1][key] for run in runs) for key in runs[0][1]}
-        before = sum(step[key] for key in STEPS[1 : STEPS.index("optimise")])
-        rows.append({"kernel": name, **step, "before": before, "passes": passes})
+        rows.append({"kernel": name, **step, "by pass": passes})
         slowest = max(passes, key=lambda key: passes[key])
-        table.add_row(name, *(f"{step[key]:.1f}" for key in STEPS), f"{before:.1f}", f"{slowest} {passes[slowest]:.1f}")
+        table.add_row(name, *(f"{step[key]:.1f}" for key in shown), f"{slowest} {passes[slowest]:.1f}")
     console.print(table)
-    for row in rows:
-        if row["kernel"] in ("packed_matmul", "conv2d"):
-            console.print(
-                f"{row['kernel']}: lower {row['lower']:.1f} ms (bar {BARS['lower']:.0f}), "
-                f"before the optimiser {row['before']:.1f} ms (bar {BARS['before the optimiser']:.0f})"
-            )
     return rows
 
 
@@ -147,16 +136,16 @@ GROWTH: dict[str, tuple[Callable[[int], Any], Sequence[int]]] = {
 
 def bench_growth(console: Console) -> dict[str, list[dict[str, float]]]:
     """Seconds of a whole build by size, and their growth as a power of n."""
-    target = Target.parse("llvm")
     times_by_program: dict[str, list[dict[str, float]]] = {}
     table = Table("what grows", "n", "ours, ms", "LLVM, ms", "power of n, ours", "power of n, LLVM")
     for what, (program, sizes) in GROWTH.items():
         rows = times_by_program[what] = []
         for size in sizes:
-            runs = [build_in_steps(partial(program, size), target)[0] for _ in range(3)]
-            best = {key: statistics.median(run[key] for run in runs) for key in STEPS}
+            build = _program(partial(program, size))
+            runs = [time_steps(build)[0] for _ in range(3)]
+            best = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
             llvm_seconds = best["parse"] + best["optimise"] + best["object"]
-            rows.append({"n": size, "ours": sum(best.values()) - llvm_seconds, "llvm": llvm_seconds})
+            rows.append({"n": size, "ours": best["whole"] - llvm_seconds, "llvm": llvm_seconds})
         for at, row in enumerate(rows):
             power = [math.log2(row[key] / rows[at - 1][key]) if at else 0.0 for key in ("ours", "llvm")]
             table.add_row(

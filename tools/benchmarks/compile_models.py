@@ -1,4 +1,4 @@
-"""Time of the builds of whole models, step by step: five networks of usual makes, with drawn weights.
+"""Time of the builds of whole models, step by step: twelve networks of usual makes, with drawn weights.
 
 `python -m tools.benchmarks.compile_models [NAME ...]` prints a table, of processor time and of the clock. Nothing is kept of a build
 that the next could find.
@@ -8,30 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
-from functools import wraps
-from typing import Any
+from collections.abc import Callable
 from unittest.mock import patch
 
 import numpy as np
 import tilewright as tw
 from rich.console import Console
 from rich.table import Table
-from tilewright.codegen.llvm import backend, jit
-from tilewright.driver import linking
-from tilewright.driver import lower as lowering
 from tilewright.graph import Builder, Graph
-from tilewright.graph import graph as graphs
 
-__all__ = ["MODELS", "STEPS", "steps_of_build"]
+from .compile_steps import STEPS, time_kept, time_steps
 
-STEPS = ("graph", "choose", "lower", "passes", "text", "parse", "optimise", "object", "link")
-"""The graph's passes, then what is done for each kernel. Each is the processor time of the thread that does it, without the steps
-within."""
+__all__ = ["MODELS"]
 
 
 class Net(Builder):
@@ -157,83 +146,120 @@ def hourglass() -> Graph:
     return net.finish(net.conv(x, (channels, 1)))
 
 
+def plain() -> Graph:
+    """Convolutions alone, as VGG."""
+    net = Net("plain")
+    x, channels = net.input("x", (1, 3, 64, 64)), 3
+    for width, layers in ((32, 2), (64, 2), (128, 3), (256, 3)):
+        for _ in range(layers):
+            x, channels = net.relu(net.conv(x, (channels, width), 3)), width
+        x = net.node("max_pool", x, kernel=(2, 2), stride=(2, 2))
+    x = net.relu(net.node("matmul", net.node("reshape", x, shape=(1, 16 * channels)), net.weights(16 * channels, 512)))
+    return net.finish(net.node("matmul", x, net.weights(512, 1000)))
+
+
+def branches() -> Graph:
+    """Four ways from block to block, joined, as GoogLeNet."""
+    net = Net("branches")
+    x, channels = net.relu(net.conv(net.input("x", (1, 3, 56, 56)), (3, 64), 3, 2)), 64
+    for width in (16, 24, 32, 48):
+        pooled = net.node("max_pool", x, kernel=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1))
+        parts = [net.conv(x, (channels, width)), net.conv(pooled, (channels, width))]
+        parts += [net.conv(net.relu(net.conv(x, (channels, width))), (width, 2 * width), size) for size in (3, 5)]
+        x, channels = net.relu(net.node("concat", *parts, axis=1)), 6 * width
+    return net.finish(net.node("matmul", net.node("mean", x, axes=(2, 3)), net.weights(channels, 1000)))
+
+
+def grouped() -> Graph:
+    """Bottlenecks with convolutions in groups, as RegNet."""
+    net = Net("grouped")
+    x, channels = net.relu(net.conv(net.input("x", (1, 3, 112, 112)), (3, 32), 3, 2)), 32
+    for width, blocks in ((64, 1), (128, 2), (256, 3)):
+        for block in range(blocks):
+            stride = 1 if block else 2
+            y = net.relu(net.conv(net.relu(net.conv(x, (channels, width))), (width, width), 3, stride, width // 16))
+            beside = x if block else net.conv(x, (channels, width), 1, stride)
+            x, channels = net.relu(net.node("add", net.conv(y, (width, width)), beside)), width
+    return net.finish(net.node("matmul", net.node("mean", x, axes=(2, 3)), net.weights(channels, 1000)))
+
+
+def convnext() -> Graph:
+    """Depthwise windows of 7, norms of the channels, and products, as ConvNeXt."""
+    net = Net("convnext")
+    x, channels = net.input("x", (1, 3, 64, 64)), 3
+    for width, stride in ((48, 4), (96, 2), (192, 2)):
+        x, channels = net.conv(x, (channels, width), stride + 1, stride), width
+        for _ in range(2):
+            y = net.node("transpose", net.conv(x, (width, width), 7, 1, width), axes=(0, 2, 3, 1))
+            y = net.node("layer_norm", y, net.weights(width), net.weights(width))
+            y = net.node("gelu", net.node("matmul", y, net.weights(width, 4 * width)))
+            y = net.node("transpose", net.node("matmul", y, net.weights(4 * width, width)), axes=(0, 3, 1, 2))
+            x = net.node("add", x, y)
+    return net.finish(net.node("matmul", net.node("mean", x, axes=(2, 3)), net.weights(channels, 1000)))
+
+
+def mixer() -> Graph:
+    """Products over places and over channels in turn, as MLP-Mixer."""
+    net = Net("mixer")
+    x, width = net.input("x", (1, 196, 256)), 256
+    for _ in range(4):
+        y = net.node("transpose", net.node("layer_norm", x, net.weights(width), net.weights(width)), axes=(0, 2, 1))
+        y = net.node("matmul", net.node("gelu", net.node("matmul", y, net.weights(196, 98))), net.weights(98, 196))
+        x = net.node("add", x, net.node("transpose", y, axes=(0, 2, 1)))
+        y = net.node(
+            "matmul", net.node("layer_norm", x, net.weights(width), net.weights(width)), net.weights(width, 512)
+        )
+        x = net.node("add", x, net.node("matmul", net.node("gelu", y), net.weights(512, width)))
+    return net.finish(x)
+
+
+def recurrent() -> Graph:
+    """Twenty steps of a gated recurrent unit, written out."""
+    net = Net("recurrent")
+    width = 64
+    x, h = net.input("x", (20, 1, width)), net.input("h", (1, width))
+    gates = {gate: (net.weights(width, width), net.weights(width, width)) for gate in "zrn"}
+    for step in range(20):
+        now = net.node(
+            "reshape", net.node("slice", x, begin=(step,), end=(step + 1,), step=(1,), axes=(0,)), shape=(1, width)
+        )
+        read = {
+            gate: [net.node("matmul", value, w) for value, w in zip((now, h), gates[gate], strict=True)]
+            for gate in gates
+        }
+        z, r = (net.node("sigmoid", net.node("add", *read[gate])) for gate in "zr")
+        n = net.node("tanh", net.node("add", read["n"][0], net.node("multiply", r, read["n"][1])))
+        h = net.node("add", n, net.node("multiply", z, net.node("subtract", h, n)))
+    return net.finish(h)
+
+
+def upscaler() -> Graph:
+    """Residual blocks of one size, and pixels out of channels, as super-resolution."""
+    net = Net("upscaler")
+    x = first = net.conv(net.input("x", (1, 3, 48, 48)), (3, 32), 3)
+    for _ in range(4):
+        x = net.node("add", x, net.conv(net.relu(net.conv(x, (32, 32), 3)), (32, 32), 3))
+    x = net.conv(net.node("add", x, first), (32, 128), 3)
+    return net.finish(net.conv(net.node("depth_to_space", x, block=2), (32, 3), 3))
+
+
 MODELS: dict[str, Callable[[], Graph]] = {
-    each.__name__: each for each in (residual, dense, depthwise, encoder, hourglass)
+    each.__name__: each
+    for each in (
+        residual,
+        dense,
+        depthwise,
+        encoder,
+        hourglass,
+        plain,
+        branches,
+        grouped,
+        convnext,
+        mixer,
+        recurrent,
+        upscaler,
+    )
 }
-
-
-def _steps() -> Iterator[tuple[str, Any, str]]:
-    """The functions that do each step."""
-    yield "graph", graphs, "transformed"
-    yield "choose", lowering, "scheduled"
-    yield "lower", linking, "lowered_programs"
-    yield "passes", backend, "run_pipeline"
-    yield "text", backend, "build_unit"
-    yield "parse", jit, "_link_parts"
-    yield "optimise", jit, "_optimise"
-    yield "object", jit, "_object"
-    yield "link", jit, "_link"
-
-
-@contextmanager
-def _clocks(seconds: Counter[str]) -> Generator[None]:
-    """Add up the time of each step within a `with` block."""
-    within: list[float] = []
-
-    def timed(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def call(*args: Any, **named: Any) -> Any:
-            began = time.thread_time()
-            within.append(0.0)
-            try:
-                return function(*args, **named)
-            finally:
-                spent = time.thread_time() - began
-                seconds[step] += spent - within.pop()
-                if within:
-                    within[-1] += spent
-
-        return call
-
-    plain = jit._object.__wrapped__  # the part that runs on the shielded thread, in this one
-    patches = [patch.object(jit, "_object", timed("object", plain))]
-    patches += [
-        patch.object(module, name, timed(step, getattr(module, name)))
-        for step, module, name in _steps()
-        if step != "object"
-    ]
-    for each in patches:
-        each.start()
-    try:
-        yield
-    finally:
-        for each in patches:
-            each.stop()
-
-
-def steps_of_build(g: Graph) -> Mapping[str, float]:
-    """Seconds of each step of a build, one kernel after the other in this thread."""
-    seconds: Counter[str] = Counter()
-
-    class Here:
-        """Run the work of a thread at once."""
-
-        def submit(self, work: Callable[[], Any]) -> Any:
-            result = work()
-            return type("Done", (), {"result": lambda _: result, "done": lambda _: True})()
-
-        def shutdown(self, **_: Any) -> None:
-            """Nothing is left to do."""
-
-    with (
-        patch.dict(os.environ, {"TILEWRIGHT_CACHE": "0", "TILEWRIGHT_JOBS": "1"}),
-        patch("tilewright.driver.batch.ThreadPoolExecutor", lambda *_: Here()),
-        _clocks(seconds),
-    ):
-        began = time.process_time()
-        tw.build(g)
-        seconds["whole"] = time.process_time() - began
-    return {step: seconds[step] for step in (*STEPS, "whole")}
 
 
 def _wall(g: Graph, **variables: str) -> float:
@@ -246,23 +272,16 @@ def _wall(g: Graph, **variables: str) -> float:
 def main() -> None:
     console = Console(width=160)
     wanted = sys.argv[1:] or list(MODELS)
-    table = Table(
-        "model", "kernels", *(f"{step}, s" for step in STEPS), "whole, s", "one job, s", "all jobs, s", "kept, s"
-    )
-    tw.build(depthwise())  # what a process does once
+    steps_of_all = (*STEPS, "whole")
+    table = Table("model", "kernels", *(f"{step}, s" for step in (*steps_of_all, "kept", "one job", "all jobs")))
+    tw.build(encoder())  # what a process does once
     for name in wanted:
         g = MODELS[name]()
-        steps = steps_of_build(g)
-        with tempfile.TemporaryDirectory() as folder:
-            alone = _wall(g, TILEWRIGHT_CACHE="0", TILEWRIGHT_JOBS="1")
-            together = _wall(g, TILEWRIGHT_CACHE_DIR=folder, TILEWRIGHT_CACHE="1")
-            kept = _wall(g, TILEWRIGHT_CACHE_DIR=folder, TILEWRIGHT_CACHE="1")
-        table.add_row(
-            name,
-            str(len(tw.build(g).kernels)),
-            *(f"{steps[step]:.2f}" for step in (*STEPS, "whole")),
-            *(f"{seconds:.2f}" for seconds in (alone, together, kept)),
-        )
+        steps, _ = time_steps(lambda g=g: tw.build(g))
+        steps["kept"] = time_kept(lambda g=g: tw.build(g))
+        clock = [_wall(g, TILEWRIGHT_CACHE="0", TILEWRIGHT_JOBS=jobs) for jobs in ("1", "")]
+        seconds = [*(steps[step] for step in (*steps_of_all, "kept")), *clock]
+        table.add_row(name, str(len(tw.build(g).kernels)), *(f"{each:.2f}" for each in seconds))
     console.print(table)
 
 

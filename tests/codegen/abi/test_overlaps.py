@@ -74,6 +74,8 @@ def test_neighbours_and_empty_arguments_share_nothing(count: int) -> None:
 def test_many_drawn_arguments_are_refused_where_an_output_shares_an_element() -> None:
     kernel, draw = shifts(24), np.random.default_rng(0)
     assert "call i1 @tw_is_disjoint" in stub_text(kernel.signature) and "@tw_is" not in stub_text(shifts(6).signature)
+    assert "noinline optnone nounwind" in stub_text(shifts(2).signature), "few pairs are not worth LLVM's time"
+    assert "noinline nounwind" in stub_text(kernel.signature)
     params, memory = [param for _, param in kernel.signature.buffers], np.zeros(4000, np.float32)
     verdicts = set[bool]()
     for spread in (4, 8, 9, 12) * 12:

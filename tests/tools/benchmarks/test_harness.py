@@ -16,7 +16,6 @@ import pytest
 import tilewright as tw
 from tilewright import te
 from tilewright.cli import main
-from tilewright.codegen.target import Target
 from tilewright.graph import Builder
 from tilewright.tools.benchmarks import harness
 from tilewright.tools.benchmarks.cases import (
@@ -31,9 +30,9 @@ from tilewright.tools.benchmarks.cases import (
     load_cases,
 )
 from tilewright.tools.benchmarks.ceiling import Ceilings
-from tilewright.tools.benchmarks.compile import STEPS, build_in_steps
-from tilewright.tools.benchmarks.compile_models import MODELS, steps_of_build
-from tilewright.tools.benchmarks.compile_models import STEPS as MODEL_STEPS
+from tilewright.tools.benchmarks.compile import OPERATORS, _operator, _program
+from tilewright.tools.benchmarks.compile_models import MODELS
+from tilewright.tools.benchmarks.compile_steps import STEPS, time_kept, time_steps
 from tilewright.tools.benchmarks.measure import measure
 from tilewright.tools.benchmarks.page import render, roofline
 from tilewright.tools.benchmarks.peers import numpy_peer
@@ -421,15 +420,20 @@ def test_the_roofline_holds_every_point_inside_its_frame() -> None:
 
 
 def test_a_build_is_timed_step_by_step_and_pass_by_pass() -> None:
-    steps, passes = build_in_steps(PROGRAMS["vector_add"], Target.parse("llvm"))
-    assert set(steps) == set(STEPS)
+    steps, passes = time_steps(_program(PROGRAMS["vector_add"]))
+    assert set(steps) == {*STEPS, "whole"} and steps["lower"] > 0 and steps["graph"] == 0
     assert {"simplify", "vectorize"} <= set(passes)
+    relu = _operator(*OPERATORS["relu"])
+    assert time_steps(relu)[0]["choose"] > 0 and time_kept(relu) > 0
+    assert len(PROGRAMS) + len(OPERATORS) == 40
 
 
 def test_the_build_of_a_model_is_timed_step_by_step() -> None:
     b = Builder("net")
     b.output("y", b.node("matmul", b.input("x", (2, 3)), b.param("w", np.ones((3, 4), "float32"))))
-    steps = steps_of_build(b.graph())
-    assert set(steps) == {*MODEL_STEPS, "whole"} and min(steps.values()) > 0
-    assert sum(steps[step] for step in MODEL_STEPS) < steps["whole"]
+    g = b.graph()
+    steps, _ = time_steps(lambda: tw.build(g))
+    assert min(steps.values()) > 0
+    assert sum(steps[step] for step in STEPS) < steps["whole"]
+    assert len(MODELS) == 12
     assert all(make().nodes for make in MODELS.values())
