@@ -7,8 +7,11 @@ stands beside a kernel in its text, is compiled for this process, and left out o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
+from ..codegen.abi.parallel import PARALLEL_FOR
+from ..codegen.errors import UnresolvedSymbol
 from ..codegen.evaluate import MachineCode
 from ..codegen.export.final_kernel import FinalKernel
 from ..codegen.export.platforms import LINUX, find_platform
@@ -75,5 +78,9 @@ def load_packing(kernels: Sequence[ExportedKernel], target: Target) -> MachineCo
     packing = {kernel.packs: kernel.code for kernel in kernels if kernel.packs and isinstance(kernel.code, str)}
     if not packing:
         return None
-    outside = declared("\n".join(packing.values()))
-    return compile_optimised(list(packing.values()), target, list(packing), resolve_symbols(outside, True))
+    symbols: dict[str, int] = {}
+    for name in declared("\n".join(packing.values())):
+        # what kernels alone call may be nowhere in this process
+        with suppress(UnresolvedSymbol):
+            symbols |= resolve_symbols([name], name == PARALLEL_FOR)
+    return compile_optimised(list(packing.values()), target, list(packing), symbols)

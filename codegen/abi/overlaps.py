@@ -73,7 +73,7 @@ sound:
 
 
 def overlap_text(is_quick: bool) -> str:
-    """LLVM IR of the function that compares spans pair by pair. is_quick: LLVM takes its time for it."""
+    """LLVM IR of the function that compares spans pair by pair. is_quick: as quick code, for which LLVM takes its time."""
     return _OVERLAP_TEXT.replace("EFFORT ", "" if is_quick else "optnone ")
 
 
