@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, prod
 
 from ...codegen.machine import Machine
@@ -36,7 +37,7 @@ from ..accesses import ASSUMED
 from ..loop_nest import Body, Nest
 from .estimate import Estimate, Parts
 
-__all__ = ["BEGUN", "LEAVE", "Lines", "estimate", "least_of_loops"]
+__all__ = ["BEGUN", "LEAVE", "Lines", "copy_cycles", "estimate", "fetch_cycles", "least_of_loops", "tile_cycles"]
 
 
 PAGE = 4096
@@ -115,6 +116,25 @@ def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estima
         return tuple((name, cycles / second) for name, cycles in total.items() if cycles)
 
     return Estimate(parts, least / second)
+
+
+@lru_cache(maxsize=1024)
+def tile_cycles(rows: int, vectors: int, machine: Machine) -> float:
+    """Cycles of a step along the sum of a tile in registers: a multiply-add for each of `rows` and of `vectors`, which are loaded."""
+    body = Body({"fma": rows * vectors, "load": rows + vectors}, chain=("fma", 1))
+    _, cycles, moving = _body_cycles(body, ASSUMED, machine)
+    return max(cycles, moving)
+
+
+def copy_cycles(machine: Machine) -> float:
+    """Cycles of a vector that is loaded and stored elsewhere."""
+    return _body_cycles(Body({"load": 1, "store": 1}), ASSUMED, machine)[1]
+
+
+def fetch_cycles(size: float, machine: Machine) -> float:
+    """Cycles that a byte takes to come of so many that are read again and again; 0 where a core's own caches hold them."""
+    own, shared = machine.l2 * ROOM, machine.l3 * ROOM
+    return 0.0 if size <= own else 1 / (machine.l3_rate if size <= shared else machine.memory_rate)
 
 
 def least_of_loops(iterations: int, machine: Machine) -> Estimate:

@@ -34,7 +34,7 @@ from ..plan import ALIKE, Candidate
 from ..structure import structure_key
 from .factors import find_sides, matricize_factors, sweep_factors
 from .gemm_nest import passes_caches, prefetch_panels, prefetch_rows, product_sizes, result_stage, sum_up, tasks
-from .gemm_plan import Plan, group_panels, plans
+from .gemm_plan import Plan, Product, group_panels, packings, plans
 from .gemv import find_schedule
 from .injective import sweep, worth_threads
 from .quotient_axes import find_digits, split_digits
@@ -160,21 +160,19 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
 
     for each in (*_narrower(whole), *_mirror_contraction(group, whole)):
         product = product_sizes(group, each)
-        ways = plans(product, machine)
-        if each.mirrored:  # a block of the sum would be of all rows
-            ways = tuple(dict.fromkeys(replace(way, depth=0) for way in ways))
-        for way in ways:
+        families = {ways[0]: ways for way in packings(product) for ways in [_plans(each, product, machine, *way)]}
+        heads = [timed(each, head) for head in families]
+        ways = families[heads[soonest([time for time, *_ in heads])][2]]
+        tiles += heads
+        others[each, ways[0].tile] = []
+        wide = group_panels(replace(ways[0], packed=True), product, machine) if _are_columns_fusible(each) else None
+        tiles += [timed(each, wide)] if wide is not None else []
+        for way in ways[1:]:
             if (each, way.tile) in others:
                 others[each, way.tile].append(way)
             else:
-                with_panels = replace(way, packed=True)
-                wide = (
-                    group_panels(with_panels, product, machine)
-                    if way is ways[0] and _are_columns_fusible(each)
-                    else None
-                )
                 others[each, way.tile] = []
-                tiles += [timed(each, plan) for plan in (way, wide) if plan is not None]
+                tiles.append(timed(each, way))
     tiles = _soonest_first(tiles)
     changed, further = (
         [timed(each, way) for _, each, tile in some for way in others[each, tile.tile]]
@@ -190,6 +188,12 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
             0, Candidate("a matrix and few vectors", partial(few, group), group.draft(few, drafts, lines))
         )
     return candidates
+
+
+def _plans(found: Contraction, product: Product, machine: Machine, packed: bool, apart: bool) -> tuple[Plan, ...]:
+    """The plans of a contraction, none of them in blocks of the sum where it is mirrored: a block would be of all rows."""
+    ways = plans(product, machine, packed, apart)
+    return tuple(dict.fromkeys(replace(way, depth=0) for way in ways)) if found.mirrored else ways
 
 
 def _soonest_first(rows: Sequence[_Timed]) -> list[_Timed]:

@@ -14,6 +14,7 @@ from itertools import product
 from math import prod
 
 from ...codegen.machine import Machine
+from ..cost.cpu import tile_cycles
 
 __all__ = [
     "USUAL",
@@ -26,15 +27,12 @@ __all__ = [
     "split_extent",
     "plan",
     "plans",
-    "step_cycles",
 ]
 
 MOST_PLACES = 28
 MOST_VECTORS = 4
 MOST_CHANNELS = 8
 """In a tile whose lanes are places: more would leave no registers for several vectors."""
-LOADS = 2
-"""Vectors that processors load in a cycle."""
 TURNS = 4
 """Tasks that each thread should have, so that one which is held up leaves some to others."""
 MOST_TILES = 8
@@ -167,7 +165,7 @@ def _channel_tiles(layer: Layer, machine: Machine) -> list[Tile]:
         for (rows, row_count), (columns, column_count) in product(
             split_extent(height, tile.rows), split_extent(width, tile.columns)
         ):
-            cycles += row_count * column_count * step_cycles(rows * columns, tile.vectors, machine)
+            cycles += row_count * column_count * tile_cycles(rows * columns, tile.vectors, machine)
         cycles *= -(-layer.outputs // (tile.vectors * layer.lanes))
         found.append((cycles, tile.rows, tile))
     return [tile for *_, tile in sorted(found, key=lambda each: each[:2])]
@@ -188,12 +186,6 @@ def _tiles(layer: Layer, machine: Machine) -> Iterator[Tile]:
 def split_extent(extent: int, size: int) -> list[tuple[int, int]]:
     """Whole pieces and the rest, as (size, count)."""
     return [(each, many) for each, many in ((size, extent // size), (extent % size, 1)) if each and many]
-
-
-def step_cycles(places: int, vectors: int, machine: Machine) -> float:
-    """Cycles of one step, with a little for the loop around it."""
-    adds, loads = places * vectors / machine.fma_rate, (places + vectors) / LOADS
-    return max(adds, loads, machine.fma_latency) + 0.25
 
 
 def column_tile(layer: Layer, machine: Machine) -> Tile:

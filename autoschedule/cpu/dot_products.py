@@ -79,7 +79,7 @@ def _plan(group: Group, op: Operation) -> tuple[RegisterTile, int, int, bool]:
         tile = RegisterTile(tile.rows, tile.vectors - vectors, tile.columns - PANEL)
     tile = RegisterTile(min(tile.rows, m), tile.vectors, tile.columns)
     threads = machine.cores if m * n * k >= WORTH_THREADS else 1
-    row_tiles, panels, _ = grid(Product(m, n, k), tile, threads, False, machine.lanes(32), machine.accumulators)
+    row_tiles, panels, _ = grid(Product(m, n, k), tile, threads, False, machine)
     return tile, row_tiles, panels, threads > 1
 
 

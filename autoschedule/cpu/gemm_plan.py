@@ -1,8 +1,7 @@
 """Loop nests of matrix products: the register tile, the depth of a block, packing, and the tasks.
 
-Pure functions of sizes and the machine. Costs are cycles for one step along the sum, of the whole product: a tile of r rows
-and v vectors takes r * v multiply-adds, no less than the latency of one asks for, and a little more. A matrix B that a
-core's caches do not keep comes from beyond them once for each task that reads it.
+Pure functions of sizes and the machine. The tasks of a tile are told apart by cycles for one step along the sum, of the whole product,
+as the cost has them (cost/cpu.py). A matrix B that a core's caches do not keep comes from beyond them once for each task that reads it.
 """
 
 from __future__ import annotations
@@ -14,22 +13,14 @@ from math import ceil, gcd
 
 from ...codegen.machine import WAYS, Machine, RegisterTile, register_tiles
 from ..accesses import ASSUMED
+from ..cost.cpu import copy_cycles, fetch_cycles, tile_cycles
 
-__all__ = ["TASKS", "Plan", "Product", "grid", "plan", "plans", "group_panels"]
+__all__ = ["TASKS", "Plan", "Product", "grid", "group_panels", "packings", "plans"]
 
-DIRECT_ROWS, CROWDED_ROWS = 256, 48
-"""Up to so many rows reading B where it lies costs less than packing it: each element is used so seldom. Fewer, where all rows
-of B compete for the same places in the first cache."""
-PACKING = 9
-"""Cycles that packing a vector takes, of a matrix that comes from memory."""
-STEP, DIRECT_STEP = 0.65, 2.0
-"""Cycles that a tile loses at each step, as measured for tiles of all shapes: over a packed panel, and over rows of B in place."""
 WORTH_THREADS = 1 << 19
 """Multiply-adds below which one thread is done before a second has been woken."""
 SHALLOWEST = 128
 """Sums up to which blocks of them gain nothing."""
-KEPT = 0.25
-"""Of the cache that cores share: what B has of it, beside the rest of a model and what else the machine does."""
 TASKS = 4
 """Tasks for each thread that balance what else the machine does, where they cost nothing."""
 
@@ -78,9 +69,11 @@ class Plan:
         return f"{tile}{packed}{task}{'' if self.parallel else ', one thread'}"
 
 
-def plan(product: Product, machine: Machine) -> Plan:
-    """The cheapest way that these costs know."""
-    return plans(product, machine)[0]
+def packings(product: Product) -> tuple[tuple[bool, bool], ...]:
+    """The ways to read B: packed or where it lies; and whether its rows lie apart, so that a block of them takes more of a cache, or are
+    in blocks as short as if they did."""
+    ways = (True, False), (True, True), (False, True)
+    return ways[2:] if product.in_place else ways[:2] if product.scattered else ways
 
 
 def group_panels(usual: Plan, product: Product, machine: Machine) -> Plan | None:
@@ -97,9 +90,10 @@ def group_panels(usual: Plan, product: Product, machine: Machine) -> Plan | None
 
 
 @lru_cache(maxsize=256)  # a network has many layers of one size
-def plans(product: Product, machine: Machine) -> tuple[Plan, ...]:
-    """The ways there are, the cheapest first: every tile with the tasks that suit it best; and after those what differs from one of
-    them in a single thing: B packed or not, the sum in blocks or not, one thread or many, other tasks."""
+def plans(product: Product, machine: Machine, packed: bool, apart: bool) -> tuple[Plan, ...]:
+    """The ways there are with B packed or not, in blocks as of rows apart or not: every tile with the tasks that suit it best, that of the
+    fewest cycles first; and after those what differs from one of them in a single thing: the sum in blocks or not, one thread or many,
+    other tasks."""
     sized = Product(
         product.m or ASSUMED,
         product.n or ASSUMED,
@@ -113,20 +107,12 @@ def plans(product: Product, machine: Machine) -> tuple[Plan, ...]:
     )
     work = sized.m * sized.n * sized.k * sized.batch
     threads = machine.cores if work >= WORTH_THREADS else 1
-    lanes = machine.lanes(sized.bits)
-    packed = not sized.in_place and (
-        sized.scattered
-        or sized.m > _direct_rows(sized, machine)
-        and sized.n > MAX_DIRECT * lanes
-        or _is_ragged(sized, machine)
-    )
     found: list[tuple[float, Plan]] = []
     for tile in _tiles(sized, machine):
-        depth = _depth(sized, tile, packed, machine)
+        depth = _depth(sized, tile, apart, machine)
         most_rows = max(machine.l2 // 4 // (tile.columns * sized.bits // 8) // tile.rows, 1) if depth else 1 << 30
-        fetch = _fetch(sized, machine)
-        row_tiles, panels, cost = grid(sized, tile, threads, packed, lanes, machine.accumulators, most_rows, fetch)
-        serial = grid(sized, tile, 1, packed, lanes, machine.accumulators, most_rows, fetch)[2]
+        row_tiles, panels, cost = grid(sized, tile, threads, packed, machine, most_rows)
+        serial = grid(sized, tile, 1, packed, machine, most_rows)[2]
         found.append((cost * threads + serial, Plan(tile, depth, packed, row_tiles, panels, threads > 1)))
     ways = [each for _, each in sorted(found, key=lambda pair: pair[0])]
     if not product.m or not product.n:
@@ -137,8 +123,6 @@ def plans(product: Product, machine: Machine) -> tuple[Plan, ...]:
 def _vary_plan(usual: Plan, product: Product, cores: int) -> Iterator[Plan]:
     """Plans that differ from one in a single thing; in their tasks only where threads share them."""
     rows, columns = ceil(product.m / usual.tile.rows), ceil(product.n / usual.tile.columns)
-    if not product.in_place and not (usual.packed and product.scattered):
-        yield replace(usual, packed=not usual.packed)
     if usual.depth:
         yield replace(usual, depth=0)
     elif product.k > SHALLOWEST:
@@ -158,23 +142,6 @@ def _vary_plan(usual: Plan, product: Product, cores: int) -> Iterator[Plan]:
         yield replace(usual, row_tiles=row_tiles, panels=panels)
 
 
-def _is_ragged(product: Product, machine: Machine) -> bool:
-    """Return whether rows of B are few vectors, the last of which would be read in pieces: a panel is read beyond its end."""
-    lanes = machine.lanes(product.bits)
-    return not machine.masks and product.n % lanes > 0 and product.n <= MAX_RAGGED * lanes and product.m >= RAGGED_ROWS
-
-
-def _direct_rows(product: Product, machine: Machine) -> int:
-    crowded = product.stride * product.bits // 8 % (machine.l1 // WAYS) == 0
-    return CROWDED_ROWS if crowded else DIRECT_ROWS
-
-
-MAX_RAGGED, RAGGED_ROWS = 6, 12
-"""Vectors in a row of B up to which those that are not whole matter, and rows of A from which packing costs less."""
-MAX_DIRECT = 4
-"""Vectors in a row of B that is as narrow as a panel anyway."""
-
-
 def _tiles(product: Product, machine: Machine) -> Iterator[RegisterTile]:
     """Return the candidate tiles, no larger than the product, best first."""
     lanes = machine.lanes(product.bits)
@@ -189,28 +156,18 @@ def _tiles(product: Product, machine: Machine) -> Iterator[RegisterTile]:
             yield RegisterTile(min(tile.rows, product.m), tile.vectors, tile.columns)
 
 
-def _depth(product: Product, tile: RegisterTile, packed: bool, machine: Machine) -> int:
+def _depth(product: Product, tile: RegisterTile, apart: bool, machine: Machine) -> int:
     """Return the greatest depth of a block of B that stay in the second cache, which is half its own; 0 where that is all of it."""
     row = tile.columns * product.bits // 8
     most = machine.l2 // 2 // row
-    if not packed and product.stride > tile.columns and not product.in_place:
+    if apart and product.stride > tile.columns and not product.in_place:
         way, step = machine.l2 // WAYS, product.stride * product.bits // 8
         places = way // gcd(step, way) if gcd(step, way) >= row else way // row  # rows that lie apart in the cache
         most = min(most // 2, WAYS * places)
     if product.k <= most or product.m <= tile.rows:
         return 0
-    blocks = ceil(product.k / max(most // 2 if packed else most, 64))
+    blocks = ceil(product.k / max(most if apart else most // 2, 64))
     return -(-ceil(product.k / blocks) // 8) * 8
-
-
-def _fetch(product: Product, machine: Machine) -> float:
-    """Multiply-adds in the time that an element of B takes to come from memory, or from the cache that cores share; 0 where B stays
-    in a core's own."""
-    element, size = product.bits // 8, product.n * product.k * product.bits // 8
-    if size <= machine.l2 / 2:
-        return 0.0
-    rate = machine.l3_rate if size <= machine.l3 * KEPT else machine.memory_rate
-    return element * machine.fma_rate / rate
 
 
 def grid(
@@ -218,16 +175,15 @@ def grid(
     tile: RegisterTile,
     threads: int,
     packed: bool,
-    lanes: int,
-    latency: int,
+    machine: Machine,
     most_rows: int = 1 << 30,
-    fetch: float = 0.0,
 ) -> tuple[int, int, float]:
-    """(row tiles, panels) of a task, and what the thread with the most to do has to do.
+    """(row tiles, panels) of a task, and the cycles of a step of the thread with the most to do. Each task fetches and packs B anew.
 
-    most_rows: row tiles that a task may have. fetch: what an element of B takes to come, which each task fetches anew. All splits
-    are looked at that give each thread about one to four tasks.
+    most_rows: row tiles that a task may have. All splits are looked at that give each thread about one to four tasks.
     """
+    element = product.bits // 8
+    fetch, copy = element * fetch_cycles(product.n * product.k * element, machine), packed * copy_cycles(machine)
     rows, columns = ceil(product.m / tile.rows), ceil(product.n / tile.columns)
     best: tuple[float, float, int, int] | None = None
     for parts in range(ceil(rows / most_rows), min(rows, max(threads * TASKS, ceil(rows / most_rows))) + 1):
@@ -235,10 +191,8 @@ def grid(
         for many in {ceil(number * threads / parts / product.batch) for number in range(1, TASKS + 1)} | {1, columns}:
             panels = ceil(columns / min(max(many, 1), columns))
             tasks = ceil(rows / row_tiles) * ceil(columns / panels) * product.batch
-            task = _cycles(
-                product, tile, row_tiles, panels, lanes, latency, STEP if packed or product.in_place else DIRECT_STEP
-            )
-            task += packed * PACKING * tile.vectors * panels + fetch * min(panels * tile.columns, product.n)
+            task = _cycles(product, tile, row_tiles, panels, machine)
+            task += copy * tile.vectors * panels + fetch * min(panels * tile.columns, product.n)
             work = ceil(tasks / threads) * task
             coarse = 1 / min(tasks, threads * TASKS) if threads > 1 else tasks
             if best is None or (work, coarse) < best[:2]:
@@ -248,14 +202,15 @@ def grid(
     return best[2], best[3], best[0]
 
 
-def _cycles(
-    product: Product, tile: RegisterTile, row_tiles: int, panels: int, lanes: int, latency: int, step: float
-) -> float:
+def _cycles(product: Product, tile: RegisterTile, row_tiles: int, panels: int, machine: Machine) -> float:
     """One step along the sum of a task: whole tiles, the last of which may be cut where the product ends."""
     rows = min(row_tiles * tile.rows, product.m)
     columns = min(panels * tile.columns, product.n)
     whole_rows, rest_rows = divmod(rows, tile.rows)
     whole_columns, rest_columns = divmod(columns, tile.columns)
     heights = [(tile.rows, whole_rows), (rest_rows, 1 if rest_rows else 0)]
-    widths = [(tile.vectors, whole_columns), (ceil(rest_columns / lanes), 1 if rest_columns else 0)]
-    return float(sum((max(r * v, latency) + step) * a * b for r, a in heights for v, b in widths))
+    widths = [
+        (tile.vectors, whole_columns),
+        (ceil(rest_columns / machine.lanes(product.bits)), 1 if rest_columns else 0),
+    ]
+    return sum(a * b * tile_cycles(r, v, machine) for r, a in heights for v, b in widths if a * b)
