@@ -29,7 +29,7 @@ from ..drafts.draft import Drafts
 from ..operations import find_inlined, weight
 from ..plan import Candidate
 from ..structure import structure_key
-from .declaration import calls_functions, part_left_by_llvm, unroll_short_loops
+from .declaration import calls_functions, functions_at_once, part_left_by_llvm, unroll_short_loops
 from .lanes import length
 from .quotient_axes import find_digits
 from .streams import streams, sweep_past_caches
@@ -89,6 +89,8 @@ def _ways(group: Group, op: Operation) -> tuple[list[_Way], bool]:
     operators = sum(map(weight, (op, *find_inlined(s, op))))
     usual, threads = VECTORS if operators <= LIGHT else 1, worth_threads(axes, operators)
     value = expand_inlined(s[op])
+    if calls_functions(value):
+        usual = min(usual, functions_at_once(group.machine))
     flat = op.num_outputs == 1 and _is_flat(op, value)
     loops = [
         _Loops(flat, vectors, shared) for shared in (threads, not threads) for vectors in dict.fromkeys((usual, *STEPS))

@@ -21,6 +21,7 @@ from ...schedule import Schedule, Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..loops import fuse_axes
+from .declaration import calls_functions, functions_at_once
 
 __all__ = ["ROUNDS", "reduce_lanes", "halves", "length", "floor_power", "move_lane_last"]
 
@@ -47,6 +48,8 @@ def reduce_lanes(
     lanes = machine.lanes(max(tensor.dtype.bits for tensor in op.outputs))
     room = max(machine.registers * 3 // 4 // op.num_outputs, 1)  # what takes up a term has the rest
     most = min(machine.accumulators, MOST_ACCUMULATORS, room) if accumulators is None else accumulators
+    if accumulators is None and calls_functions(*op.values):
+        most = min(most, functions_at_once(machine))
     if extent is None:
         width = lanes * most
     elif extent < lanes:

@@ -2,7 +2,8 @@
 
     python -m tools.benchmarks.mca [KERNEL ...] [--cpus cortex-a55,neoverse-n1] [--markdown] [--loops]
 
-The main loop of a kernel is the innermost one with the most multiply-adds, or else with the most vector arithmetic. Its ports are what
+The main loop of a kernel is the innermost one with the most multiply-adds, or else with the most vector arithmetic; of copies for borders
+and for what lies within, the latter. Its ports are what
 a row of the machine (codegen/machines) allows at best: the largest of vector operations, loads and stores over their rates, and
 instructions over the width.
 slots: the share of multiply-add slots that the loop fills at that. cycles: what llvm-mca says an iteration takes, where that llvm-mca has
@@ -41,6 +42,8 @@ MODELS = {
 }
 """Processors of which llvm-mca 14 to 16 has a model, or of the design before that shares it."""
 ITERATIONS = 200
+ALIKE = 0.75
+"""The part of the most multiply-adds from which on a loop may be the main one."""
 MULTIPLIES = re.compile(
     r"^(f?ml[as]l?2?|[us]+dot|[us]+mmla|[us]mlal2?|bfmlal[bt]|fmadd\.s|vfn?m(acc|add)\.v[vf]|vw?macc\w*\.v[vx])$"
 )
@@ -67,12 +70,17 @@ class Loop:
 
 
 def main_loop(assembly: str) -> Loop:
-    """The innermost loop with the most multiply-adds, or else with the most vector arithmetic."""
+    """The innermost loop with the most multiply-adds, or else with the most vector arithmetic; of loops with nearly as many, the one with
+    the least beside them, since those for the borders of an image have conditions too."""
 
     def work(loop: Loop) -> tuple[int, int]:
         return sum(map(bool, map(MULTIPLIES.match, loop.names))), sum(map(_is_vector, loop.instructions))
 
-    return max(_loops(assembly), key=work, default=Loop())
+    loops = list(_loops(assembly))
+    at = 0 if any(work(loop)[0] for loop in loops) else 1
+    most = max((work(loop)[at] for loop in loops), default=0)
+    large = [loop for loop in loops if work(loop)[at] >= most * ALIKE]
+    return max(large, key=lambda loop: work(loop)[at] / len(loop.instructions), default=Loop())
 
 
 def _loops(assembly: str) -> Iterator[Loop]:

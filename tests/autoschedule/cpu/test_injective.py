@@ -49,3 +49,18 @@ def test_vectors_do_not_cross_rows_that_one_of_them_is_enough_for(row: int) -> N
     target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
     text = tw.build(tw.autoschedule.schedule(exchanged, target), [x, exchanged], target=target).source("asm")
     assert "gather" not in text
+
+
+@pytest.mark.parametrize(("cpu", "vectors", "sums"), [("neoverse-n2", 2, 2), ("cortex-a55", 4, 4), ("haswell", 1, 2)])
+def test_functions_leave_registers_to_their_constants(cpu: str, vectors: int, sums: int) -> None:
+    """Of several vectors side by side the constants are loaded from the stack again: two will do where a core looks ahead."""
+    target = f"llvm -mcpu={cpu} -uncalibrated -cores=1"
+    x = te.placeholder((64, 1024), name="x")
+    y = te.compute(x.shape, lambda i, j: te.erf(x[i, j]), "y")
+    assert tw.autoschedule.schedule(y, target).plan[0].description.startswith(f"{vectors} vector")
+    k = te.reduce_axis((0, 1024), "k")
+    total = te.compute((64,), lambda i: te.sum(te.exp(x[i, k]), k), "total")
+    lanes = {"haswell": 8}.get(cpu, 4)
+    assert f"for k.inner in vectorized({sums * lanes})" in str(
+        tw.lower(tw.autoschedule.schedule(total, target), [x, total])
+    )
