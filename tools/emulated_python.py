@@ -24,8 +24,25 @@ __all__ = ["main", "make_python"]
 EMULATOR, PREFIX = "qemu-aarch64", "aarch64-linux-gnu-"
 _TOOLS = {"cc": "gcc", "gcc": "gcc", "c++": "g++", "g++": "g++", "ar": "ar", "strip": "strip"}
 """Names of scripts, and of the cross tools that they stand for."""
-_WITHOUT_NATIVE = 'for word; do shift; [ "$word" = -march=native ] || set -- "$@" "$word"; done'
-"""A cross compiler does not know the processor that it is for."""
+_COMPILE = """
+out= program=yes before=
+for word; do
+  shift
+  case "$word" in
+    -march=native) continue ;;
+    -c | -E | -S | -r | -shared) program= ;;
+  esac
+  [ "$before" != -o ] || out="$word"
+  before="$word"
+  set -- "$@" "$word"
+done
+{tool} "$@" || exit
+[ -n "$program" ] && [ -f "$out" ] || exit 0
+mv "$out" "$out.aarch64"
+printf '#!/bin/sh\\nexec {emulator} -L "{root}" "$0.aarch64" "$@"\\n' >"$out"
+chmod +x "$out"
+"""
+"""A cross compiler, which does not know the processor that it is for; a program that it links is a script that has it emulated."""
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
 _FOR_TESTS = ("pytest", "pytest-xdist", "hypothesis", "mpmath", "scipy")
 _PACKAGES = ("python3", "libgomp1", "libstdc++6")
@@ -81,7 +98,12 @@ def _write_scripts(folder: Path) -> None:
     scripts.mkdir()
     (folder / "lib").symlink_to("root/usr/lib")  # where an interpreter in bin/ looks for its modules
     emulated = f'PATH="{scripts}:$PATH" exec {EMULATOR} -L "{root}" -0 "$0" "{root}/usr/bin/python3" "$@"'
-    native = {name: f'{_WITHOUT_NATIVE}\nexec {PREFIX}{tool} "$@"' for name, tool in _TOOLS.items()}
+    native = {
+        name: _COMPILE.format(tool=PREFIX + tool, emulator=EMULATOR, root=root)
+        if tool in ("gcc", "g++")
+        else f'exec {PREFIX}{tool} "$@"'
+        for name, tool in _TOOLS.items()
+    }
     for name, command in {"python": emulated, **native}.items():
         (scripts / name).write_text(f"#!/bin/sh\n{command}\n")
         (scripts / name).chmod(0o755)

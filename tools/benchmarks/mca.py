@@ -26,7 +26,7 @@ import tilewright as tw
 from tilewright.codegen.machine import Machine, find_machine
 from tilewright.codegen.target import Target
 
-from tools.benchmarks.main_loops import CASES
+from .main_loops import CASES
 
 TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu", "riscv64": "riscv64-unknown-linux-gnu"}
 CPUS = (

@@ -1,0 +1,25 @@
+"""The loop of a kernel that the tables of main loops are about."""
+
+from __future__ import annotations
+
+from tilewright.tools.benchmarks.mca import main_loop
+
+WITHIN = """.LBB0_1:
+\tldr\tq0, [x1], #16
+\tfmla\tv1.4s, v0.4s, v8.4s
+\tfmla\tv2.4s, v0.4s, v9.4s
+\tfmla\tv3.4s, v0.4s, v10.4s
+\tfmla\tv4.4s, v0.4s, v11.4s
+\tb.ne\t.LBB0_1
+"""
+AT_THE_BORDER = WITHIN.replace("LBB0_1", "LBB0_2").replace(
+    "\tb.ne", "\tfmla\tv5.4s, v0.4s, v12.4s\n\tmov\tv0.s[1], v7.s[0]\n\tmov\tv0.s[2], v7.s[1]\n\tb.ne"
+)
+SMALL = ".LBB0_3:\n\tfmla\tv1.4s, v0.4s, v8.4s\n\tb.ne\t.LBB0_3\n"
+
+
+def test_the_main_loop_is_the_one_within_an_image() -> None:
+    """That of the border has a multiply-add more, and is run for two blocks of a row; a small one has nothing beside its own."""
+    for loops in ((AT_THE_BORDER, WITHIN, SMALL), (SMALL, WITHIN, AT_THE_BORDER)):
+        assert main_loop("kernel:\n" + "".join(loops)).names == ["ldr", *["fmla"] * 4, "b.ne"]
+    assert main_loop("kernel:\n\tret\n").names == []
