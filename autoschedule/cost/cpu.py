@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, prod
+from math import ceil, inf, prod
 
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access, Array, access_box, line_bytes, lines_in_cache
@@ -76,10 +76,12 @@ class Lines:
         variables."""
         size = self.sizes.get((access, key))
         if size is None:
-            box = access_box(access, widths)
+            box, times = access_box(access, widths), prod(key) if access.indices and access.sums is None else inf
             lines, room = lines_in_cache(box, access.bytes, ASSUMED, access.shape, line, PAGE)
             pages = line_bytes(box, access.bytes, ASSUMED, access.shape, PAGE)
-            size = self.sizes[access, key] = lines, pages, room
+            # where a place is data the box is the whole array, of which no more lines are read than there are reads
+            size = min(lines, times * line), min(pages, times * PAGE), min(room, times * line)
+            self.sizes[access, key] = size
         return size
 
 
@@ -205,7 +207,7 @@ def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float, 
     """The limit of a body in a loop of `trips` iterations, its cycles, and those of its loads and stores."""
     count = body.instructions
     loads, stores, shuffles = (
-        _cycles(count, machine, *names) for names in (("load", "picked"), ("store", "put"), ("shuffle",))
+        _cycles(count, machine, *names) for names in (("load", "picked", "gather"), ("store", "put"), ("shuffle",))
     )
     shares = (
         # units take what they can at the same time; the busiest counts

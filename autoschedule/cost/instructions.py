@@ -221,13 +221,20 @@ def count_loads(
     if name == "gather":
         width = machine.lanes(read.bytes * 8)
         beside = [trips for axis, trips in loops.items() if abs(read.step(axis)) == 1 and read.is_even(axis)]
-        # neighbours along a loop are loaded whole and turned
-        if beside and min(beside[0], width) >= SQUARE and prod(lanes.values()) % width == 0:
+        reach = min((abs(step) for axis in lanes if (step := read.step(axis))), default=0)
+        # neighbours along a loop are loaded whole and turned, where rows are longer than the lanes
+        if (
+            beside
+            and min(beside[0], width) >= SQUARE
+            and prod(lanes.values()) % width == 0
+            and reach >= prod(lanes.values())
+        ):
             vectors = ceil(places / beside[0]) * prod(lanes.values()) * ceil(beside[0] / width)
             return ("load", vectors), ("shuffle", ceil(vectors * log2(width)))
     if name == "gather" and read.bytes < 4:  # no instruction takes narrower ones from several places
         elements = places * prod(lanes[axis] for axis in lanes if axis in own)
-        return ("picked", elements), ("shuffle", elements)
+        # a place that is data is taken out of a vector itself
+        return ("picked", elements), ("shuffle", elements * (2 if read.reads_at_data else 1))
     if name == "shuffle":  # of whole vectors whose lanes are picked
         vectors = places * count_vectors(lanes, own, machine.lanes(read.bytes * 8))
         return ("masked" if parts else "load", ceil(vectors * (1 + lines_crossed(read, lanes, machine)))), (
@@ -308,7 +315,8 @@ def classify_access(access: Access, lanes: Mapping[VarT, int], machine: Machine)
     own = [axis for axis, step in steps.items() if step]
     width = machine.lanes(access.bytes * 8)
     even = all(map(access.is_even, own))
-    if own and not (even and _side_by_side([(abs(steps[axis]), lanes[axis]) for axis in own])):
+    turned = len({steps[axis] > 0 for axis in own if lanes[axis] > 1}) > 1  # one axis forwards, another backwards
+    if own and (turned or not (even and _side_by_side([(abs(steps[axis]), lanes[axis]) for axis in own]))):
         apart = abs(steps[own[0]]) if even else NEAR + 1
         if len(own) == 1 and apart <= NEAR and not access.stored:  # as many loads, of which lanes are picked
             return "shuffle", count_vectors(lanes, own, width) * (apart - 1)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...codegen.machine import Machine
-from ...ir.combine import FUSED
-from ...ir.expr import Call, Expr, IfThenElse, IterVar, Node, ProducerLoad, Select
+from ...ir.analysis.linear import is_index
+from ...ir.expr import Expr, IfThenElse, IterVar, Node, ProducerLoad, Select
 from ...ir.visit import post_order
 from ...schedule import Stage
 from ...te.shape import constant_extent
@@ -49,8 +49,9 @@ def functions_at_once(machine: Machine) -> int:
 
 
 def part_left_by_llvm(value: Expr, inner: Sequence[IterVar] = ()) -> float:
-    """Return the part of the instructions on elements that are left where LLVM makes vectors of a loop: of sums, products
-    and quotients alone, or conditions on `inner`, the short axes, that are settled when these are written out."""
+    """Return the part of the instructions on elements that are left where LLVM makes vectors of a loop: of what has an
+    instruction alone, at places that are no data, or conditions on `inner`, the short axes, that are settled when these
+    are written out."""
     return BY_LLVM if all(_is_plain(node, inner) for node in post_order(value)) else 1.0
 
 
@@ -59,4 +60,6 @@ def _is_plain(node: Node, inner: Sequence[IterVar]) -> bool:
         return find_axes(node.condition).issubset(inner) and not any(
             isinstance(each, ProducerLoad) for each in post_order(node.condition)
         )
-    return not isinstance(node, Call) or node.name in FUSED
+    if isinstance(node, ProducerLoad):
+        return all(map(is_index, node.indices))
+    return instruction_class(node) != "call"

@@ -291,9 +291,11 @@ class StageNest(StageLoops):
         if self.run is None or access is None:
             return access
         axes, along = self.run
-        steps = [abs(access.step(axis)) for axis in axes]
-        if not any(steps):
+        moves = [access.step(axis) for axis in axes]
+        if not any(moves):
             return access
+        turned = any(move < 0 for move in moves) and any(move > 0 for move in moves)
+        steps = [0 if turned else abs(move) for move in moves]  # rows forwards whose elements lie backwards: apart
         reach, apart = 1, 1
         for axis, step in zip(reversed(axes), reversed(steps), strict=True):
             if step != reach or not access.is_even(axis):

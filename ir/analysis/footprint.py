@@ -17,7 +17,7 @@ from math import gcd
 
 from ..arith.linear import LinearForm
 from ..buffer import Buffer
-from ..expr import BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Producer, Var
+from ..expr import BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Producer, ProducerLoad, Var
 from ..lazy_values import cached_property
 from ..structural import Key, structural_key
 from ..visit import post_order
@@ -62,6 +62,11 @@ class Access:
     def bytes(self) -> int:
         """Bytes of one element."""
         return max(1, self.array.dtype.bits // 8)
+
+    @cached_property
+    def reads_at_data(self) -> bool:
+        """Whether an element that is read elsewhere decides its place."""
+        return any(isinstance(node, (BufferLoad, ProducerLoad)) for node in post_order(*(self.indices or ())))
 
     @cached_property
     def forms(self) -> tuple[LinearForm, ...]:

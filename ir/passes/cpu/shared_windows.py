@@ -106,6 +106,7 @@ def sure_loads(value: Expr) -> Iterator[BufferLoad]:
         node = stack.pop()
         if isinstance(node, BufferLoad):
             yield node
+            stack += node.indices  # a table of places is read as surely
         elif isinstance(node, IfThenElse):  # a branch that is not chosen may not be read
             stack.append(node.condition)
         elif not isinstance(node, Let):

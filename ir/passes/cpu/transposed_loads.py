@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from ...analysis.linear import expression, is_index, linear
 from ...arith.linear import LinearForm
 from ...buffer import Buffer
-from ...expr import Broadcast, BufferLoad, Expr, IntImm, Ramp, Shuffle, Var
+from ...expr import Broadcast, BufferLoad, Expr, IntImm, Node, Ramp, Shuffle, Var
 from ...ops import const
 from ...stmt import Function, LetStmt, Seq, Stmt
 from ...structural import Key
@@ -64,13 +64,17 @@ def _split_runs(run: list[Stmt]) -> list[Stmt]:
     stored: set[Buffer] = set()
     for statement in run:
         store = find_store(statement)
-        # loads move before the run, so none may read what the run stores
-        if stored and any(type(node) is BufferLoad and node.buffer in stored for node in distinct(statement)):
+        # columns are loaded before the run, so none may be of what the run stores
+        if stored and any(_is_column_of(stored, node) for node in distinct(statement)):
             parts.append([])
             stored = set()
         parts[-1].append(statement)
         stored |= {store.buffer} if store is not None else set()
     return [statement for part in parts for statement in _transpose(part)]
+
+
+def _is_column_of(stored: set[Buffer], node: Node) -> bool:
+    return isinstance(node, BufferLoad) and node.buffer in stored and _column(node) is not None
 
 
 def _transpose(run: list[Stmt]) -> list[Stmt]:

@@ -52,7 +52,13 @@ def determinants(n: Any) -> list[te.Tensor]:
     return [m, te.compute((n,), element, name="det")]
 
 
-PROGRAMS = {"cross": cross, "rotated": rotated, "lookups": lookups, "determinants": determinants}
+def swapped(n: Any) -> list[te.Tensor]:
+    """Rows forwards whose elements lie backwards."""
+    a = te.placeholder((n, 3), "uint8", name="a")
+    return [a, te.compute((n, 3), lambda i, j: a[i, 2 - j], name="out")]
+
+
+PROGRAMS = {each.__name__: each for each in (cross, rotated, lookups, determinants, swapped)}
 
 
 def arrays(tensors: list[te.Tensor], n: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -89,6 +95,33 @@ def test_rows_of_any_number_have_the_bits_of_the_program_without_a_schedule(name
         plain(*expected)
         chosen(*values)
         np.testing.assert_array_equal(values[-1], expected[-1])
+
+
+def warped() -> te.Tensor:
+    """Each row reads a few elements of an image at places that floats give, never all of it."""
+    a = te.placeholder((400, 500), name="a")
+
+    def element(i: Any, j: Any) -> Any:
+        y, x = i.astype("float32") * 0.9 + j.astype("float32") * 0.1, j.astype("float32") * 0.9
+        down, across = te.floor(y).astype("int32") % 399, te.floor(x).astype("int32") % 499
+        return a[down, across] * (1 - x) + a[down + 1, across + 1] * x + a[down, across + 1] * y * (1 - y)
+
+    return te.compute((400, 500), element, name="out")
+
+
+def test_gathers_wait_for_lines_as_other_loads_do() -> None:
+    table, first, places = (
+        te.placeholder((30_011,)),
+        te.placeholder((30_011,), "int32"),
+        te.placeholder((70_001,), "int32"),
+    )
+    chain = te.compute((70_001,), lambda i: table[first[places[i]]], name="chain")
+    for target in TARGETS:
+        (row,) = scheduler.schedule(warped(), f"{target} -cores=1").decisions
+        assert row.description == "1 vector at a time"
+        assert (row.seconds or 0) < 2e-3, "a row takes no more lines than it has elements"
+    (row,) = scheduler.schedule(chain, f"{TARGETS[0]} -cores=1").decisions
+    assert row.description == "as declared", "Haswell gathers more slowly than it loads"
 
 
 def test_functions_stay_in_vectors() -> None:

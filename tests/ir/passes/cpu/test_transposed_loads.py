@@ -109,6 +109,24 @@ def turned(A: {dtype}[{lanes}, {lanes}], C: out {dtype}[{lanes}, {lanes}], n: in
     assert strides(result) == {1}
 
 
+def gathered(lanes: int, copies: int, first: int, row: int) -> str:
+    return f"""
+def gathered(T: float32[8], I: int32[{lanes}, {row}], W: float32[{lanes}, {row}], C: out float32[{lanes}]):
+    S: local float32[{lanes}]
+    for j in vectorized({lanes}):
+        S[j] = 0.0
+    for i in unrolled({copies}):
+        for j in vectorized({lanes}):
+            S[j] = S[j] + T[I[j, i + {first}] % 8] * W[j, i + {first}]
+    for j in vectorized({lanes}):
+        C[j] = S[j]
+"""
+
+
+def test_tables_of_places_are_turned_where_a_sum_takes_up_what_they_name() -> None:
+    assert strides(after(gathered(8, 8, 2, 19), *PASSES)) == {1}
+
+
 @pytest.mark.parametrize("case", range(drawn.count(12, 400)))
 def test_drawn(case: int) -> None:
     rng = drawn.rng("transposed loads", case)
@@ -125,6 +143,7 @@ def drawn{case}(A: {dtype}[{lanes}, {max(row, copies + first)}], C: out {dtype}[
 """,
         *PASSES,
     )
+    after(gathered(lanes, copies, first, max(row, copies + first)), *PASSES)
 
 
 def test_a_transposition_is_shuffles() -> None:
