@@ -31,7 +31,7 @@ from ..ir.expr import Add, BufferLoad, Call, Expr, IfThenElse, IterVar, Max, Min
 from ..ir.passes.common.loop_partition import HINT
 from ..ir.passes.cpu.reassociation import REASSOCIATE
 from ..ir.passes.cpu.unroll_and_jam import JAM
-from ..ir.stmt import BufferStore, For, If, Seq, Stmt, While
+from ..ir.stmt import BufferStore, For, If, LoopKind, Seq, Stmt, While
 from ..ir.structural import equal
 from ..ir.visit import free_vars, stores, walk
 from ..schedule.errors import BadReorder
@@ -77,7 +77,7 @@ def schedule_in_order(group: Group, lanes_add: bool = False) -> Stage:
     for nest in (orders[nest] for nest in _outermost(group, stage)):
         free = [axis for axis in nest if _is_free(stage, axis)]
         if free and free[0] is nest[0]:
-            stage.parallel(free[0])
+            stage.parallel(_split_lanes(group, stage, nest[0]) if _fills_lanes(group, stage, nest[0]) else nest[0])
         elif free and _is_hoistable(
             stage, free[:1], nest
         ):  # threads share columns, a line of the cache or more at a time
@@ -94,6 +94,9 @@ def schedule_in_order(group: Group, lanes_add: bool = False) -> Stage:
             stage.pragma(around[-1], JAM)
         if _has_clamped_neighbours(stage, innermost):
             stage.pragma(innermost, HINT)
+    for axis in list(stage.leaf_iter_vars):
+        if axis in stage.op.declared_loops.loops and _fills_lanes(group, stage, axis):
+            _split_lanes(group, stage, axis)
     return stage
 
 
@@ -296,6 +299,41 @@ def _is_sum(stage: Stage, axis: IterVar) -> bool:
             for index in node.indices
         )
     )
+
+
+def _lanes(group: Group, stage: Stage) -> int:
+    return group.machine.lanes(max(tensor.dtype.bits for tensor in stage.op.outputs))
+
+
+def _split_lanes(group: Group, stage: Stage, axis: IterVar) -> IterVar:
+    """Make iterations lanes; the loop over vectors of them."""
+    outer, lane = stage.split(axis, factor=_lanes(group, stage))
+    stage.vectorize(lane)
+    return outer
+
+
+def _fills_lanes(group: Group, stage: Stage, axis: IterVar) -> bool:
+    """Return whether the iterations of a loop, each of which runs loops that carry something, are lanes: they never meet, take the same
+    steps, and what they read lies side by side or at places that are data."""
+    loop = stage.op.declared_loops.loop(axis)
+    nodes = list(walk(loop.body))
+    inner = [node for node in nodes if isinstance(node, For)]
+    if not inner or stage.attr(axis).kind != "serial" or any(isinstance(node, If | While) for node in nodes):
+        return False
+    if (constant_extent(axis) or LEAST) < _lanes(group, stage) or any(
+        each.kind is not LoopKind.SERIAL or _depends((each.begin, each.extent), axis) for each in inner
+    ):
+        return False
+    apart = [
+        node
+        for node in nodes
+        if isinstance(node, BufferStore | BufferLoad | ProducerLoad)
+        and node.indices
+        and neighbour_distance(node.indices, axis) not in ((1,) if isinstance(node, BufferStore) else (0, 1))
+        and all(map(is_index, node.indices))
+    ]
+    carries = all(isinstance(each.var, IterVar) and not _is_free(stage, each.var) for each in inner)
+    return not apart and carries and _is_free(stage, axis)
 
 
 def _takes_up(store: BufferStore) -> bool:

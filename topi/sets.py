@@ -149,8 +149,12 @@ def searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool = False, o
     rows: Any = 1 if alone else math.prod(source.shape[:-1])
     count: Any = math.prod(given.shape) if alone else given.shape[-1]
     keys, wanted = (_ordering_keys(each, source.dtype, given.dtype) for each in (source, given))
+    size = ops.integer_value(source.shape[-1])
     places: Any = _search_rows(
-        reshape(keys, (rows, source.shape[-1])), reshape(wanted, (rows, count)), 1 if right else 0
+        reshape(keys, (rows, source.shape[-1])),
+        reshape(wanted, (rows, count)),
+        1 if right else 0,
+        31 if size is None else max(size.bit_length(), 1),  # digits of an int32
     )
     kind = scalar_dtype(out_dtype)
     flat = (
@@ -174,20 +178,20 @@ def _ordering_keys(data: Tensor, own: DType, other: DType) -> Tensor:
 
 
 @hybrid.script
-def _search_rows(rows: Any, values: Any, right: int) -> Any:
+def _search_rows(rows: Any, values: Any, right: int, steps: int) -> Any:
+    """Binary search without branches (Khuong and Morin, Array Layouts for Comparison-Based Searching, 2017): how many elements of a row
+    stand before a value, digit by digit, so that values are lanes."""
     places = output_tensor(values.shape, "int32")
     for r in range(values.shape[0]):
         for i in range(values.shape[1]):
             low = 0
-            high = rows.shape[1]
-            while low < high:
-                middle = low + (high - low) // 2
-                before = rows[r, middle] < values[r, i]
-                if right == 1:
-                    before = rows[r, middle] <= values[r, i]
-                if before:
-                    low = middle + 1
-                else:
-                    high = middle
+            for digit in range(steps):
+                at = low + (1 << (steps - 1 - digit))
+                low = (
+                    at
+                    if at <= rows.shape[1]
+                    and (rows[r, at - 1] <= values[r, i] if right == 1 else rows[r, at - 1] < values[r, i])
+                    else low
+                )
             places[r, i] = low
     return places

@@ -234,7 +234,7 @@ def count_loads(
     if name == "gather" and read.bytes < 4:  # no instruction takes narrower ones from several places
         elements = places * prod(lanes[axis] for axis in lanes if axis in own)
         # a place that is data is taken out of a vector itself
-        return ("picked", elements), ("shuffle", elements * (2 if read.reads_at_data else 1))
+        return ("picked", elements), ("shuffle", elements * (2 if read.is_indirect else 1))
     if name == "shuffle":  # of whole vectors whose lanes are picked
         vectors = places * count_vectors(lanes, own, machine.lanes(read.bytes * 8))
         return ("masked" if parts else "load", ceil(vectors * (1 + lines_crossed(read, lanes, machine)))), (

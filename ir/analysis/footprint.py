@@ -64,8 +64,8 @@ class Access:
         return max(1, self.array.dtype.bits // 8)
 
     @cached_property
-    def reads_at_data(self) -> bool:
-        """Whether an element that is read elsewhere decides its place."""
+    def is_indirect(self) -> bool:
+        """Return whether an element that is read elsewhere decides its place."""
         return any(isinstance(node, (BufferLoad, ProducerLoad)) for node in post_order(*(self.indices or ())))
 
     @cached_property

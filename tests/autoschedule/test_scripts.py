@@ -9,7 +9,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright import te
+from tilewright import te, topi
 from tilewright.te.hybrid import allocate, output_tensor, script
 
 
@@ -224,3 +224,17 @@ def test_threads_take_the_word_of_the_proof_that_shares_a_loop() -> None:
         np.testing.assert_array_equal(result, permuted(7, steps)(given))
         *_, body = kernel.source("cuda").split("__global__")  # after the kernel that stores zeros
         assert ("__syncthreads" in body or "tw_barrier" in body) == (steps > 1), body
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+def test_iterations_around_loops_that_carry_something_are_lanes(target: str) -> None:
+    rng = drawn.rng("searched")
+    n, m = int(rng.integers(1, 1000)), int(rng.integers(64, 200))
+    a, v = te.placeholder((n,), "int32", name="a"), te.placeholder((m,), "int32", name="v")
+    places = topi.searchsorted(a, v, out_dtype="int32")
+    s = tw.autoschedule.schedule([places], f"{target} -cores=1")
+    assert any(record.primitive == "vectorize" for record in s.records)
+    rows, values = np.sort(rng.integers(-99, 99, n).astype("int32")), rng.integers(-110, 110, m).astype("int32")
+    got = np.empty(m, "int32")
+    tw.build(s, [a, v, places], f"{target} -cores=1")(rows, values, got)
+    np.testing.assert_array_equal(got, np.searchsorted(rows, values))

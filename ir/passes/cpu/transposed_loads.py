@@ -65,7 +65,7 @@ def _split_runs(run: list[Stmt]) -> list[Stmt]:
     for statement in run:
         store = find_store(statement)
         # columns are loaded before the run, so none may be of what the run stores
-        if stored and any(_is_column_of(stored, node) for node in distinct(statement)):
+        if stored and any(_is_stored_column(stored, node) for node in distinct(statement)):
             parts.append([])
             stored = set()
         parts[-1].append(statement)
@@ -73,7 +73,7 @@ def _split_runs(run: list[Stmt]) -> list[Stmt]:
     return [statement for part in parts for statement in _transpose(part)]
 
 
-def _is_column_of(stored: set[Buffer], node: Node) -> bool:
+def _is_stored_column(stored: set[Buffer], node: Node) -> bool:
     return isinstance(node, BufferLoad) and node.buffer in stored and _column(node) is not None
 
 
