@@ -369,7 +369,7 @@ class _Cutter:
         """The anchors' pieces; tails go to the last anchor that they follow, being computed after all of them; where they are kernels, to
         the first one, so that layers are cut alike whatever else is added to their results."""
         self._compute_again([member for op, parts in parts_of.items() if not tags[op] for member in (op, *parts)])
-        order = reversed(parts_of) if self.moves else parts_of
+        order = [*parts_of][::-1] if self.moves else [*parts_of]
         tails = {op: self._tail(op, self.fusion is not APART and not tags[op]) for op in order}
         heads = {op: self._heads(op, parts, tails[op]) for op, parts in parts_of.items()}
         again = tuple(reversed(self.again))
