@@ -134,13 +134,13 @@ def count_product(
     return [work] if splits == 1 else [work, count_merge(results, splits)]
 
 
-def count_merge(results: float, splits: int, values: int = 1) -> KernelWork:
-    """Count the work of the kernel that adds up parts. results: bytes of the sums; values: that each part has for one of them."""
-    moved = THREADS * VECTOR * (values * splits + 1)
-    each = 3 * values * splits
-    adds = Phase(1.0, issued=THREADS / WARP * each, of_thread=each, accessed=moved / LINE, loads=values * splits)
+def count_merge(results: float, splits: int, values: int = 1, width: int = VECTOR) -> KernelWork:
+    """Count the work of the kernel that adds up parts. results: bytes of the sums; values: that each part has for one of them; width:
+    bytes of the sums of a thread."""
+    moved, loads = THREADS * width * (values * splits + 1), values * splits * width / VECTOR
+    adds = Phase(1.0, issued=THREADS / WARP * 3 * loads, of_thread=3 * loads, accessed=moved / LINE, loads=loads)
     added: Unique = {(PARTS, False): float(values * results * splits), (RESULT, True): float(results)}
-    return KernelWork(ceil(results / THREADS / VECTOR), THREADS, 4, 0, moved, moved, added, 0.0, [adds])
+    return KernelWork(ceil(results / THREADS / width), THREADS, 4, 0, moved, moved, added, 0.0, [adds])
 
 
 def bind_blocks(stage: Stage, down: IterVar, across: IterVar, band: int, resident: int = 0) -> IterVar:

@@ -206,8 +206,11 @@ def count_online(
     if stored:
         unique[PARTS, True] = float(stored * blocks)
     work = KernelWork(blocks, threads, registers, shared, moved, moved, unique, 0.0, [*phases, fill])
+    if tile.splits == 1:
+        return [work]
+    lanes = gcd(count_lanes(form.output.output(0).dtype), fixed_extent(form.output.axis[-1]))
     results = batch * rows * columns * MERGED_BYTES
-    return [work] if tile.splits == 1 else [work, count_merge(results, tile.splits, MERGED)]
+    return [work, count_merge(results, tile.splits, MERGED, lanes * MERGED_BYTES)]
 
 
 # The schedule

@@ -182,7 +182,7 @@ def _compile() -> None:
     llvm.initialize_native_asmprinter()
     # LLVM's names of architecture and system, which pool_text is keyed by
     here = llvm.get_triple_parts(llvm.get_process_triple())
-    pool = pool_text(here.Arch, here.OS, futex=host().waiting == "futex")
+    pool = pool_text(here.Arch, here.OS, conditions=host().waiting == "conditions")
     jit = llvm.create_lljit_compiler(llvm.Target.from_default_triple().create_target_machine(opt=2))
     builder = llvm.JITLibraryBuilder().add_ir(parallel_text(pool=pool))
     builder.export_symbol(PARALLEL_FOR).export_symbol("tw_threads")

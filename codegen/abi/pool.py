@@ -360,13 +360,13 @@ _NUMBERS = {
 }
 
 
-def pool_text(architecture: str, system: str, *, futex: bool = True) -> str:
+def pool_text(architecture: str, system: str, *, conditions: bool = False) -> str:
     """tw_pool_run and tw_pool_number, for a module of LLVM IR; empty where they are not known of the machine, by LLVM's names.
-    futex: wait by one on Linux."""
+    conditions: wait by a mutex and conditions on Linux, too."""
     declared, done = _PAUSE.get(architecture, ("", ""))
     if architecture not in CALLS:
         return ""
-    if system == "linux" and futex:
+    if system == "linux" and not conditions:
         waiting, numbers = LINUX_TEXT, NUMBERS | CALLS[architecture]
     else:
         waiting, numbers = POSIX_TEXT, find_numbers(system)

@@ -148,7 +148,7 @@ def _device_pipeline(
         Pass("fused_sums", lambda function: round_sums(function, fuses)),
         Pass("simplify", simplify),
         *checks,
-        Pass("unsafe_select", unsafe_select),
+        Pass("unsafe_select", lambda function: unsafe_select(function, counts_places=True)),
         Pass("narrow_results", narrow_results),  # before memory is laid out
         Pass("registers", lambda function: free_registers(function, whole)),  # before guards that stay are looked at
         Pass("interiors", lambda function: free_interiors(function, whole)),  # what decides is the same for all threads

@@ -197,7 +197,7 @@ def test_work_counted_from_tiles_is_that_of_lowered_kernels(
         assert len(lowered) == len(works)
         for work, kernel in zip(works, lowered, strict=True):
             wanted = count_kernel(nest_of_kernel(kernel, s.decisions[0].machine))
-            assert (work.blocks, work.threads) == (wanted.blocks, wanted.threads)
+            assert (work.blocks, work.threads) == (wanted.blocks, wanted.threads), s.decisions
             if work is works[0] and len(works) == 1:  # others add up parts across rows
                 found, expected = moved_work(work, declare), moved_work(wanted, declare)
                 assert found == pytest.approx(expected, rel=0.1), s.decisions

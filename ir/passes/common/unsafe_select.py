@@ -25,7 +25,7 @@ from .simplify import build_analyzer
 __all__ = ["MAX_SPECULATED_NODES", "is_in_range", "unsafe_select"]
 
 MAX_SPECULATED_NODES = 24
-"""Nodes of the largest branch that is evaluated although it may not be chosen; a load is one of them."""
+"""Nodes of the largest branch that is evaluated although it may not be chosen."""
 CHEAP_CALLS = frozenset(
     (
         "abs",
@@ -53,11 +53,12 @@ CHEAP_CALLS = frozenset(
 )
 
 
-def unsafe_select(function: Function) -> Function:
-    """`function` with Select for IfThenElse where that is safe."""
+def unsafe_select(function: Function, counts_places: bool = False) -> Function:
+    """`function` with Select for IfThenElse where that is safe. counts_places: indices count among the nodes of a branch, as where each
+    thread computes them, and a guarded copy may be asked for whole."""
     if not any(isinstance(node, IfThenElse) for node in post_order(function.body)):
         return function
-    return function.with_body(_Selector(build_analyzer(function)).visit(function.body))
+    return function.with_body(_Selector(build_analyzer(function), counts_places).visit(function.body))
 
 
 def _is_likely(condition: Expr) -> bool:
@@ -73,8 +74,9 @@ def is_in_range(analyzer: Analyzer, load: BufferLoad | BufferStore) -> bool:
 
 
 class _Selector(Rewriter):
-    def __init__(self, analyzer: Analyzer) -> None:
+    def __init__(self, analyzer: Analyzer, counts_places: bool) -> None:
         self.analyzer = analyzer
+        self.counted = children if counts_places else _values
 
     def For(self, node: For) -> Stmt:
         self.analyzer.bind(node.var, Range(node.begin, node.extent))
@@ -115,7 +117,7 @@ class _Selector(Rewriter):
         return rewrite(root, rule)
 
     def _safe(self, branch: Expr, numbering: Numbering, done: set[int]) -> bool:
-        if sum(1 for _ in post_order(branch, below=_values)) > MAX_SPECULATED_NODES:
+        if sum(1 for _ in post_order(branch, below=self.counted)) > MAX_SPECULATED_NODES:
             return False
         for node in walk(branch):
             # a nested choice guards its own loads, and a let may hide one
