@@ -13,6 +13,7 @@ from ..schedule import Schedule
 from ..schedule.primitives.redeclare import offered_declarations
 from ..te.compute import placeholder
 from ..te.operation import Operation
+from ..te.shape import constant_extent
 from ..te.tensor import Tensor
 from .factoring import Scheduler, estimate_alone
 from .operations import is_known
@@ -27,8 +28,8 @@ def choose_algorithms(s: Schedule, machine: Machine, chooser: Chooser, scheduled
     decisions: list[Decision] = []
     for stage in list(s.stages):
         op, ways = stage.op, offered_declarations(stage)
-        if not ways:
-            continue
+        if not ways or None in map(constant_extent, (*op.axis[1:], *op.reduce_axis)):
+            continue  # sizes decide; of an unknown batch one image tells enough
         # the operator's inputs, as they are computed now
         inputs = {one: s[one].op.output(one.value_index) for way in ways.values() for one in _tensors(way)}
         given = {now: now if is_known(now) else placeholder(now.shape, now.dtype, now.name) for now in inputs.values()}
