@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -65,7 +65,13 @@ def first_difference(
         *(whole for whole, _ in find_joined_parts(plan.graph).values()),
         *plan.placed,
     ]
-    whole = remove_dead(replace_outputs(g, {name: name for name in watched if name in g.types}))
+    whole = _with_results(g, watched)
+    # what is a result is cut elsewhere, perhaps into kernels that store others
+    while more := [
+        name for step in Plan.of(whole).steps for name in step.outputs if name in g.types.keys() - whole.results
+    ]:
+        watched += more
+        whole = _with_results(g, watched)
     program = build(whole)
     sizes, types = program.sizes, whole.types
     results = {
@@ -91,6 +97,11 @@ def first_difference(
             if difference(ends[name], values[name]) > _TOLERANCE.get(str(ends[name].dtype), 0):
                 return Comparison(step.nodes[-1], name, difference(ends[name], values[name]))
     return Comparison(error=worst)
+
+
+def _with_results(g: Parts, names: Iterable[str]) -> Parts:
+    """A graph of which values are results by their names, as far as it has them."""
+    return remove_dead(replace_outputs(g, {name: name for name in names if name in g.types}))
 
 
 def difference(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
