@@ -13,10 +13,27 @@ from dataclasses import dataclass
 from math import inf, prod
 
 from ..ir.analysis.footprint import Access
-from ..ir.analysis.linear import is_index, linear, terms
+from ..ir.analysis.linear import is_index, linear, occurs, terms
 from ..ir.analysis.work import executions, measure_work
 from ..ir.arith.linear import LinearForm
-from ..ir.expr import Call, Expr, IfThenElse, IntImm, IterVar, Max, Min, Producer, ProducerLoad, Sub, Var
+from ..ir.dtype import INT32, INT64
+from ..ir.expr import (
+    GE,
+    GT,
+    LE,
+    LT,
+    Call,
+    Expr,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    Max,
+    Min,
+    Producer,
+    ProducerLoad,
+    Sub,
+    Var,
+)
 from ..ir.lazy_values import cached_property
 from ..ir.ops import conjuncts, integer_value
 from ..ir.stmt import For, If, LoopKind, Stmt
@@ -44,6 +61,7 @@ __all__ = [
     "is_pointwise",
     "load_access",
     "load_axes",
+    "margin",
     "max_reads",
     "numeric_shape",
     "op_loads",
@@ -88,6 +106,10 @@ class Dimension:
         """Return whether the two indices differ by a constant."""
         return self.form.coeffs == other.form.coeffs
 
+    def depends_on(self, axis: IterVar) -> bool:
+        """Return whether an axis occurs anywhere in the sum, quotients and data included."""
+        return occurs(axis, self.form)
+
     def remainder(self, modulus: int) -> dict[Expr, int]:
         """Parts of the sum whose factors `modulus` does not divide."""
         return {part: factor for part, factor in terms(self.form) if factor % modulus}
@@ -100,6 +122,15 @@ class Dimension:
 def dimension(index: Expr) -> Dimension:
     """Take an index expression apart."""
     return Dimension(linear(index))
+
+
+def margin(condition: Expr) -> Dimension | None:
+    """A sum of whole numbers that is not negative where a comparison holds; None for any other condition."""
+    if not isinstance(condition, (LT, LE, GT, GE)) or condition.a.dtype not in (INT32, INT64):
+        return None
+    more, less = (condition.a, condition.b) if isinstance(condition, (GT, GE)) else (condition.b, condition.a)
+    form = linear(more).plus(linear(less), -1)
+    return Dimension(form.plus(LinearForm({}, -1)) if isinstance(condition, (LT, GT)) else form)
 
 
 def dimensions(load: ProducerLoad) -> list[Dimension]:

@@ -13,15 +13,13 @@ from functools import partial
 from math import prod
 
 from ..codegen.machine import Machine
-from ..ir.analysis.linear import linear, terms
-from ..ir.arith.linear import LinearForm
-from ..ir.dtype import INT32, INT64
-from ..ir.expr import GE, GT, LE, LT, Expr, IterVar
+from ..ir.expr import Expr, IterVar
 from ..ir.ops import conjuncts
 from ..schedule import Schedule
 from ..schedule.primitives.predicate import conditional_sum
 from ..te.shape import constant_extent
 from ..te.tensor import Tensor
+from .accesses import Dimension, dimension, margin
 from .cost.estimate import Estimate
 from .factoring import SMALL, Scheduler, estimate_alone, make_standalone
 from .operations import fixed_extent
@@ -72,23 +70,14 @@ def _scale(time: Estimate, by: float) -> Estimate:
 def share_left(condition: Expr, axes: Sequence[IterVar]) -> float:
     """About which part of the points of these axes a condition leaves, which comparisons of sums of them bound; 1 where others decide,
     or extents are not known."""
-    bounds = [_bound(part) for part in conjuncts(condition)]
+    bounds = [margin(part) for part in conjuncts(condition)]
     extents = {axis: constant_extent(axis) for axis in axes}
     known = {axis: extent for axis, extent in extents.items() if extent}
     if len(known) < len(extents):
         return 1.0
-    used = [bound for bound in bounds if bound is not None and all(axis in known for axis, _ in terms(bound))]
+    used = [bound for bound in bounds if bound is not None and not bound.rest and known.keys() >= bound.steps.keys()]
     inside = sum(all(_value(bound, point) >= 0 for bound in used) for point in _points(known)) if used else POINTS
     return inside / POINTS
-
-
-def _bound(condition: Expr) -> LinearForm | None:
-    """A sum that is not negative where a comparison holds."""
-    if not isinstance(condition, (LT, LE, GT, GE)) or condition.a.dtype not in (INT32, INT64):
-        return None
-    more, less = (condition.a, condition.b) if isinstance(condition, (GT, GE)) else (condition.b, condition.a)
-    form = linear(more).plus(linear(less), -1)
-    return form.plus(LinearForm({}, -1)) if isinstance(condition, (LT, GT)) else form
 
 
 def _points(extents: Mapping[IterVar, int]) -> list[dict[IterVar, int]]:
@@ -108,9 +97,9 @@ def _points(extents: Mapping[IterVar, int]) -> list[dict[IterVar, int]]:
 
 def _first(axis: IterVar) -> int:
     """The least value of an axis, where it is known."""
-    begin = linear(axis.dom.begin) if axis.dom is not None else None
-    return begin.const if begin is not None and begin.is_const else 0
+    begin = dimension(axis.dom.begin) if axis.dom is not None else None
+    return begin.offset if begin is not None and not begin.steps and not begin.rest else 0
 
 
-def _value(form: LinearForm, point: Mapping[IterVar, int]) -> int:
-    return form.const + sum(by * value for axis, value in point.items() if (by := form.coefficient(axis)))
+def _value(bound: Dimension, point: Mapping[IterVar, int]) -> int:
+    return bound.offset + sum(step * point[axis] for axis, step in bound.steps.items())

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.analysis.lane_strides import neighbour_distance
-from ..ir.analysis.linear import is_index, linear, occurs
+from ..ir.analysis.linear import is_index
 from ..ir.buffer import Buffer
 from ..ir.expr import Add, BufferLoad, Call, Expr, IfThenElse, IterVar, Max, Min, Mul, ProducerLoad, StringImm, Sub, Var
 from ..ir.passes.common.loop_partition import HINT
@@ -42,6 +42,7 @@ from ..schedule.primitives.fission import can_part, split_iteration
 from ..schedule.primitives.sink import can_sink
 from ..te.axis import thread_axis
 from ..te.shape import constant_extent
+from .accesses import dimension
 
 if TYPE_CHECKING:
     from ..schedule.model.stage import Stage
@@ -293,7 +294,7 @@ def _is_sum(stage: Stage, axis: IterVar) -> bool:
         and len(carried) == len(sums)
         and all(map(_takes_up, sums))
         and not any(
-            occurs(axis, linear(index))
+            dimension(index).depends_on(axis)
             for node in nodes
             if isinstance(node, BufferLoad | ProducerLoad)
             for index in node.indices

@@ -18,12 +18,11 @@ from math import ceil, log2, prod
 from typing import TypeAlias
 
 from ...ir.analysis.footprint import Access, Array, access_box, line_bytes
-from ...ir.analysis.linear import terms
 from ...ir.analysis.warps import count_transactions
 from ...ir.expr import ProducerLoad, Var
 from ...ir.structural import Key
 from ...ir.visit import post_order
-from ..accesses import ASSUMED
+from ..accesses import ASSUMED, Dimension
 from ..loop_nest import Body, Memory, Nest, Transfer
 
 __all__ = ["SECTOR", "SLOTS", "SLOTS_OF_TRANSFER", "KernelWork", "Phase", "Unique", "count_kernel"]
@@ -351,7 +350,7 @@ def _own_threads(path: Path) -> dict[str, float]:
 
 def _is_by_data(access: Access) -> bool:
     """Return whether data say which element is meant."""
-    atoms = [atom for form in access.forms for atom, _ in terms(form) if not isinstance(atom, Var)]
+    atoms = [part for form in access.forms for part, _ in Dimension(form).rest if not isinstance(part, Var)]
     return access.indices is None or any(isinstance(node, ProducerLoad) for node in post_order(*atoms))
 
 
