@@ -106,7 +106,7 @@ class Dimension:
         """Return whether the two indices differ by a constant."""
         return self.form.coeffs == other.form.coeffs
 
-    def depends_on(self, axis: IterVar) -> bool:
+    def mentions(self, axis: IterVar) -> bool:
         """Return whether an axis occurs anywhere in the sum, quotients and data included."""
         return occurs(axis, self.form)
 

@@ -294,7 +294,7 @@ def _is_sum(stage: Stage, axis: IterVar) -> bool:
         and len(carried) == len(sums)
         and all(map(_takes_up, sums))
         and not any(
-            dimension(index).depends_on(axis)
+            dimension(index).mentions(axis)
             for node in nodes
             if isinstance(node, BufferLoad | ProducerLoad)
             for index in node.indices
