@@ -27,7 +27,9 @@ __all__ = [
     "BULK_COPY",
     "BULK_EXPECT",
     "BULK_FEATURE",
+    "BULK_OUT",
     "BULK_PIPELINE",
+    "BULK_STORE",
     "BULK_WAIT",
     "CLUSTER",
     "FEATURE",
@@ -58,6 +60,9 @@ CLUSTER = "cluster"
 """The key of an Attr around that, where so many blocks beside each other share what they all copy."""
 BULK_CALLS, BULK_BOX, BULK_EXPECT, BULK_WAIT = "tw_bulk_", "tw_bulk_copy_", "tw_bulk_expect", "tw_bulk_wait"
 """How the names of the copy engine's device functions begin, and of what copies; what says how much will come; what waits."""
+BULK_STORE, BULK_OUT = "bulk_store", "tw_bulk_store_"
+"""The pragma of loops that the copy engine may do instead, from shared memory to a tensor; and how the names of its device functions
+begin."""
 
 
 def asynchronous(copies: Stmt) -> Stmt:

@@ -105,11 +105,23 @@ _Form = tuple[Array, tuple[Key, ...], bool]
 
 def count_kernel(nest: Nest) -> KernelWork:
     """Count the work of a kernel."""
-    counter = _Counter(_find_threads(nest, {}, {}))
+    threads = _find_threads(nest, {}, {})
+    if "threadIdx.x" not in threads:  # instructions of several threads have them, whatever loops are bound to
+        threads["threadIdx.x"] = _count_lanes(nest)
+    counter = _Counter(threads)
     counter.walk(nest, (), Phase(1.0))
     work = counter.finish()
     work.threads = max(work.threads, nest.memory.among if nest.memory is not None else 1)
     return work
+
+
+def _count_lanes(part: Nest | Body) -> int:
+    """Count the threads that have registers together."""
+    if isinstance(part, Body):
+        return 1
+    scope = part.memory.scope if part.memory is not None else ""
+    own = (lanes for name, lanes in FRAGMENTS.items() if scope.startswith(name))
+    return max([1, *own, *map(_count_lanes, part.body)])
 
 
 def _find_threads(part: Nest | Body, around: Mapping[str, float], found: dict[str, int]) -> dict[str, int]:
@@ -227,6 +239,9 @@ class _Counter:
         # a fragment's registers are divided among a warp
         own = next((each for name, each in FRAGMENTS.items() if memory.scope.startswith(name)), None)
         among = own or memory.among
+        if own == GROUP * WARP:  # each four warps have rows of their own, where the stage's own loops are bound to them
+            around = {thread for _, _, thread, _ in path}
+            among = max(own, prod(count for tag, count in self.threads.items() if tag not in around))
         known = self.arrays.setdefault(memory.array, _Lifetime(self.now + 1))
         known.registers = max(known.registers, memory.bytes / WORD * virtual / among)
 

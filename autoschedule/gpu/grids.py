@@ -17,6 +17,7 @@ from ...ir.expr import IterVar
 from ...ir.passes.gpu.hardware import RESIDENT
 from ...te.axis import thread_axis
 from ...te.compute import placeholder
+from ..cost.gpu import ENGINE_LATENCY
 from ..cost.kernels import KernelWork, Phase, Unique
 from ..forms.contraction import Contraction
 from .threads import THREADS, VECTOR, WARP
@@ -117,14 +118,19 @@ def count_product(
     item: int,
     band: int,
     splits: int = 1,
+    boxes: int = 0,
 ) -> list[KernelWork]:
     """Count the work of a product's kernel, and of the one that adds up parts of its sums. phases, threads: of a block; registers: of a
     thread's arrays; shared: bytes of a block; read: those that it loads; item: bytes of a sum; band: rows of blocks that run at
-    once."""
+    once. boxes: parts of the result that the copy engine stores one after the other."""
     rows, columns, _, batch = found.sizes
     grid, results = Grid.of(found, tile, gpu), batch * rows * columns * item
     stored = tile.rows * tile.columns * item
-    end = Phase(1.0, accessed=stored / LINE, issued=2 * stored / VECTOR / WARP)
+    end = (
+        Phase(boxes, is_synchronized=True, accessed=stored / LINE, alone=(boxes - 1) * ENGINE_LATENCY)
+        if boxes
+        else Phase(1.0, accessed=stored / LINE, issued=2 * stored / VECTOR / WARP)
+    )
     blocks = batch * grid.down * grid.across * splits
     unique: Unique = {
         (found.a.producer, False): grid.loaded(band),

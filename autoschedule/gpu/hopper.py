@@ -11,9 +11,14 @@
       C.matrix = sums                                     # in shared memory, of which whole rows are stored
 
 Where both sides are matrices in memory, with rows at multiples of 16 bytes, the copy engine fetches the tiles by boxes: one thread
-asks, or four more warps that do nothing else. A side that is no such matrix (odd rows, windows) may be copied to one first, by a
-kernel of its own. These go on to the next tile while the others store theirs, where as many blocks as
-the GPU holds take one tile after the other, in bands that the L2 cache holds.
+asks, or four more warps that do nothing else, which go on to the next tile while the others store theirs, where as many blocks as
+the GPU holds take one tile after the other, in bands that the L2 cache holds. A side that is no such matrix (odd rows, windows) may
+be copied to one first, by a kernel of its own. A result that is such a matrix the engine stores too, some columns at a time: they take
+less memory than a whole tile, which leaves room for one more stage, and nobody waits for their way out:
+
+      for part in unrolled(4):                          # of 64 columns
+        C.matrix[128, 64] = sums                        # swizzled, in place of the last part once the engine has read it
+        C = C.matrix                                    # bulk_store
 """
 
 from __future__ import annotations
@@ -26,21 +31,26 @@ from typing import TYPE_CHECKING
 
 from ... import te
 from ...codegen.gpus import Gpu, target_gpu
-from ...ir.expr import IntImm, IterVar, ProducerLoad
+from ...ir.copies import BULK_STORE
+from ...ir.expr import Cast, IntImm, IterVar, ProducerLoad
 from ...ir.fragments import LATE_STAGES
+from ...ir.passes.gpu.narrow_results import NARROW_RESULTS
+from ...ir.passes.gpu.swizzle import NARROW
+from ...schedule.model.inlining import expand_inlined
 from ...te.axis import thread_axis
 from ..accesses import source
 from ..cost.gpu import CLUSTER_LATENCY, DRAIN, ENGINE_LATENCY, FENCE, count_resident, estimate_works
 from ..cost.kernels import KernelWork, Phase
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fuse_axes
-from ..matrices import declare_matrices
+from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
 from .grids import LINE, Grid, count_product, loaded_sides
 from .tensor_cores import (
     OF_PACKED,
     SUMS,
+    bind_tiles,
     count_copies,
     count_packs,
     elements_at_once,
@@ -78,6 +88,8 @@ CLUSTERS = {2: 1.0, 4: 32 / 33}
 cluster has one."""
 BAND = 16
 """Rows of blocks in a band that is there for clusters alone."""
+PARTS_STORED = (1, 2, 3, 4, 8)
+"""Parts of the columns of a tile that are stored one after the other."""
 MOST_DIMENSIONS, ROW_BYTES = 5, 16
 """Of a box; what rows of a tensor begin at multiples of."""
 
@@ -89,7 +101,8 @@ class Tile:
     own: rows and columns of four warps; groups: of four warps, one below the other; stages: of the pipeline. boxes: whether the
     copy engine fills it; roles: asked by warps of their own. band: rows of blocks that run at once. resident: blocks, which take
     one tile after the other; 0 for one each. cluster: of blocks that fetch together what both need. result: bytes of an element
-    of the sums on their way out. packed: the sides that kernels of their own make matrices of first.
+    of the sums on their way out. packed: the sides that kernels of their own make matrices of first. stored: columns that
+    the copy engine stores at once; 0 where threads store whole tiles.
     """
 
     own: tuple[int, int]
@@ -102,6 +115,7 @@ class Tile:
     cluster: int = 1
     result: int = 4
     packed: tuple[bool, bool] = (False, False)
+    stored: int = 0
 
     @property
     def is_late(self) -> bool:
@@ -136,6 +150,7 @@ class Tile:
             f"{self.stages} stages{' of boxes' if self.boxes else ''}{' by warps of their own' if self.roles else ''}"
             f"{f', bands of {self.band}' if self.band > 1 else ''}{f', {self.resident} blocks' if self.resident else ''}"
             f"{f', clusters of {self.cluster}' if self.cluster > 1 else ''}"
+            f"{f', stored by boxes of {self.stored}' if self.stored else ''}"
             f"{OF_PACKED if any(self.packed) else ''}"
         )
 
@@ -162,11 +177,12 @@ def warpgroup_candidates(group: Group) -> list[Candidate]:
         fetched.append((True, True, packed))
         if not any(packed):  # behind copies one thread of many asks never sooner
             fetched.insert(1, (True, False, packed))
+    out = _leaves_in_boxes(group, found)
     tiles = [
         each
         for tile in _tiles(found, gpu, down[1], result_bytes(group))
         for boxes, roles, first in fetched
-        if _shared_bytes(way := replace(tile, boxes=boxes, roles=roles, packed=first)) <= gpu.block_shared
+        if (way := _fit_result(found, replace(tile, boxes=boxes, roles=roles, packed=first), out, gpu)) is not None
         for each in _cluster_tiles(found, _set_bands(found, way, gpu), gpu)
     ]
     reason = reason_in_matrices(group, found)
@@ -222,6 +238,44 @@ def _comes_in_boxes(group: Group, found: Contraction, load: ProducerLoad) -> boo
     )
 
 
+def _leaves_in_boxes(group: Group, found: Contraction) -> bool:
+    """Return whether a result is stored as it comes, or rounded, to a matrix whose rows the copy engine finds."""
+    op, sums = group.output, group.anchor.output(0)
+    result = op.output(0)
+    value = None if op is group.anchor else expand_inlined(group.s[op])
+    if isinstance(value, Cast) and str(value.dtype) in NARROW_RESULTS:
+        value = value.value
+    as_it_comes = value is None or (
+        isinstance(value, ProducerLoad) and source(value) is sums and value.indices == tuple(op.axis)
+    )
+    extent, axes = result.shape[-1], group.anchor.axis
+    return (
+        as_it_comes
+        and found.columns == tuple(axes[-1:])
+        and len(found.rows) == 1
+        and not found.mirrored
+        and len(axes) <= MOST_DIMENSIONS
+        and isinstance(extent, IntImm)
+        and extent.value > 1
+        and iteration_count(found.rows) > 1
+        and extent.value * result.dtype.bytes % ROW_BYTES == 0
+    )
+
+
+def _fit_result(found: Contraction, tile: Tile, out: bool, gpu: Gpu) -> Tile | None:
+    """Return the tile, of which the copy engine stores as many columns at once as there is room for, where the result leaves in boxes
+    and is no smaller; None where there is no room."""
+    stored = out and tile.boxes and tile.rows <= found.sizes[0] and tile.columns <= found.sizes[1]
+    parts = [tile.columns // part for part in PARTS_STORED if tile.columns % part == 0] if stored else [0]
+    fitting = [
+        way
+        for part in parts
+        if part * tile.result % PANEL_BYTES == 0 or part * tile.result in NARROW
+        if _shared_bytes(way := replace(tile, stored=part)) <= gpu.block_shared
+    ]
+    return fitting[0] if fitting else None
+
+
 def _set_bands(found: Contraction, tile: Tile, gpu: Gpu) -> Tile:
     """Return the tile with the bands that memory needs; with roles, as many blocks as the GPU holds, where there are more tiles."""
     grid, held = Grid.of(found, tile, gpu), gpu.processors * _resident_blocks(tile, gpu)
@@ -261,10 +315,8 @@ def _resident_blocks(tile: Tile, gpu: Gpu) -> int:
 def _shared_bytes(tile: Tile) -> int:
     """Bound the shared memory: of the tiles in all stages of the pipeline, and of barriers before them; and of the result on its way out,
     in the tiles' place where no warps of their own fill these meanwhile."""
-    tiles, result = (
-        tile.stages * (tile.rows + tile.columns) * PANEL_BYTES,
-        tile.rows * (tile.columns + (8 - tile.columns) % 32) * tile.result,
-    )
+    across = tile.stored or tile.columns + (8 - tile.columns) % 32
+    tiles, result = tile.stages * (tile.rows + tile.columns) * PANEL_BYTES, tile.rows * across * tile.result
     return (tiles + result if tile.roles else max(tiles, result)) + PANEL_ROWS * PANEL_BYTES * tile.boxes
 
 
@@ -307,6 +359,7 @@ def _count(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]:
         - parts * _shared_lines(tile) * (1 - 1 / tile.cluster) * PANEL_BYTES,  # less what another block fetches
         item=tile.result,
         band=tile.band,
+        boxes=tile.columns // tile.stored if tile.stored else 0,
     )
     return [*count_packs(found, tile, parts * depth), *product]
 
@@ -316,11 +369,16 @@ def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -
     depth, sums_dtype = PANEL_BYTES // found.a.dtype.bytes, WIDE[dtype]
     a, b, whole = declare_matrices(group, found, (tile.rows, tile.columns, depth), (down[0], not down[1]))
     sums = s[s.cache_write(whole, "wgmma_c")]
-    rows = _stage_result(s[whole], stored_by_blocks(group, found, tile, tile.band, tile.resident), tile, sums_dtype)
-    sums.compute_at(s[whole], rows)
     i, j = sums.op.axis[-2:]
     outer, inner = sums.split(sums.op.reduce_axis[0], factor=depth)
-    sums.reorder(*sums.op.axis[:-2], outer, i, j, inner)
+    if tile.stored:
+        sums.compute_at(*_store_boxes(group, found, s[whole], tile, sums_dtype))
+        groups, i = _bind_groups(sums, i, tile)
+        sums.reorder(*sums.op.axis[:-2], outer, groups, i, j, inner)
+    else:
+        at = stored_by_blocks(group, found, tile, tile.band, tile.resident)
+        sums.compute_at(s[whole], _stage_result(s[whole], at, tile, sums_dtype))
+        sums.reorder(*sums.op.axis[:-2], outer, i, j, inner)
     layouts = "kn" if down[1] else "nk", "km" if down[0] else "mk"
     sums.tensorize(i, te.intrinsics.get("cuda.wgmma", layouts[0], *tile.own, depth, dtype, layouts[1]))
     for tensor, load, is_packed in zip((a, b), (found.a, found.b), tile.packed, strict=True):
@@ -341,10 +399,34 @@ def _stage_result(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, dtype: st
     """The result of a block in shared memory, of which four warps store their part; returns their loop."""
     stage.set_scope("shared")
     stage.compute_at(*at)
-    i = stage.op.axis[-2]
-    stage.storage_align(i, 32, 8)  # neighbouring rows are 8 banks apart
-    group, rows = stage.split(i, factor=tile.own[0])
+    stage.storage_align(stage.op.axis[-2], 32, 8)  # neighbouring rows are 8 banks apart
+    return _store_sums(stage, tile, tile.columns, dtype, "shared")
+
+
+def _store_boxes(group: Group, found: Contraction, stage: Stage, tile: Tile, dtype: str) -> tuple[Stage, IterVar]:
+    """Columns of the result of a block in shared memory, which the copy engine stores; returns the loop of a block."""
+    output = group.s[group.output]
+    at, (rows, columns) = bind_tiles(output, *matrix_axes(output, found, group.anchor), tile, tile.band, tile.resident)
+    part, column = output.split(columns, factor=tile.stored)
+    output.reorder(part, rows, column)
+    output.unroll(part)  # registers have no index
+    output.pragma(rows, BULK_STORE)
+    stage.set_scope("swizzled")
+    stage.compute_at(output, part)
+    _store_sums(stage, tile, tile.stored, dtype, "swizzled")
+    return output, at
+
+
+def _store_sums(stage: Stage, tile: Tile, columns: int, dtype: str, scope: str) -> IterVar:
+    """The sums of four warps to shared memory; returns their loop."""
+    group, rows = _bind_groups(stage, stage.op.axis[-2], tile)
     stage.reorder(*stage.op.axis[:-2], group, rows)
-    stage.bind(group, thread_axis((0, tile.groups), "threadIdx.y"))
-    stage.tensorize(rows, te.intrinsics.get("cuda.wgmma_store", *tile.own, dtype, "shared"))
+    stage.tensorize(rows, te.intrinsics.get("cuda.wgmma_store", tile.own[0], columns, dtype, scope))
     return group
+
+
+def _bind_groups(stage: Stage, rows: IterVar, tile: Tile) -> tuple[IterVar, IterVar]:
+    """Four warps for each part of the rows; returns their loop, and that over the rows of a part."""
+    group, inner = stage.split(rows, factor=tile.own[0])
+    stage.bind(group, thread_axis((0, tile.groups), "threadIdx.y"))
+    return group, inner

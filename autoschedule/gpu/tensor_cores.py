@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OF_PACKED",
     "SUMS",
+    "bind_tiles",
     "count_copies",
     "count_packs",
     "count_work",
@@ -347,12 +348,12 @@ def stored_by_blocks(
     anchor, stage = group.anchor, group.s[group.output]
     beside = iteration_count(found.columns) if anchor.axis[-len(found.columns) :] == found.columns else 1
     lanes = gcd(count_lanes(stage.op.output(0).dtype), beside)
-    at, inners = _bind_blocks(stage, *matrix_axes(stage, found, anchor), tile, band, resident)
+    at, inners = bind_tiles(stage, *matrix_axes(stage, found, anchor), tile, band, resident)
     shared_by_all(stage, inners, tile, lanes, (4, 2) if tile.columns * 4 < LINE else (1, 1))
     return stage, at
 
 
-def _bind_blocks(
+def bind_tiles(
     stage: Stage,
     outer: Sequence[IterVar],
     row: IterVar,
@@ -373,7 +374,7 @@ def _bind_blocks(
 def _bind_partial_sums(stage: Stage, tile: Tile) -> tuple[IterVar, IterVar]:
     """The loops of parts of sums, which blocks store from their registers; returns those over rows and columns of one."""
     *outer, row, column = stage.op.axis
-    return _bind_blocks(stage, outer, row, column, tile, tile.band)[1]
+    return bind_tiles(stage, outer, row, column, tile, tile.band)[1]
 
 
 def _stage_result(stage: Stage, at: tuple[Stage, IterVar]) -> tuple[IterVar, IterVar]:

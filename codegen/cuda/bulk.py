@@ -50,6 +50,29 @@ static __device__ __forceinline__ void tw_bulk_copy_{rank}(T *to, const tw_tenso
 }}"""
 
 
+def _store(rank: int) -> str:
+    places = ", ".join(f"int c{i}" for i in range(rank))
+    given, operands = ", ".join(f"c{i}" for i in range(rank)), ", ".join(f'"r"(c{i})' for i in range(rank))
+    registers = ", ".join(f"%{i + 2}" for i in range(rank))
+    return f"""
+template <class T>
+static __device__ __forceinline__ void tw_bulk_store_{rank}(const T *from, const tw_tensor_map &map, {places}) {{
+#if defined(__CUDACC__) && !defined(TW_UNALIGNED)
+  asm volatile("cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [%0, {{{registers}}}], [%1];"
+               : : "l"(&map), "r"({_SHARED}(from)), {operands} : "memory");
+#else
+  const int at[5] = {{{given}}};
+#ifdef TW_UNALIGNED
+  tw_bulk_visit(const_cast<T *>(from), map, at, [](T *own, T *there) {{
+    if (there) *there = *own;
+  }});
+#else
+  tw_emulated_store_box(from, map.words, at);
+#endif
+#endif
+}}"""
+
+
 BULK_ROWS = {
     "tw_tensor_map": """
 struct alignas(64) tw_tensor_map { unsigned long long words[16]; };""",
@@ -136,14 +159,13 @@ static __device__ __forceinline__ void tw_{word}_registers() {{
 }}"""
         for word, way in (("more", "inc"), ("fewer", "dec"))
     },
-    "tw_bulk_copied_by_hand": """
-// What the engine does: zeros outside of the tensor, parts of 16 bytes exchanged by row.
-template <class T>
-static __device__ __forceinline__ void tw_bulk_copied_by_hand(T *to, const tw_tensor_map &map, unsigned long long *barrier,
-                                                              const int *at) {
+    "tw_bulk_visit": """
+// What the engine looks at: elements of a box, parts of 16 bytes exchanged by row, and where the tensor has them, if it does.
+template <class T, class Visit>
+static __device__ __forceinline__ int tw_bulk_visit(T *to, const tw_tensor_map &map, const int *at, Visit visit) {
   const unsigned long long *words = map.words, *extents = words + 2, *strides = words + 7, *box = words + 11;
   const int rank = (int)(words[1] & 255), swizzle = (int)(words[1] >> 16);
-  const char *from = reinterpret_cast<const char *>(words[0]);
+  char *from = reinterpret_cast<char *>(words[0]);
   int count = 1;
   for (int d = 0; d < rank; ++d) count *= (int)box[d];
   for (int number = 0; number < count; ++number) {
@@ -158,8 +180,15 @@ static __device__ __forceinline__ void tw_bulk_copied_by_hand(T *to, const tw_te
     }
     unsigned long long address = reinterpret_cast<unsigned long long>(to + number);
     if (swizzle) address ^= (address >> 7 & (swizzle / 16 - 1)) << 4;
-    *reinterpret_cast<T *>(address) = there ? *reinterpret_cast<const T *>(from + offset) : T{};
+    visit(reinterpret_cast<T *>(address), there ? reinterpret_cast<T *>(from + offset) : nullptr);
   }
+  return count;
+}""",
+    "tw_bulk_copied_by_hand": """
+template <class T>
+static __device__ __forceinline__ void tw_bulk_copied_by_hand(T *to, const tw_tensor_map &map, unsigned long long *barrier,
+                                                              const int *at) {
+  const int count = tw_bulk_visit(to, map, at, [](T *own, const T *there) { *own = there ? *there : T{}; });
 #ifdef __CUDACC__
   asm volatile("{.reg .b64 there; cvta.to.shared::cluster.u64 there, %0; fence.acq_rel.cluster; fence.proxy.async; "
                "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [there], %1;}"
@@ -170,4 +199,21 @@ static __device__ __forceinline__ void tw_bulk_copied_by_hand(T *to, const tw_te
 #endif
 }""",
     **{f"tw_bulk_copy_{rank}": _copy(rank) for rank in range(1, 6)},
+    **{f"tw_bulk_store_{rank}": _store(rank) for rank in range(1, 6)},
+    "tw_bulk_store_commit": _simple(
+        "tw_bulk_store_commit",
+        "The boxes that this thread has stored since the last one are a group.",
+        "",
+        "cp.async.bulk.commit_group;",
+        ":",
+        "tw_emulated_store_commit()",
+    ),
+    "tw_bulk_store_wait": _simple(
+        "tw_bulk_store_wait",
+        "Until the engine has read all boxes that this thread has stored.",
+        "",
+        "cp.async.bulk.wait_group.read 0;",
+        ":",
+        "tw_emulated_store_wait()",
+    ),
 }

@@ -149,7 +149,6 @@ def _device_pipeline(
         Pass("simplify", simplify),
         *checks,
         Pass("unsafe_select", lambda function: unsafe_select(function, counts_places=True)),
-        Pass("narrow_results", narrow_results),  # before memory is laid out
         Pass("registers", lambda function: free_registers(function, whole)),  # before guards that stay are looked at
         Pass("interiors", lambda function: free_interiors(function, whole)),  # what decides is the same for all threads
         Pass("lane_guards", lambda function: share_lane_guards(function, whole)),  # before loops become vectors
@@ -190,6 +189,8 @@ def _map_nest(
     for tag, var in hardware.variables.items():
         analyzer.bind(var, Range(const(0), hardware.extents[tag]))
     body = join_thread_reductions(nest, hardware)
+    # boxes and the layout of memory are those of the elements that are stored
+    body = narrow_results(Function(name, (), body)).body
     body = place_fragments(inject_virtual_threads(body), hardware, analyzer)
     seen = frozenset((*whole.buffers, *workspaces))
     body, maps = (

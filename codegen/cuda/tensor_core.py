@@ -24,14 +24,17 @@ def sums_stored(name: str, called: str, row: str, place: str) -> dict[str, str]:
 
 def _store_function(name: str, to: str, converted: str, called: str, row: str, place: str) -> str:
     """One of these. to: the type that is stored; converted: by what function, if any."""
+    also, exchanged = "", ""
+    if name.startswith("tw_wgmma"):
+        also, exchanged = " 2: in swizzled rows.", "\n    if (pairs == 2) to = tw_exchanged(to, stride);"
     low, high = (f"{converted}({each})" if converted else each for each in ("c[2 * i]", "c[2 * i + 1]"))
     return f"""
-// pairs: the tile and the stride are of whole pairs of elements.
+// pairs: the tile and the stride are of whole pairs of elements.{also}
 template <class C>
 static __device__ __forceinline__ void {name}({to} *tile, const C *c, int stride, int pairs) {{
   const int {called} = {row}, place = {place};
   for (int i = 0; i < 2; ++i) {{
-    {to} *to = tile + ({called} + i * 8) * stride + place;
+    {to} *to = tile + ({called} + i * 8) * stride + place;{exchanged}
     if (pairs) {{
       const tw_vector<{to}, 2> both = {{{{{low}, {high}}}}};
       tw_store(to, both);
@@ -68,6 +71,14 @@ static __device__ __forceinline__ void tw_mma_{kind}({c} *c, const {types[0]} *a
 
 
 TENSOR_CORE_ROWS = {
+    "tw_exchanged": """
+// Where swizzled memory has an element, in rows of so many.
+template <class T>
+static __device__ __forceinline__ T *tw_exchanged(T *to, int row) {
+  const int place = (int)(reinterpret_cast<unsigned long long>(to) & 1023);
+  const int other = place ^ (place >> 7 & (row * (int)sizeof(T) / 16 - 1)) << 4;
+  return to + (other - place) / (int)sizeof(T);  // an index, by which the compiler still knows what memory it is
+}""",
     "tw_lane": """
 static __device__ __forceinline__ int tw_lane() { return tw_thread() & 31; }""",
     "tw_register": """

@@ -65,7 +65,7 @@ WARPGROUP_ROWS = {
 // Of a matrix in panels of rows of 128, 64 or 32 bytes: where it begins, and how far apart panels, and groups of 8 rows, are.
 template <int turned, class T>
 static __device__ __forceinline__ unsigned long long tw_descriptor(const T *from, int panel, int row) {
-  const unsigned long long place = __cvta_generic_to_shared(from) >> 4 & 0x3fffu;
+  const unsigned int place = (unsigned int)__cvta_generic_to_shared(from) >> 4 & 0x3fffu;  // 32 bits: half of the instructions
   return place | (unsigned long long)(turned ? panel >> 4 : 1) << 16 | (unsigned long long)(row >> 1) << 32 |
          (row == 128 ? 1ull : row == 64 ? 2ull : 3ull) << 62;
 }""",

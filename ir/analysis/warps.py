@@ -23,8 +23,10 @@ import numpy as np
 from .. import expr
 from ..buffer import Buffer
 from ..expr import BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, ProducerLoad, Select, Var
+from ..fragments import WARPGROUP_LANES
+from ..ops import integer_value
 from ..stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Stmt
-from ..visit import children, post_order, walk
+from ..visit import children, post_order, statements, walk
 from .footprint import Array
 
 __all__ = ["Block", "Touch", "collect_kernels", "count_transactions", "find_block", "touches"]
@@ -128,7 +130,10 @@ def find_block(kernel: For) -> Block:
         elif isinstance(stmt, Allocate):
             size = prod(_shape(stmt.buffer) or (0,)) * stmt.buffer.dtype.bytes
             shared += size if stmt.buffer.scope == "shared" else 0
-            of = 1 if stmt.buffer.scope == "local" else WARP if stmt.buffer.scope.startswith(("mma", "wgmma")) else 0
+            scope = stmt.buffer.scope
+            of = 1 if scope == "local" else WARP if scope.startswith("mma") else 0
+            if scope.startswith("wgmma"):
+                of = _count_sharers(stmt.body, bool(own))
             arrays.update({stmt.buffer: _Array(size / WORD / of)} if of else {})
         elif isinstance(stmt, BufferStore):
             at += 1
@@ -146,7 +151,20 @@ def find_block(kernel: For) -> Block:
         sum(each.size(virtual) for each in arrays.values() if each.first <= now < max(each.last, each.first + 1))
         for now in {each.first for each in arrays.values()}
     )
+    if "threadIdx.x" not in threads and any(each.scope.startswith("wgmma") for each in arrays):
+        threads["threadIdx.x"] = WARPGROUP_LANES  # their instructions have them, though no loop is bound to them
     return Block(threads, shared, max(alive, default=0))
+
+
+def _count_sharers(body: Stmt, is_own: bool) -> int:
+    """Count the threads among which sums of warpgroups are divided: four warps; of memory that no loop over threads stands around, all
+    groups that have rows of it."""
+    extents = {
+        loop.thread: integer_value(loop.extent, 1)
+        for loop in statements(body)
+        if isinstance(loop, For) and loop.thread.startswith("threadIdx") and not is_own
+    }
+    return prod({**extents, "threadIdx.x": WARPGROUP_LANES}.values())
 
 
 @dataclass

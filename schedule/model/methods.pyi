@@ -266,6 +266,8 @@ class StagePrimitives:
           read soon; a hint, for loops whose lanes store side by side to one tensor.
         - resident_blocks: of a loop around blocks along x alone; all iterations of both loops are parts of the work, which as many blocks
           as the GPU at hand holds take one after the other, in whole clusters. They are not to depend on each other.
+        - bulk_store: of the outermost of loops that copy from shared memory to a tensor, element by element and bound to nothing; the copy
+          engine of sm_90a stores boxes instead. The memory is "shared", or "swizzled", of which four warps store their sums by rows.
         - flush_powers: te.exp2 of float32 within the loop may be 0 where it is below 2**-126, which GPUs compute in fewer instructions.
         - reassociate: of the innermost loop of a script; what it adds up is added in any order, by the lanes of vectors where CPUs have
           them (OpenMP's reduction of a simd loop).

@@ -319,6 +319,34 @@ ROLES: dict[str, tuple[Mutation, str]] = {
 }
 
 
+WAIT_STORED = "tw_bulk_store_wait();"
+STORES: dict[str, tuple[Mutation, str]] = {
+    "stores of threads are not fenced": (everywhere("tw_proxy_fence();", ""), "TW0827.*stores it too early"),
+    "the block ends while boxes are read": (
+        lambda text: text[: text.rindex(WAIT_STORED)] + text[text.rindex(WAIT_STORED) + len(WAIT_STORED) :],
+        "TW0827.*ends while the copy engine reads it",
+    ),
+    "the next part does not wait": (replaced(WAIT_STORED, ""), "TW0826.*stores of boxes"),
+    "boxes are of no group": (everywhere("tw_bulk_store_commit();", ""), "TW0826.*stores of boxes"),
+    "nobody waits for who waits": (
+        lambda text: re.sub(
+            rf"({re.escape(WAIT_STORED)}\s*\}}\s*tw_proxy_fence\(\);\s*)tw_barrier_of\(128\);", r"\1", text
+        ),
+        "TW082[06]",
+    ),
+    "a box is stored before all have come": (
+        lambda text: re.sub(r"tw_barrier_of\(128\);(\s*if \([^{]*\{\s*tw_bulk_store_2)", r"\1", text),
+        "TW082[07]",
+    ),
+    "all threads store it": (
+        lambda text: re.sub(r"if \(thread_x == 0\) (\{\s*tw_bulk_store_2)", r"\1", text),
+        "TW082[0267]",
+    ),
+    "a part goes where another one does": (everywhere("C_box, j_inner_outer * 32", "C_box, 32"), ""),
+    "parts of rows are not exchanged": (everywhere(", 32, 2);", ", 32, 1);"), ""),
+}
+
+
 RELEASE_ALL, MEET = "tw_bulk_release_all(&empty[k_outer % 3], 2);\n", "tw_cluster_barrier();\n"
 CLUSTERS: dict[str, tuple[Mutation, str]] = {
     "places are given back to the own block alone": (
@@ -383,6 +411,7 @@ FAULTS: dict[str, Fault] = {
             ("swizzles", lambda: wgmma_matmul(64, 64, 200), TARGET, SWIZZLES),
             ("boxes", lambda: wgmma_matmul(64, 64, 256, bulk=True), TARGET, BOXES),
             ("roles", lambda: wgmma_matmul(64, 64, 320, bulk=True, roles=True), TARGET, ROLES),
+            ("stores", lambda: wgmma_matmul(64, 64, 128, bulk=True, roles=True, stored=32), TARGET, STORES),
             ("clusters", lambda: wgmma_matmul(64, 128, 320, bulk=True, roles=True, cluster=2), TARGET, CLUSTERS),
         )
         for name, (mutate, message) in table.items()

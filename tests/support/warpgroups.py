@@ -28,10 +28,12 @@ def wgmma_matmul(
     resident: int = 0,
     cluster: int = 1,
     square: bool = False,
+    stored: int = 0,
 ) -> Program:
     """Matrices at any size in tiles padded with zeros, by `groups` of four warps one below the other. bulk: whether one thread
     begins copies of whole tiles; roles: of warps of its own. resident: blocks, where these compute one tile after the
-    other; cluster: of them, neighbours, that copy together. square: whether the threads of four warps are 4 by 32."""
+    other; cluster: of them, neighbours, that copy together. square: whether the threads of four warps are 4 by 32. stored: columns
+    of the result that the copy engine stores at once."""
     sums, size = ("int32", 1) if "int8" in dtype else ("float32", 2)
     a_layout, b_layout = layouts
     A = te.placeholder((k, m) if a_layout == "km" else (m, k), dtype, name="A")
@@ -53,17 +55,31 @@ def wgmma_matmul(
     else:
         s[C].bind(by, block("y"))
     s[C].bind(bx, block("x"))
-    spread(s[C], s[C].fuse(yi, xi), groups, 1, square)
-    s[c].set_scope("shared")
-    s[c].compute_at(s[C], bx)
-    s[c].storage_align(s[c].op.axis[0], 32, 8)
+    at = bx
+    if stored:
+        at, xi = s[C].split(xi, factor=stored)
+        s[C].reorder(at, yi, xi)
+        s[C].unroll(at)
+        s[C].pragma(yi, "bulk_store")
+    else:
+        spread(s[C], s[C].fuse(yi, xi), groups, 1, square)
+        s[c].storage_align(s[c].op.axis[0], 32, 8)
+    scope = "swizzled" if stored else "shared"
+    s[c].set_scope(scope)
+    s[c].compute_at(s[C], at)
     group, rows = s[c].split(s[c].op.axis[0], factor=tile[0] // groups)
     s[c].bind(group, thread(groups, "z" if square else "y"))
-    s[c].tensorize(rows, te.intrinsics.get("cuda.wgmma_store", tile[0] // groups, tile[1], sums, "shared"))
-    s[CF].compute_at(s[c], group)
+    s[c].tensorize(rows, te.intrinsics.get("cuda.wgmma_store", tile[0] // groups, stored or tile[1], sums, scope))
     i, j = s[CF].op.axis
     outer, inner = s[CF].split(s[CF].op.reduce_axis[0], factor=tile[2])
-    s[CF].reorder(outer, i, j, inner)
+    if stored:
+        s[CF].compute_at(s[C], bx)
+        group, i = s[CF].split(i, factor=tile[0] // groups)
+        s[CF].bind(group, thread(groups, "y"))
+        s[CF].reorder(outer, group, i, j, inner)
+    else:
+        s[CF].compute_at(s[c], group)
+        s[CF].reorder(outer, i, j, inner)
     s[CF].tensorize(i, te.intrinsics.get("cuda.wgmma", b_layout, tile[0] // groups, tile[1], tile[2], dtype, a_layout))
     for tensor, row in ((a, A.shape[1]), (b, B.shape[1])):
         s[tensor].set_scope("swizzled")
@@ -129,6 +145,9 @@ HOPPER: dict[str, Callable[[], Program]] = {
     "wgmma_by_roles": partial(on_warpgroups, m=264, n=136, k=264, groups=2, tile=(128, 64, 64), bulk=True, roles=True),
     "wgmma_by_resident_blocks": partial(on_warpgroups, m=264, n=136, k=136, resident=4, bulk=True, roles=True),
     "wgmma_by_pairs": partial(on_warpgroups, m=264, n=128, k=264, bulk=True, roles=True, cluster=2),
+    "wgmma_stored_by_boxes": partial(
+        on_warpgroups, m=200, n=136, k=264, tile=(128, 64, 64), groups=2, bulk=True, roles=True, resident=3, stored=32
+    ),
     "wgmma_by_resident_pairs": partial(
         on_warpgroups, m=192, n=128, k=264, resident=2, bulk=True, roles=True, cluster=2
     ),

@@ -71,6 +71,9 @@ void tw_emulated_release(void *barrier);
 void tw_emulated_barrier_of(int threads);
 void tw_emulated_parity(void *barrier, unsigned int parity);
 void tw_emulated_box(void *to, const unsigned long long *words, void *barrier, const int *at);
+void tw_emulated_store_box(const void *from, const unsigned long long *words, const int *at);
+void tw_emulated_store_commit();
+void tw_emulated_store_wait();
 }
 
 // The compiler must not keep shared memory in registers while other threads run. By line, because it may make two calls of

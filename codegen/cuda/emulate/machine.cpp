@@ -520,7 +520,7 @@ static bool run_block(char *shared, size_t shared_bytes) {
     for (int i = 0; i < fibers[thread].copies.count; ++i) mark(fibers[thread].copies.items[i].to, fibers[thread].copies.items[i].bytes, 0, 0);
   for (running = 0; running < threads; ++running)
     for (int i = 0; i < fibers[running].products.count; ++i) hold(fibers[running].products.items[i], -1);
-  forget_phases();
+  forget_stores(), forget_phases();
   memset(shared, 0xff, shared_bytes);  // every float is NaN, every integer -1 or its greatest
   block_epoch = ++epoch;
   for (uint32_t &own : epochs) own = epoch;
@@ -548,7 +548,7 @@ static bool run_block(char *shared, size_t shared_bytes) {
       if (fiber.state == AT_BARRIER && fiber.place == fibers[first].place) ++waiting;
     }
     if (!products_agree()) return false;
-    if (done == threads) return blocks_end_well();
+    if (done == threads) return boxes_are_read() && blocks_end_well();
     if (waiting < threads) {
       fault.detail = waiting;
       for (int thread = 0; thread < threads; ++thread)
@@ -598,6 +598,7 @@ EXPORT int tw_launch(void (*kernel)(void **), void **kernel_arguments, const uin
   number_threads();
   launch_epoch = ++epoch;
   for (Fiber &fiber : fibers) fiber.copies.count = fiber.products.count = 0;  // of a launch that failed
+  for (List<Box> &own : stored) own.count = 0;
   forget_traffic();
   size_t across = grid[0] / (size_t)cluster, blocks = across * grid[1] * grid[2];
   uint32_t *order = (uint32_t *)malloc(blocks * sizeof(uint32_t));

@@ -99,7 +99,9 @@ static Phased *phased_at(uint64_t address, uint64_t place) {
   return nullptr;
 }
 
-static void land(const Box &box, int number) {
+// Elements of a box: where shared memory has them, and the tensor, which has none beyond its extents.
+template <class Visit>
+static void visit_box(const Box &box, Visit visit) {
   int rank = (int)(box.words[1] & 255), size = (int)(box.words[1] >> 8 & 255), swizzle = (int)(box.words[1] >> 16);
   for (int element = 0; element < box.bytes / size; ++element) {
     int rest = element;
@@ -113,9 +115,13 @@ static void land(const Box &box, int number) {
     }
     uint64_t to = (uint64_t)box.to + (uint64_t)element * size;
     if (swizzle) to ^= (to >> 7 & (uint64_t)(swizzle / 16 - 1)) << 4;
-    if (there) memcpy((void *)to, (const char *)box.words[0] + offset, size);
-    else memset((void *)to, 0, size);
+    visit((char *)to, there ? (char *)box.words[0] + offset : nullptr, size);
   }
+}
+
+static void land(const Box &box, int number) {
+  int swizzle = (int)(box.words[1] >> 16);
+  visit_box(box, [](char *own, const char *there, int size) { there ? memcpy(own, there, size) : memset(own, 0, size); });
   int count;
   Cell *cells = cells_at((uint64_t)box.to, box.bytes, &count);
   for (int i = 0; cells && i < count; ++i) {
@@ -260,8 +266,8 @@ extern "C" void tw_emulated_parity(void *barrier, unsigned parity) {
   seen[self][&of - phased] = of.ended;
 }
 
-static void begin_box(uint64_t to, const unsigned long long *words, uint64_t barrier, const int *at, uint64_t place) {
-  Phased &of = *phased_at(barrier, place);
+// A box that the thread asks for, whose elements of the tensor are looked at.
+static Box asked_box(uint64_t to, const unsigned long long *words, const int *at, bool stores, uint64_t place) {
   Box box = {(char *)to, {}, {}, (int)(words[1] >> 8 & 255), running, place};
   int rank = (int)(words[1] & 255), size = box.bytes, rows = 1;
   for (int i = 0; i < 16; ++i) box.words[i] = words[i];
@@ -285,8 +291,14 @@ static void begin_box(uint64_t to, const unsigned long long *words, uint64_t bar
       offset += place_in * (int64_t)words[6 + d];
     }
     if (last > (int64_t)words[2]) last = (int64_t)words[2];
-    for (int64_t i = first; there && i < last; ++i) access_at(words[0] + offset + i * size, size, false, false, place, false);
+    for (int64_t i = first; there && i < last; ++i) access_at(words[0] + offset + i * size, size, stores, false, place, false);
   }
+  return box;
+}
+
+static void begin_box(uint64_t to, const unsigned long long *words, uint64_t barrier, const int *at, uint64_t place) {
+  Phased &of = *phased_at(barrier, place);
+  Box box = asked_box(to, words, at, false, place);
   for (int part = 0; part < box.bytes; part += PART) access_at(to + part, PART, true, true, place, false);
   mark((void *)to, box.bytes, (uint32_t)running + 1, place);
   of.boxes.add(box);
@@ -302,4 +314,57 @@ extern "C" void tw_emulated_box_to_all(void *to, const unsigned long long *words
   uint64_t place = place_of(CODE);
   for (int rank = 0; rank < blocks; ++rank)
     begin_box(in_block((uint64_t)to, rank, place), words, in_block((uint64_t)barrier, rank, place), at, place);
+}
+
+// Boxes that are stored: what lies in shared memory is read at the wait for it, no earlier, and the tensor has it from there on.
+static List<Box> stored[MOST_THREADS];  // by thread, in order; not waited for
+static int committed[MOST_THREADS];     // of these
+
+static void hold_box(const Box &box, int by) {
+  int count;
+  Cell *cells = cells_at((uint64_t)box.to, box.bytes, &count);
+  for (int i = 0; cells && i < count; ++i) cells[i].held += by;
+}
+
+static void forget_stores() {
+  for (int thread = 0; thread < MOST_THREADS; ++thread) {
+    for (int i = 0; i < stored[thread].count; ++i) hold_box(stored[thread].items[i], -1);
+    stored[thread].count = committed[thread] = 0;
+  }
+}
+
+extern "C" void tw_emulated_store_box(const void *from, const unsigned long long *words, const int *at) {
+  uint64_t place = place_of(CODE);
+  Box box = asked_box((uint64_t)from, words, at, true, place);
+  for (int part = 0; part < box.bytes; part += PART) {
+    access_at((uint64_t)from + part, PART, false, true, place, false);
+    int count;
+    Cell *cells = cells_at((uint64_t)from + part, PART, &count);
+    for (int i = 0; cells && i < count; ++i)
+      if (!cells[i].landed && cells[i].written >= block_epoch && cells[i].fences == fibers[cells[i].writer].fences)
+        unordered(10, place, cells[i].writer, cells[i].writer_place);
+  }
+  hold_box(box, 1);
+  stored[running].add(box);
+}
+
+extern "C" void tw_emulated_store_commit() { committed[running] = stored[running].count; }
+
+extern "C" void tw_emulated_store_wait() {
+  List<Box> &own = stored[running];
+  for (int i = 0; i < committed[running]; ++i) {
+    const Box &box = own.items[i];
+    visit_box(box, [](const char *from, char *there, int size) { if (there) memcpy(there, from, size); });
+    hold_box(box, -1);
+    for (int part = 0; part < box.bytes; part += PART) note_read(buffers[buffer_count - 1], (uint64_t)box.to + part);
+  }
+  memmove(own.items, own.items + committed[running], (own.count - committed[running]) * sizeof(Box));
+  own.count -= committed[running], committed[running] = 0;
+}
+
+// Whether no thread has ended before what it stores was read; if not, that is recorded.
+static bool boxes_are_read() {
+  for (int thread = 0; thread < threads; ++thread)
+    if (stored[thread].count) return fault.detail = 11, fault.other_thread = thread, record(UNORDERED, thread, stored[thread].items[0].place), false;
+  return true;
 }

@@ -269,7 +269,7 @@ def _still_used(fault: _Fault, owner: str, line: int | None) -> str:
     """Return the copies that have begun and are not waited for."""
     return (
         f"{owner} began a copy to it at line {line}, and has not waited for it",
-        "products of four warps have begun that read it, and are not waited for",
+        "products of four warps, or stores of boxes, have begun that read it, and are not waited for",
         f"they are sums of a product that it began at line {line}, and has not waited for",
     )[fault.detail]
 
@@ -304,6 +304,20 @@ def _unordered_error(
             f"a cluster in {at}: {who} reaches into the memory of another block",
             reason="that block may have ended: no barrier of the cluster stands behind it",
             fix="tw_cluster_barrier() at the end of the kernel",
+            **common,
+        )
+    if fault.detail == 10:
+        return EmulatedUnordered(
+            f"a box in {at}: {who} stores it too early",
+            reason=f"{owner} stored what it reads at line {line}, without a fence behind that",
+            fix="tw_proxy_fence() before the barrier",
+            **common,
+        )
+    if fault.detail == 11:
+        return EmulatedUnordered(
+            f"a box in {at}: {who} ends while the copy engine reads it",
+            reason="shared memory is another block's from there on",
+            fix="tw_bulk_store_commit(), and tw_bulk_store_wait() at the end",
             **common,
         )
     if fault.detail > 2:

@@ -30,11 +30,12 @@ from ...copies import BULK_COPY, BULK_PIPELINE, CLUSTER, called, is_bulk_wait
 from ...dtype import HANDLE, INT32, DType
 from ...expr import BufferLoad, Call, Expr, FloatImm, IfThenElse, IntImm, Range, Select, StringImm, Var
 from ...fragments import LATE_STAGES, PRODUCTS_WAIT, WARP_LANES
-from ...ops import cast, conjuncts, const, floormod, is_const
+from ...ops import cast, conjunction, conjuncts, const, floormod, is_const
 from ...pointers import MEETS, READS, WRITES, pointer
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, If, LoopKind, Seq, Stmt
 from ...visit import Rewriter, rewrite, seq, statements, substitute, walk
 from .barriers import barrier
+from .bulk_stores import ONE_THREAD, await_stores, is_bulk_store, list_staged, mirror_copy
 from .clusters import Alike
 from .errors import CannotCopyInBulk
 from .hardware import Hardware
@@ -44,8 +45,6 @@ from .warp_specialization import check_producer, has_producer, specialize_warps
 
 __all__ = ["ONE_THREAD", "PLACE_BYTES", "BoxMap", "place_bulk_copies", "tensor_strides"]
 
-ONE_THREAD = "one_thread"
-"""The key of an Attr whose statements the first thread of a block does alone."""
 UINT32, UINT64 = DType("uint32"), DType("uint64")
 MOST_DIMENSIONS, MOST_ELEMENTS, UNIT_BYTES, PLACE_BYTES = 5, 256, 16, 128
 """Of a box, of one dimension of it, of what strides and rows of boxes are multiples of, and of where boxes begin in shared
@@ -144,18 +143,23 @@ def place_bulk_copies(
     """(`body` of a kernel with its bulk copies as calls, the maps that these take). tensors: global memory that kernels get;
     stored: what this one writes. Raises CannotCopyInBulk (TW0841)."""
     pipelines = [node for node in statements(body) if isinstance(node, Attr) and node.key == BULK_PIPELINE]
-    if not pipelines:
+    if not pipelines and not any(map(is_bulk_store, statements(body))):
         return body, ()  # most kernels have no pipeline, and pay nothing
     with_roles = has_producer(body)
     own = {node: _Barriers.of(node.value, f"_{at}" if at else "") for at, node in enumerate(pipelines)}
     alike = Alike.of(body, hardware, analyzer)
     placer = _Placer(own, analyzer, tensors - stored, "consumer" if with_roles else "", alike)
+    placer.stored, placer.staged = stored & tensors, list_staged(body)
     done = placer.visit(body)
+    if not pipelines:
+        return done, tuple(placer.maps.values())
     # arrivals are counted: of one thread that announces the bytes
     made = [_build_barriers(each.full, each.waited, 1, 0) for each in own.values()]
     allocated = [buffer for each in own.values() for buffer in (each.full, each.waited)]
     if with_roles:
         check_producer(hardware, [node.subject for node in pipelines])
+        if placer.staged:
+            done = seq(done, await_stores())
         placer.role = "producer"
         done, places = specialize_warps(hardware, done, placer.visit(body))
         # a place is free when every warp of every block of the cluster has read it
@@ -208,8 +212,30 @@ class _Placer(Rewriter):
         self.maps: dict[tuple[Buffer, tuple[int, ...], int], BoxMap] = {}
         self.place: Expr | None = None
         """What an iteration has waited for."""
+        self.stored: frozenset[Buffer] = frozenset()
+        self.staged: set[Buffer] = set()
+        """Tensors that boxes may be stored to, and memory that some are stored from."""
+
+    def Allocate(self, node: Allocate) -> Stmt:
+        done = self.generic(node)
+        if self.role != "consumer" or node.buffer not in self.staged:
+            return done
+        assert isinstance(done, Allocate)
+        return Allocate(node.buffer, seq(await_stores(), barrier(), done.body))
+
+    def _store(self, node: For) -> Stmt:
+        """The boxes that loops store, which the threads that compute ask for."""
+        if self.role == "producer":
+            return Seq(())
+        copy, guards = mirror_copy(node)
+        boxes = [box for nest in _nests(copy) for box in _boxes(nest, self.analyzer, self.stored)]
+        begun = seq(*(self._copy(box, None) for box in boxes), _call("tw_bulk_store_commit"))
+        begun = If(conjunction(*guards), begun) if guards else begun
+        return seq(Attr(ONE_THREAD, "", const(1), begun), *([] if self.role else [await_stores()]))
 
     def For(self, node: For) -> Stmt:  # loop ranges are what the proofs about boxes rest on
+        if is_bulk_store(node):
+            return self._store(node)
         self.analyzer.bind(node.var, Range(node.begin, node.extent))
         before, self.place = self.place, None
         done = self.generic(node)
@@ -284,15 +310,20 @@ class _Placer(Rewriter):
         own, self.place = self.around[-1], node.value.args[1]
         return _wait("tw_bulk_ready" if self.role else called(node), own.full, own.waited, self.place)
 
-    def _copy(self, box: _Box, at: Expr) -> Stmt:
+    def _copy(self, box: _Box, at: Expr | None) -> Stmt:
+        """The call that copies a box, and has a barrier count it; where there is none, stores it."""
         # each block asks for its share only where all of them want the same box
-        shared = box.part(self.alike.blocks) if self.alike.blocks > 1 and self.alike.are(box.start) else None
+        alike = at is not None and self.alike.blocks > 1 and self.alike.are(box.start)
+        shared = box.part(self.alike.blocks) if alike else None
         box = box if shared is None else shared
         swizzle = row_bytes(box.target) if box.target.scope == SCOPE else 0
         key = box.source, box.extents, swizzle
         if key not in self.maps:  # a map is a kernel parameter: equal boxes share one
             self.maps[key] = BoxMap(Var(f"{box.source.name}_box", HANDLE), box.source, box.extents, swizzle)
         coordinates = [cast(self.analyzer.simplify(each), INT32) for each in reversed(box.start)]
+        if at is None:
+            read = pointer(box.target, box.to, const(0), READS)
+            return _call(f"tw_bulk_store_{len(coordinates)}", read, self.maps[key].var, *coordinates)
         name, blocks = ("", ()) if shared is None else ("_to_all", (const(self.alike.blocks),))
         to = pointer(box.target, box.to, const(0), WRITES)
         return _call(f"tw_bulk_copy_{len(coordinates)}{name}", to, self.maps[key].var, at, *blocks, *coordinates)

@@ -29,7 +29,7 @@ def narrow_results(function: Function) -> Function:
     kinds: dict[Buffer, set[str]] = {
         node.buffer: set()
         for node in walk(function.body)
-        if isinstance(node, Allocate) and node.buffer.scope == "shared" and node.buffer.dtype == FLOAT32
+        if isinstance(node, Allocate) and node.buffer.scope in ("shared", "swizzled") and node.buffer.dtype == FLOAT32
     }
     for node in walk(function.body) if kinds else ():
         _note(node, kinds)

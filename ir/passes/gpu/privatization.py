@@ -23,15 +23,19 @@ from ...arith.analyzer import Analyzer
 from ...arith.linear import LinearForm
 from ...buffer import Buffer
 from ...expr import GE, LT, BufferLoad, Call, Expr, IntImm, Node, Var
+from ...fragments import is_warp_call
 from ...intrinsics import is_pure
 from ...ops import cast, const, floordiv, index_ceildiv, logical_and
 from ...pointers import pointed_buffer
 from ...stmt import Allocate, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt
 from ...structural import Key, structural_key
-from ...visit import rewrite, statements, substitute, walk
+from ...visit import children, rewrite, statements, substitute, walk
 from .hardware import Hardware
 
 __all__ = ["OwnPart"]
+
+TILE_DIMENSIONS = 2
+"""Of the registers of a fragment: tiles beside each other, and a tile's elements."""
 
 
 def _touches(node: Node, buffer: Buffer) -> TypeGuard[BufferLoad | BufferStore]:
@@ -80,9 +84,11 @@ class OwnPart:
         self.analyzer = analyzer
         self.hardware = frozenset(hardware.variables.values())
         inner, buffer = list(walk(node.body)), node.buffer
-        pointed = (pointed_buffer(each) for each in inner)
+        # a tensor core's call is given a tile, the last two dimensions, and reaches nothing beyond it
+        tiles = {id(pointer) for call in inner if is_warp_call(call) for pointer in children(call)}
+        pointers = [each for each in inner if (pointed := pointed_buffer(each)) is not None and pointed[0] is buffer]
         # an address or strides say where an element lies: it must stay there
-        self.hidden = bool(buffer.strides) or any(each is not None and each[0] is buffer for each in pointed)
+        self.hidden = bool(buffer.strides) or any(id(each) not in tiles for each in pointers)
         """Whether somebody reads the memory by other means than its indices."""
         touched = [each for each in inner if _touches(each, buffer)]
         self.node = node if self.hidden else self._own_iterations(node, touched)
@@ -91,7 +97,7 @@ class OwnPart:
         self.places = [each.indices for each in touched]
         self.divided: dict[int, _Division] = {}
         if not self.hidden:
-            for dim in range(len(buffer.shape)):
+            for dim in range(len(buffer.shape) - TILE_DIMENSIONS * bool(pointers)):
                 division = self._division([indices[dim] for indices in self.places])
                 if division is not None:
                     self.divided[dim] = division

@@ -60,15 +60,16 @@ def _list_product_guards(body: Stmt, analyzer: Analyzer) -> set[If]:
     condition, and touched elsewhere by nothing."""
     guards = [node for node in statements(body) if is_guard(node)]
     inner = {guard: _list_sums(guard, analyzer) for guard in guards}
+    own = {guard: sums or _list_stored_sums(guard) for guard, sums in inner.items()}
     touched: dict[Buffer, set[object]] = {}  # by a memory, the conditions under which it is
-    for guard in guards:
-        for buffer in inner[guard] or _list_stored_sums(guard):
+    for guard, buffers in own.items():
+        for buffer in buffers:
             touched.setdefault(buffer, set()).add(structural_key(guard.condition))
     counts = Counter(node.buffer for node in walk(body) if isinstance(node, BufferLoad) and node.buffer in touched)
     below = Counter(
         node.buffer
-        for guard in guards
-        if inner[guard] or _list_stored_sums(guard)
+        for guard, buffers in own.items()
+        if buffers
         for node in walk(guard.then_body)
         if isinstance(node, BufferLoad) and node.buffer in touched
     )

@@ -15,8 +15,9 @@ from dataclasses import replace
 
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
+from ...copies import BULK_OUT
 from ...dtype import INT32
-from ...expr import BufferLoad, Call, Expr, IntImm, Range, StringImm
+from ...expr import BufferLoad, Call, Expr, IntImm, Node, Range, StringImm
 from ...fragments import WARPGROUP_CALLS
 from ...ops import bitwise, const, floordiv, floormod, integer_value, is_const
 from ...pointers import pointed_buffer, pointer
@@ -33,6 +34,8 @@ PANEL_BYTES, PART_BYTES, ROWS = 128, 16, 8
 NARROW = (64, 32)
 """Bytes of whole rows that are panels of their own."""
 FENCE = "tw_proxy_fence"
+SUMS_STORE, EXCHANGED = "tw_wgmma_store", 2
+"""The device function that stores sums, and what tells it that parts of rows are exchanged where it stores."""
 
 
 def row_bytes(buffer: Buffer) -> int:
@@ -105,13 +108,18 @@ class _Placer(Rewriter):
             assert isinstance(load, BufferLoad) and isinstance(mode, IntImm)
             indices = tuple(self.visit(index) for index in load.indices)
             return pointer(self.placed[load.buffer], self._panel(load.buffer, indices), offset, mode.value)
+        done = self.generic(node)
+        assert isinstance(done, Call)
+        target = pointed_buffer(node.args[1]) if _is_store(node) else None
+        if target is not None and target[0] in self.placed:  # rows are those of panels, and their parts exchanged
+            name, to, sums, *_ = done.args
+            row = self.placed[target[0]].shape[-1]
+            return Call(done.name, (name, to, sums, row, const(EXCHANGED)), done.dtype)
         if not _is_product(node):
-            return self.generic(node)
+            return done
         sides = [
             self.placed[target[0]] for arg in node.args if (target := pointed_buffer(arg)) and target[0] in self.placed
         ]
-        done = self.generic(node)
-        assert isinstance(done, Call)
         rows = [row_bytes(side) for side in sides]
         for side, row, turned in zip(sides, rows, node.args[1:], strict=False):
             # a transposed operand is read along columns, which narrow panels do not have
@@ -141,9 +149,18 @@ class _Placer(Rewriter):
         return replace(done, buffer=self.placed[node.buffer], indices=self._element(node.buffer, done.indices))
 
 
-def _is_product(node: Call) -> bool:
-    name = node.args[0] if node.name == "call_extern" else None
-    return isinstance(name, StringImm) and name.value.startswith(WARPGROUP_CALLS)
+def _name(node: Node) -> str:
+    name = node.args[0] if isinstance(node, Call) and node.name == "call_extern" else None
+    return name.value if isinstance(name, StringImm) else ""
+
+
+def _is_product(node: Node) -> bool:
+    return _name(node).startswith(WARPGROUP_CALLS) and not _is_store(node)
+
+
+def _is_store(node: Node) -> bool:
+    """Return whether a call stores sums."""
+    return _name(node).startswith(SUMS_STORE)
 
 
 def _panel_bytes(buffer: Buffer) -> int:
@@ -153,16 +170,21 @@ def _panel_bytes(buffer: Buffer) -> int:
 
 
 def fence_stores(function: Function) -> Function:
-    """Fence the threads' own stores: tensor cores see them behind a fence of each thread before the barrier."""
-    read = {
-        target[0]
-        for node in walk(function.body)
-        if isinstance(node, Call) and _is_product(node)
-        for arg in node.args
-        if (target := pointed_buffer(arg)) and target[0].scope == "shared"
-    }
+    """Fence the threads' own stores: tensor cores and the copy engine see them behind a fence of each thread before the barrier."""
+    read, stored = set[Buffer](), set[Buffer]()
+    for node in walk(function.body):
+        if isinstance(node, BufferStore):
+            stored.add(node.buffer)
+        elif isinstance(node, Call):
+            pointed = {
+                target[0] for arg in node.args if (target := pointed_buffer(arg)) and target[0].scope == "shared"
+            }
+            if _is_product(node) or _name(node).startswith(BULK_OUT):
+                read |= pointed
+            elif _is_store(node):
+                stored |= pointed
     # only the threads' own stores need the fence: the copy engine writes by the same way
-    if not any(isinstance(node, BufferStore) and node.buffer in read for node in statements(function.body)):
+    if read.isdisjoint(stored):
         return function
 
     def rule(node: Stmt) -> Stmt | None:

@@ -81,6 +81,25 @@ CASES: dict[str, dict[str, Any]] = {
     "four blocks": {"m": 64, "n": 250, "k": 136, "layouts": ("mk", "nk"), "roles": True, "cluster": 4},
     "a tile too many for resident pairs": {"m": 192, "n": 64, "k": 136, "resident": 2, "roles": True, "cluster": 2},
     "resident pairs": {"m": 200, "n": 128, "k": 136, "resident": 2, "roles": True, "cluster": 2},
+    "stored by boxes": {"m": 131, "n": 72, "k": 200, "stored": 64},
+    "stored by boxes, in parts, by two groups": {
+        "m": 200,
+        "n": 100,
+        "k": 200,
+        "tile": (128, 64, 64),
+        "groups": 2,
+        "roles": True,
+        "stored": 16,
+    },
+    "stored by boxes of resident pairs": {
+        "m": 200,
+        "n": 128,
+        "k": 136,
+        "resident": 2,
+        "roles": True,
+        "cluster": 2,
+        "stored": 32,
+    },
     "resident blocks with roles": {"m": 264, "n": 136, "k": 136, "resident": 4, "roles": True, "stages": 2},
 }
 
@@ -114,7 +133,7 @@ def test_products_of_boxes_are_exact_at_any_size_and_in_any_order_of_threads(
     program = wgmma_matmul(**{"bulk": True, **CASES[name]})
     kernel = tw.build(program.schedule, program.args, target=TARGET)
     inputs = exact_in_every_order(program, kernel, monkeypatch)
-    found = program.output()
+    found = one_element_on(program.output())
     kernel(*map(one_element_on, inputs), found)
     np.testing.assert_array_equal(
         found, program.reference(*inputs), err_msg="where the engine takes no address, a thread copies"
@@ -220,6 +239,22 @@ def test_products_of_long_pipelines_end_while_the_next_ones_run() -> None:
         assert ("tw_wgmma_wait<1>();" in kernel.source("cuda")) == late
         assert "tw_wgmma_wait<0>();" in kernel.source("cuda") and kernel.kernels[0].spilled_bytes == 0
         assert kernel.kernels[0].instructions["HGMMA"] == 4  # which the compiler would else begin one by one
+
+
+def test_results_leave_by_boxes_while_sums_stay_in_registers() -> None:
+    said: dict[str, Any] = {"tile": (128, 256, 64), "groups": 2, "bulk": True, "roles": True, "stages": 4}
+    program = wgmma_matmul(512, 512, 4096, stored=32, **said)
+    kernel = tw.build(program.schedule, program.args, target="cuda -arch=sm_90a")
+    code, launch = kernel.source("sass"), kernel.kernels[0]
+    assert code.count("UTMASTG.2D") == 8 and "STS" in code and launch.spilled_bytes == 0
+    assert not re.search(r"\bSTG?\.E", code), "no thread stores to memory, nor by addresses of any memory"
+    assert launch.instructions["HGMMA"] == 4 and "tw_wgmma_wait<1>();" in kernel.source("cuda"), (
+        "there is room for four stages"
+    )
+    program = wgmma_matmul(512, 512, 4096, stored=64, **said)
+    program.schedule[program.args[-1]].reorder(*reversed(program.schedule[program.args[-1]].leaf_iter_vars[-2:]))
+    with pytest.raises(CudaError, match=r"(?s)TW0841"):
+        tw.build(program.schedule, program.args, target="cuda -arch=sm_90a")
 
 
 def test_roles_that_cannot_be_are_refused() -> None:
