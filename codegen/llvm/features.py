@@ -60,6 +60,7 @@ def maths_options(target: Target, *, fast: bool) -> MathsOptions:
         x86,
         x86 and target_has(target, "avx2"),
         target.architecture == "aarch64" or (x86 and target_has(target, "sse4.1")),  # frintn and roundps
+        wide and target_has(target, "avx512vbmi"),
     )
 
 

@@ -37,7 +37,8 @@ class MathsOptions:
     avx512: vectors of 4, 8 and 16 floats have AVX-512's instructions for exponents and mantissas. lanes: of a register.
     words: vectors of 32 words have AVX-512's instructions too. ranges: there are instructions for the greater of two floats, which
     know -0 from +0. seconds: those that do not give the second where one is a NaN or both are equal, as x86's do. permutes: eight
-    lanes may be taken from a register in any order, by AVX2. rounds: there is an instruction for the nearest integer.
+    lanes may be taken from a register in any order, by AVX2; bytes: and bytes from two, by AVX-512's VBMI. rounds: there is an
+    instruction for the nearest integer.
     """
 
     fast: bool = False
@@ -49,6 +50,7 @@ class MathsOptions:
     seconds: bool = False
     permutes: bool = False
     rounds: bool = False
+    bytes: bool = False
 
 
 PORTABLE = MathsOptions()

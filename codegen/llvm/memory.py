@@ -15,6 +15,7 @@ from ...ir.expr import Add, Broadcast, BufferLoad, Call, Expr, IntImm, Max, Min,
 from ...ir.stmt import BufferStore
 from ...ir.structural import structural_key
 from ...ir.visit import children, rebuild
+from .byte_tables import byte_vectors, find_byte_table
 from .emitter import ExprEmitter, Place
 from .facts import split_constant
 from .picked_lanes import PickedLanes, picked_lanes
@@ -60,6 +61,9 @@ def load(em: ExprEmitter, buffer: Buffer, index: Expr, predicate: Expr | None) -
         return window_vectors(
             em, buffer, window, dtype, mask, lambda base: _address(em, buffer, base, 0, inbounds=False)
         )
+    table = find_byte_table(em, buffer, index)
+    if table is not None:
+        return byte_vectors(em, buffer, table, dtype, mask, lambda base: _address(em, buffer, base, 0, inbounds=False))
     return _gather(em, buffer, index, dtype, mask)
 
 

@@ -16,7 +16,7 @@ from ...ir.expr import Add, Broadcast, Call, Cast, Expr, FloorMod, IntImm, Max, 
 from .emitter import ExprEmitter
 from .types import llvm_type, mangle_type, shuffle_mask
 
-__all__ = ["Window", "find_window", "window_vectors"]
+__all__ = ["Address", "Window", "find_window", "greatest_offset", "split_uniform", "window_vectors"]
 
 MOST_VECTORS = 6
 """Vectors of a window: beyond, a gather is no slower."""
@@ -58,10 +58,10 @@ def find_window(em: ExprEmitter, buffer: Buffer, index: Expr, *, masked: bool) -
         or not all(isinstance(extent, IntImm) for extent in buffer.shape)
     ):
         return None
-    uniform, others = _terms(em, index)
+    uniform, others = split_uniform(em, index)
     if len(others) != 1 or not uniform:
         return None
-    last = _greatest(others[0])
+    last = greatest_offset(others[0])
     if last is None or last >= MOST_VECTORS * (512 // dtype.bits):
         return None
     base = uniform[0]
@@ -75,16 +75,16 @@ def find_window(em: ExprEmitter, buffer: Buffer, index: Expr, *, masked: bool) -
     return Window(base, others[0], last + 1, extent)
 
 
-def _terms(em: ExprEmitter, index: Expr) -> tuple[list[Expr], list[Expr]]:
+def split_uniform(em: ExprEmitter, index: Expr) -> tuple[list[Expr], list[Expr]]:
     """The terms of a vector index that are the same in all lanes, as scalars, and the others."""
     if isinstance(index, Broadcast):
         return [index.value], []
     if isinstance(index, Add):
-        (a, b), (c, d) = _terms(em, index.a), _terms(em, index.b)
+        (a, b), (c, d) = split_uniform(em, index.a), split_uniform(em, index.b)
         return a + c, b + d
     if isinstance(index, Cast) and index.value.dtype.kind == "int" and index.value.dtype.bits < index.dtype.bits:
-        uniform, others = _terms(em, index.value)
-        known = [em.facts.bounds(term).hi for term in uniform] + [_greatest(term) for term in others]
+        uniform, others = split_uniform(em, index.value)
+        known = [em.facts.bounds(term).hi for term in uniform] + [greatest_offset(term) for term in others]
         greatest = sum(extent for extent in known if extent is not None)  # the sum must not wrap before it is widened
         if (
             None not in known
@@ -95,7 +95,7 @@ def _terms(em: ExprEmitter, index: Expr) -> tuple[list[Expr], list[Expr]]:
     return [], [index]
 
 
-def _greatest(offsets: Expr) -> int | None:
+def greatest_offset(offsets: Expr) -> int | None:
     """Return the greatest lane index; lanes are clamped to 0 up to it, whatever they are made of:
 
     data that the index is taken from is not known.
