@@ -24,6 +24,7 @@ from ..ir.expr import (
     LT,
     Call,
     Expr,
+    FloorMod,
     IfThenElse,
     IntImm,
     IterVar,
@@ -145,12 +146,17 @@ def affine_dimensions(load: ProducerLoad) -> list[Dimension]:
 
 
 def strip_clamps(index: Expr, mirrors: bool = False) -> Expr:
-    """An index before clamps to constants bring it into its tensor, and what else does so beyond a border that is likely not crossed,
-    with `mirrors` beyond any."""
-    while isinstance(index, Min | Max) or isinstance(index, IfThenElse) and (mirrors or _is_likely(index.condition)):
+    """An index before clamps to constants bring it into its tensor, or a remainder that begins anew once, and what else does so beyond a
+    border that is likely not crossed, with `mirrors` beyond any."""
+    while (
+        isinstance(index, Min | Max)
+        or isinstance(index, IfThenElse)
+        and (mirrors or _is_likely(index.condition))
+        or _wraps_once(index)
+    ):
         if isinstance(index, IfThenElse):  # if 0 <= i < n: i, which borders are cut from too
             index = index.true_value
-        elif isinstance(index.b, IntImm):
+        elif isinstance(index, FloorMod) or isinstance(index.b, IntImm):
             index = index.a
         elif isinstance(index.a, IntImm):
             index = index.b
@@ -161,6 +167,18 @@ def strip_clamps(index: Expr, mirrors: bool = False) -> Expr:
         else:
             break
     return index
+
+
+def _wraps_once(index: Expr) -> bool:
+    """Return whether an index is a remainder, (i + 1) % n, of fewer values than the divisor: vectors are whole but where it begins anew."""
+    if not (isinstance(index, FloorMod) and isinstance(index.b, IntImm) and is_index(index.a)):
+        return False
+    span = 0
+    for part, factor in terms(linear(index.a)):
+        if not isinstance(part, IterVar):
+            return False
+        span += abs(factor) * ((constant_extent(part) or index.b.value + 1) - 1)
+    return span < index.b.value
 
 
 def _is_likely(condition: Expr) -> bool:

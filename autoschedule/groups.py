@@ -35,6 +35,7 @@ from .accesses import is_no_larger, is_permutation, is_pointwise, max_reads, rea
 from .cost.cpu import Lines, estimate, least_of_loops
 from .cost.estimate import Estimate, soonest
 from .cost.gpu import estimate_kernels
+from .cpu.declaration import unroll_short_loops
 from .drafts.draft import Draft, Drafts, Undrafted, extent_in_numbers
 from .drafts.kernels import kernels_of_draft
 from .drafts.nests import nest_of_draft
@@ -174,13 +175,19 @@ class Group:
         return [*candidates, Candidate("as declared", lambda: None, time)]
 
     def _time_declared(self, roots: Sequence[Operation], most: float) -> Estimate:
-        """The time of the loops of stages as they are declared: where that is more than `most` in any case, no more is asked."""
+        """The time of the loops of stages as they are declared, of which LLVM writes short ones out: where that is more than `most` in any
+        case, no more is asked."""
         iterations = sum(prod(map(extent_in_numbers, (*op.axis, *op.reduce_axis))) for op in roots)
         least = least_of_loops(iterations, self.machine)
         if least.seconds > most:
             return least
         form = tuple(structure_key(value, op.axis) for op in (*self.between, *roots) for value in op.values)
-        draft = partial(self.draft, lambda _: None, Drafts(), Lines(), roots)
+
+        def write_out(own: Group) -> None:
+            for stage in map(own.s.__getitem__, roots):
+                unroll_short_loops(stage, stage.leaf_iter_vars[1:])
+
+        draft = partial(self.draft, write_out, Drafts(), Lines(), roots)
         return self.times(("as declared", form), lambda: [draft()])[0]
 
     def inline_cheap_heads(self) -> None:

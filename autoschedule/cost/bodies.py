@@ -8,7 +8,7 @@ Sums that a loop does not move are kept in registers as far as there are any; th
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -68,15 +68,15 @@ def assemble_body(
     kept in registers for each of `rows`, those written out over data. carried: whether the next iteration takes up more terms of the
     same sums; else all of them are written out.
     """
-    count: Counter[str] = count_instructions(works, site.machine, site.written_out, site.lanes, site.around, lies)
+    count = count_instructions(works, site.machine, site.written_out, site.lanes, site.around, lies)
     if stored is not None:
-        count += _stores(stored, site)
+        _add(count, _stores(stored, site))
     if own is None or rows is None:
         return Body(count, accesses, inner)  # without terms nothing is carried from iteration to iteration
     machine, sums = site.machine, prod(rows.values())
     loads = [work.load for work in works if work.load is not None and work.load is not own]
     if not carried:  # all terms written out: sums need no register between iterations
-        count += _reloads([read for load in loads if (read := lies(load)) is not None], sums, site, rows)
+        _add(count, _reloads([read for load in loads if (read := lies(load)) is not None], sums, site, rows))
         return Body(count, accesses, inner)
     links = prod(trips for axis, trips in site.written_out.items() if axis not in rows)
     width, values_of_lanes = machine.lanes(own.dtype.bits), prod(site.lanes.values())
@@ -84,7 +84,7 @@ def assemble_body(
     apart = bool(site.lanes) and values_of_lanes % width > 0 and not machine.masks
     if apart:  # sums that fill no registers stay in memory
         full = sums * (values_of_lanes // width)
-        count += Counter({"load": full, "store": full, "masked": 2 * sums})
+        _add(count, {"load": full, "store": full, "masked": 2 * sums})
     spilled = max(_count_registers(values, loads, own, lies, site, rows) - machine.registers, 0)
     if spilled:  # sums that are kept in memory
         count["load"] += spilled * links
@@ -94,7 +94,12 @@ def assemble_body(
     return Body(count, accesses, inner, (name, links * waiting), links if spilled else int(apart))
 
 
-def _reloads(reads: Sequence[Access], sums: int, site: Site, rows: Mapping[Var, int]) -> Counter[str]:
+def _add(count: defaultdict[str, float], more: Mapping[str, float]) -> None:
+    for name, many in more.items():
+        count[name] += many
+
+
+def _reloads(reads: Sequence[Access], sums: int, site: Site, rows: Mapping[Var, int]) -> Mapping[str, float]:
     """The loads and stores of what has no register where all terms of the sums are written out, one sum after the other: of sums,
     and of what the next sum reads again."""
     registers, tile = site.machine.registers, site.written_out
@@ -110,17 +115,17 @@ def _reloads(reads: Sequence[Access], sums: int, site: Site, rows: Mapping[Var, 
             )  # half of the rows are done before the other half is loaded
     held = sums + SCRATCH
     spilled = max(held - registers, 0)
-    return Counter({"load": max(held + again - registers, 0) * sums + spilled, "store": spilled})
+    return {"load": max(held + again - registers, 0) * (sums - 1) + spilled, "store": spilled}
 
 
-def _stores(stored: Access, site: Site) -> Counter[str]:
+def _stores(stored: Access, site: Site) -> Mapping[str, float]:
     """The instructions that store a result for each value of the loops in a body."""
     times = prod(trips for axis, trips in site.written_out.items() if stored.step(axis))
     name, many = classify_access(stored, site.lanes, site.machine)
     if name == "gather":  # lanes taken out and stored one by one
         lanes = prod(site.lanes.values())
-        return Counter({"shuffle": times * lanes, "put": times * lanes})
-    return Counter({name: times * many})
+        return {"shuffle": times * lanes, "put": times * lanes}
+    return {name: times * many}
 
 
 def _waiting(value: Expr, own: Load, machine: Machine) -> tuple[str, int]:

@@ -8,7 +8,7 @@ Arithmetic of indices is free: loops do it.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -19,6 +19,7 @@ from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access
 from ...ir.analysis.linear import is_index
 from ...ir.combine import FUSED
+from ...ir.dtype import UINT8
 from ...ir.expr import (
     EQ,
     GE,
@@ -175,11 +176,11 @@ def count_instructions(
     lanes: Mapping[VarT, int],
     around: Collection[Var],
     access: Callable[[BufferLoad | ProducerLoad], Access | None],
-) -> Counter[str]:
+) -> defaultdict[str, float]:
     """Count the instructions of one evaluation, by class. written_out, lanes: the loops in the body, each with the values it takes.
     around: the loop around, if any; what depends on none of all these is hoisted. access: what a load touches, None of a
     register."""
-    count: Counter[str] = Counter()
+    count = defaultdict[str, float](float)
     moving = {*written_out, *lanes, *around}
     for work in works:
         own = work.own
@@ -194,14 +195,28 @@ def count_instructions(
                 for name, many in count_loads(read, own, written_out, lanes, machine, parts):
                     count[name] += many
             continue
+        if not lanes and is_extension(work.node):
+            continue
         each = count_vectors(lanes, own, machine.lanes(work.bits))
         for axis, trips in written_out.items():
             if axis in own:
                 each *= trips
+        # division units of floats are narrower than the vectors
+        part = 1 if lanes or not work.node.dtype.is_float else ALONE / machine.vector_bytes
         for name in work.classes:
-            # division units are narrower than the vectors
-            count[name] += each if lanes or name not in ("div", "sqrt") else ceil(each * ALONE / machine.vector_bytes)
+            count[name] += each * part if name in ("div", "sqrt") else each
     return count
+
+
+def is_extension(node: Expr) -> bool:
+    """Return whether a node widens an integer that is loaded: one element's load does so itself."""
+    return (
+        isinstance(node, Cast)
+        and isinstance(node.value, (BufferLoad, ProducerLoad))
+        and not node.dtype.is_float
+        and not node.value.dtype.is_float
+        and node.dtype.bits >= node.value.dtype.bits
+    )
 
 
 def count_loads(
@@ -231,6 +246,10 @@ def count_loads(
         ):
             vectors = ceil(places / beside[0]) * prod(lanes.values()) * ceil(beside[0] / width)
             return ("load", vectors), ("shuffle", ceil(vectors * log2(width)))
+    table = byte_table(read, lanes) if name == "gather" and machine.table else 0
+    if table:
+        vectors, blocks = places * count_vectors(lanes, own, machine.lanes(8)), ceil(table / machine.table)
+        return ("shuffle", vectors * blocks), ("logic", vectors * 2 * (blocks - 1))
     if name == "gather" and read.bytes < 4:  # no instruction takes narrower ones from several places
         elements = places * prod(lanes[axis] for axis in lanes if axis in own)
         # a place that is data is taken out of a vector itself
@@ -245,6 +264,17 @@ def count_loads(
         name, many = "masked", count_vectors(lanes, own, machine.lanes(read.bytes * 8))
     twice = lines_crossed(read, lanes, machine) if name in ("load", "masked") else 0.0
     return ((name, ceil(places * many * (1 + twice))),)
+
+
+def byte_table(read: Access, lanes: Collection[VarT]) -> int:
+    """Return the number of bytes that lanes pick among by a byte, as they do in registers (codegen/llvm/byte_tables.py); 0 where they
+    do not."""
+    *outer, last = read.indices or (None,)
+    extent = read.shape[-1] if read.indices else None
+    if read.bytes > 1 or not isinstance(last, Cast) or last.value.dtype != UINT8 or not isinstance(extent, int):
+        return 0
+    fixed = all(axis not in lanes for index in outer if index is not None for axis in post_order(index))
+    return min(extent, 256) if fixed else 0
 
 
 def lines_crossed(read: Access, lanes: Collection[VarT], machine: Machine) -> float:

@@ -92,9 +92,9 @@ class Machine:
     have begun and ended. features: what LLVM calls those that a target needs for this row; cpus: its names for the processors;
     cores: how many threads work is shared among, those of this machine for code that is made for it. padded: whether all arrays
     reach as far as whole vectors do. dots: dot products of four bytes in each lane of 32 bits, of 128 bits, that begin in a cycle;
-    matrices: products of two rows of eight bytes by two columns; both where the target has such an instruction. minimum,
-    maximum: the classes of instructions for that of two floats, by which -0 is less than 0 and a NaN stays one
-    (codegen/llvm/arithmetic.py).
+    matrices: products of two rows of eight bytes by two columns; both where the target has such an instruction. table:
+    bytes of which an instruction picks any, for each lane; 0 where they are loaded. minimum, maximum: the classes of instructions
+    for that of two floats, by which -0 is less than 0 and a NaN stays one (codegen/llvm/arithmetic.py).
     """
 
     name: str
@@ -121,6 +121,7 @@ class Machine:
     padded: bool = False
     dots: float = 2
     matrices: float = 2
+    table: int = 0
     minimum: tuple[str, ...] = ("select",)
     maximum: tuple[str, ...] = ("select",)
     features: tuple[str, ...] = ()
@@ -184,17 +185,17 @@ def units(
     **others: Instruction,
 ) -> Instructions:
     """A processor's: (latency, rate) each; logic, gather, loads, stores and masked ones by their rates alone. A call is some twenty
-    multiply-adds and what decides between them, begun by all units that do either; what exchanges lanes has one unit. ports: of
-    classes that not all of the arithmetic shares; others: comparisons that are not as choices are, and elements that move at other
-    rates than vectors."""
+    multiply-adds and what decides between them, begun by all units that do either; what exchanges lanes has one unit, and so have
+    divisions and roots, beside which others begin. ports: of classes that not all of the arithmetic shares; others: comparisons that
+    are not as choices are, and elements that move at other rates than vectors."""
     wide = Instruction(*fma, ports.get("fma", "01"))
     alike = len(ports.get("logic", wide.ports)) / len(wide.ports)
     units = {
         "fma": wide,
         "add": Instruction(*add),
         "mul": Instruction(*mul),
-        "div": Instruction(*div),
-        "sqrt": Instruction(*sqrt),
+        "div": Instruction(*div, "d"),
+        "sqrt": Instruction(*sqrt, "d"),
         "call": Instruction(12 * fma[0], fma[1] * alike / 22, ports.get("logic", wide.ports)),
         "select": Instruction(*select),
         "logic": Instruction(1, logic),

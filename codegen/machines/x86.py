@@ -13,7 +13,7 @@ __all__ = ["ROWS", "SSE2"]
 # Fog: multiply-adds and products on ports 0 and 1, sums of floats on 1 alone
 _HASWELL_PORTS = {"add": "1", "select": "1", "logic": "015"}
 # without FMA: a product on port 0, then a sum on port 1, hence 8 cycles below
-_SANDYBRIDGE_PORTS = {"add": "1", "mul": "0", "div": "0", "sqrt": "0", "select": "1", "logic": "05"}
+_SANDYBRIDGE_PORTS = {"add": "1", "mul": "0", "select": "1", "logic": "05"}
 # AMD: pipes 0 and 1 multiply, 2 and 3 add, so that sums cost products nothing
 _ZEN_PORTS = {"add": "23", "select": "23", "logic": "0123"}
 # sums are done by the units of multiply-adds here, and so as late as they
@@ -242,6 +242,16 @@ _ROWS = (
     Machine("sse2", "x86_64", 16, 16, SSE2, 32 * KIB, 256 * KIB, l2_rate=16, window=128),
 )
 ROWS = tuple(
-    replace(row, minimum=MINIMUM, maximum=_WIDE_MAXIMUM if row.vector_bytes == 64 else MAXIMUM) for row in _ROWS
+    replace(
+        row,
+        minimum=MINIMUM,
+        maximum=_WIDE_MAXIMUM if row.vector_bytes == 64 else MAXIMUM,
+        table=128
+        if row.name == "avx512" and row.cpus
+        else 16
+        if row.name in ("avx512", "avx2")
+        else 0,  # VBMI, shuffles
+    )
+    for row in _ROWS
 )
 """The most demanding first."""

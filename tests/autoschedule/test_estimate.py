@@ -114,6 +114,8 @@ def test_borders_that_are_likely_not_crossed_leave_neighbours_side_by_side() -> 
     mirrored = te.if_then_else(te.likely(i >= 2), i - 2, 2 - i)
     assert contiguous_axes(ProducerLoad(a, (mirrored,))) == {i}
     assert not contiguous_axes(ProducerLoad(a, (te.if_then_else(i >= 2, i - 2, 2 - i),)))
+    assert contiguous_axes(ProducerLoad(a, ((i + 1) % 96,))) == {i}, "all vectors but one are whole"
+    assert not contiguous_axes(ProducerLoad(a, ((i + 1) % 48,)))
 
 
 def test_rows_that_a_box_has_in_whole_are_neighbours() -> None:
@@ -155,6 +157,30 @@ def test_instructions_are_of_whole_vectors_and_what_stays_is_not_counted() -> No
         lambda load: access(load.producer, *load.indices),
     )
     assert digits == {"load": 2}, "digits of one place lie side by side"
+
+
+def test_elements_alone_are_widened_as_they_are_loaded_and_divided_by_a_part_of_a_unit() -> None:
+    table, c, k = te.placeholder((256,), name="table"), te.placeholder((64,), "uint8", name="c"), Var("k")
+    value = te.sqrt(table[c[k].astype("int32")])
+
+    def count(machine: Machine, lanes: dict[Var, int]) -> dict[str, float]:
+        works = list_work([value], machine)
+        return count_instructions(works, machine, {}, lanes, (k,), lambda load: access(load.producer, *load.indices))
+
+    wide = replace(PLAIN, vector_bytes=64, table=128)
+    assert count(wide, {}) == {"picked": 2, "sqrt": 0.25}
+    assert count(wide, {k: 16})["shuffle"] == 1, "of a vector each place is widened"
+    bytes_of = te.placeholder((256,), "uint8", name="bytes")
+    value = bytes_of[c[k].astype("int32")]
+    assert count(wide, {k: 64}) == {"load": 1, "shuffle": 4 + 2, "logic": 2}, "256 bytes in four registers"
+
+
+def test_terms_that_are_all_written_out_for_one_sum_are_loaded_once() -> None:
+    a, I = te.placeholder((5000,), name="a"), te.placeholder((300, 26), "int32", name="I")
+    k = te.reduce_axis((0, 26), "k")
+    s = te.create_schedule(te.compute((300,), lambda i: te.sum(a[I[i, k]], axis=k), "sums").op)
+    s[s.outputs[0]].unroll(k)
+    assert estimate_schedule(s, PLAIN).seconds < 300 * 26 * 2 * 1.5e-9
 
 
 def product(tile: int, vectors: int) -> te.Schedule:
