@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, prod
+from typing import TypeGuard
 
 from ..ir.analysis.footprint import Access
 from ..ir.analysis.linear import is_index, linear, occurs, terms
@@ -169,7 +170,7 @@ def strip_clamps(index: Expr, mirrors: bool = False) -> Expr:
     return index
 
 
-def _wraps_once(index: Expr) -> bool:
+def _wraps_once(index: Expr) -> TypeGuard[FloorMod]:
     """Return whether an index is a remainder, (i + 1) % n, of fewer values than the divisor: vectors are whole but where it begins anew."""
     if not (isinstance(index, FloorMod) and isinstance(index.b, IntImm) and is_index(index.a)):
         return False

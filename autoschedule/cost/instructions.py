@@ -269,11 +269,13 @@ def count_loads(
 def byte_table(read: Access, lanes: Collection[VarT]) -> int:
     """Return the number of bytes that lanes pick among by a byte, as they do in registers (codegen/llvm/byte_tables.py); 0 where they
     do not."""
-    *outer, last = read.indices or (None,)
-    extent = read.shape[-1] if read.indices else None
+    if not read.indices:
+        return 0
+    *outer, last = read.indices
+    extent = read.shape[-1]
     if read.bytes > 1 or not isinstance(last, Cast) or last.value.dtype != UINT8 or not isinstance(extent, int):
         return 0
-    fixed = all(axis not in lanes for index in outer if index is not None for axis in post_order(index))
+    fixed = all(axis not in lanes for index in outer for axis in post_order(index))
     return min(extent, 256) if fixed else 0
 
 
