@@ -29,7 +29,7 @@ from ..drafts.draft import Drafts
 from ..operations import find_inlined, weight
 from ..plan import Candidate
 from ..structure import structure_key
-from .declaration import calls_functions, functions_at_once, part_left_by_llvm, unroll_short_loops
+from .declaration import MOST_BODIES, calls_functions, functions_at_once, part_left_by_llvm, unroll_short_loops
 from .lanes import length
 from .quotient_axes import find_digits
 from .streams import streams, sweep_past_caches
@@ -125,8 +125,11 @@ def _time_ways(group: Group, op: Operation, ways: Sequence[_Way]) -> list[Candid
     value = expand_inlined(group.s[op])
     drafts, lines, form = Drafts(), Lines(), structure_key(value, op.axis)
     candidates: list[Candidate] = []
+    # LLVM makes vectors of rows that are written out; of longer ones, of which it would gather, none
+    written_out = (constant_extent(op.axis[-1]) or MOST_BODIES + 1) <= MOST_BODIES
+    declared = part_left_by_llvm(value, op.axis[1:]) if written_out else 1.0
     for text, apply in ways:
-        left = part_left_by_llvm(value, op.axis[1:]) if text.startswith("as declared") else 1.0
+        left = declared if text.startswith("as declared") else 1.0
         draft = partial(group.draft, apply, drafts, lines, [op], left)
         (time,) = group.times(("injective", form, text), lambda draft=draft: [draft()])
         candidates.append(Candidate(text, partial(apply, group), time))
