@@ -200,7 +200,7 @@ def _scratch(values: Sequence[Expr], own: Load) -> int:
         if plain:
             return 0
     signs = any(
-        # min and max of floats need two registers on x86
+        # min and max of floats are two instructions on most processors
         isinstance(node, (Min, Max)) or isinstance(node, Call) and node.name == "abs"
         for node in post_order(*values)
     )

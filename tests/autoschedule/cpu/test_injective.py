@@ -51,6 +51,18 @@ def test_vectors_do_not_cross_rows_that_one_of_them_is_enough_for(row: int) -> N
     assert "gather" not in text
 
 
+def test_long_rows_that_lie_apart_are_not_left_to_llvm() -> None:
+    """LLVM makes no vectors of what they would gather."""
+    x, m, b = (
+        te.placeholder((2, 49, 64), name="x"),
+        te.placeholder((128, 49), name="m"),
+        te.placeholder((49,), name="b"),
+    )
+    y = te.compute(x.shape, lambda i, j, k: x[i, j, k] + (m[i * 64 + k, j] + b[j]), "y")
+    (row,) = tw.autoschedule.schedule(y, "llvm -mcpu=haswell -uncalibrated -cores=1").plan
+    assert "vectors at a time" in row.description
+
+
 @pytest.mark.parametrize(("cpu", "vectors", "sums"), [("neoverse-n2", 2, 2), ("cortex-a55", 4, 4), ("haswell", 1, 2)])
 def test_functions_leave_registers_to_their_constants(cpu: str, vectors: int, sums: int) -> None:
     """Of several vectors side by side the constants are loaded from the stack again: two will do where a core looks ahead."""
