@@ -28,6 +28,7 @@ SCOPES = (
     "mma_b8",
     "mma_bt8",
     "swizzled",
+    "wgmma_a",
     "wgmma_c",
 )
 """Who shares the memory: everyone, the threads of a block, one thread, the lanes of a warp; those of mma and wgmma are registers

@@ -42,11 +42,12 @@ FRAGMENT_SCOPES = {
     "mma_b": "kn",
     "mma_bt": "nk",
     "mma_c": "mn",
+    "wgmma_a": "mk",
     "wgmma_c": "mn",
     **HALF_SCOPES,
 }
-"""By scope, what rows and columns of a tile are of mma.sync.m16n8, whose other k is 32 bytes of elements, and of wgmma.m64n8, whose
-sums each of four warps has 16 rows of."""
+"""By scope, what rows and columns of a tile are of mma.sync.m16n8, whose other k is 32 bytes of elements, and of wgmma.m64n8, of
+whose sums and whose A each of four warps has 16 rows."""
 WGMMA_COLUMNS = {1: (8, 16, 24, *range(32, 257, 16)), 2: tuple(range(8, 257, 8))}
 """By the bytes of an element, the columns of sums that one wgmma has."""
 WARP_LANES, WARPGROUP_LANES = 32, 128

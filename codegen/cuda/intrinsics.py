@@ -52,6 +52,8 @@ def _constants(name: str) -> int:
     """Return the number of leading arguments of a device function that are constants of its template."""
     if name in (WAIT, "tw_wgmma_wait", "tw_wgmma_fill", "tw_more_registers", "tw_fewer_registers"):
         return 1
+    if name.startswith("tw_wgmma_held"):
+        return 1
     return 2 if re.fullmatch(r"tw_wgmma_\w+_\d+", name) else 0
 
 

@@ -1,4 +1,5 @@
-"""Device functions of warpgroups (sm_90a): wgmma, products of 64 by n sums by four warps together, of matrices in shared memory.
+"""Device functions of warpgroups (sm_90a): wgmma, products of 64 by n sums by four warps together, of matrices in shared memory,
+the first of them in registers, too.
 
 A matrix lies in panels of rows of 128 bytes, whose 16-byte parts are exchanged by row, and a descriptor says where; see the PTX
 ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout". Which thread holds which sums is as in mma.sync, 16 rows a warp.
@@ -16,36 +17,57 @@ from .tensor_core import sums_stored
 __all__ = ["WARPGROUP_ROWS", "product_rows"]
 
 
-def _product(dtype: str, kind: str, sums: str, operation: str, scales: str, code: int, columns: int) -> str:
-    """The device function of one product. scales: of what is multiplied, and how it lies, where the instruction says so."""
+def _product(
+    held: bool, dtype: str, kind: str, sums: str, operation: str, scales: bool, code: int, columns: int
+) -> str:
+    """The device function of one product. held: whether A lies in registers; scales: of what is multiplied, and how it lies, where the
+    instruction says so."""
     count = columns // 2
     registers = ", ".join(f"%{place}" for place in range(count))
     operands = ", ".join(f'"+{"f" if sums == "float" else "r"}"(c[{place}])' for place in range(count))
     depth = 16 if scales else 32
-    turned = ', "n"(a_turned), "n"(b_turned)' if scales else ""
+    said = ["b_turned"] if held else ["a_turned", "b_turned"]
+    left = (
+        [f'"r"(tw_register(a, {at}))' for at in range(4)]
+        if held
+        else ['"l"(tw_descriptor<a_turned>(a, a_panel, a_row))']
+    )
+    inputs = [*left, '"l"(tw_descriptor<b_turned>(b, b_panel, b_row))', *(f'"n"({each})' for each in said if scales)]
+    places = [f"%{count + at}" for at in range(len(inputs))]
+    a, b, turned = places[: len(left)], places[len(left)], places[len(left) + 1 :]
+    taken = ", ".join(["{" + ", ".join(a) + "}" if held else a[0], b])
+    more = "".join(f", {each}" for each in ["1", "1", *turned]) if scales else ""
+    sides = "int b_panel, int b_row = 128" if held else "int a_panel, int b_panel, int a_row = 128, int b_row = 128"
+    emulated = (
+        f"held_product(c, a, b, {columns}, {code}, b_turned, b_panel, b_row)"
+        if held
+        else f"product(c, a, b, {columns}, {code}, a_turned, b_turned, a_panel, b_panel, a_row, b_row)"
+    )
     return f"""
-template <int a_turned, int b_turned>
-static __device__ __forceinline__ void tw_wgmma_{dtype}_{columns}({sums} *c, const {kind} *a, const {kind} *b, int a_panel,
-                                                         int b_panel, int a_row = 128, int b_row = 128) {{
+template <{", ".join(f"int {each}" for each in said)}>
+static __device__ __forceinline__ void tw_wgmma_{HELD if held else ""}{dtype}_{columns}({sums} *c, const {kind} *a, const {kind} *b,
+                                                         {sides}) {{
 #ifdef __CUDACC__
   asm volatile("{{.reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.{operation} "
-               "{{{registers}}}, %{count}, %{count + 1}, p{scales.format(count + 2, count + 3)};}}"
+               "{{{registers}}}, {taken}, p{more};}}"
                : {operands}
-               : "l"(tw_descriptor<a_turned>(a, a_panel, a_row)), "l"(tw_descriptor<b_turned>(b, b_panel, b_row)){turned}
+               : {", ".join(inputs)}
                : "memory");
 #else
-  tw_emulated_product(c, a, b, {columns}, {code}, a_turned, b_turned, a_panel, b_panel, a_row, b_row);
+  tw_emulated_{emulated};
 #endif
 }}"""
 
 
 _KINDS = {
-    "float16": ("tw_half", "float", "f32.f16.f16", ", 1, 1, %{}, %{}", 0),
-    "bfloat16": ("tw_bfloat16", "float", "f32.bf16.bf16", ", 1, 1, %{}, %{}", 1),
-    "int8": ("signed char", "int", "s32.s8.s8", "", 2),
-    "uint8": ("unsigned char", "int", "s32.u8.u8", "", 3),
+    "float16": ("tw_half", "float", "f32.f16.f16", True, 0),
+    "bfloat16": ("tw_bfloat16", "float", "f32.bf16.bf16", True, 1),
+    "int8": ("signed char", "int", "s32.s8.s8", False, 2),
+    "uint8": ("unsigned char", "int", "s32.u8.u8", False, 3),
 }
-"""By dtype: its C type, that of sums, the instruction's types and scales, and how the emulator calls it."""
+"""By dtype: its C type, that of sums, the instruction's types, whether it says scales and order, and how the emulator calls it."""
+HELD = "held_"
+"""The part of a name that says that A lies in registers."""
 
 
 def _one_line(name: str, instruction: str, emulated: str, said: str, template: str = "", operand: str = "") -> str:
@@ -106,9 +128,9 @@ static __device__ __forceinline__ void tw_wgmma_fill(C *c) {
 
 
 def product_rows(text: str) -> dict[str, str]:
-    """The device functions of the products that a text calls; there are 98 in all."""
-    called = sorted(set(re.findall(r"\btw_wgmma_([a-z]+\d+)_(\d+)\b", text)))
+    """The device functions of the products that a text calls; there are 196 in all."""
+    called = sorted(set(re.findall(rf"\btw_wgmma_({HELD})?([a-z]+\d+)_(\d+)\b", text)))
     return {
-        f"tw_wgmma_{dtype}_{columns}": _product(dtype, *_KINDS[dtype], int(columns)).strip()
-        for dtype, columns in called
+        f"tw_wgmma_{held}{dtype}_{columns}": _product(bool(held), dtype, *_KINDS[dtype], int(columns)).strip()
+        for held, dtype, columns in called
     }

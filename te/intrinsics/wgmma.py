@@ -1,5 +1,6 @@
 """A product by four warps together, of 64 by n sums (sm_90a): both matrices in the scope "swizzled", shared memory in the order in
-which the instruction reads it, the sums in the registers of the warps, "wgmma_c".
+which the instruction reads it, the sums in the registers of the warps, "wgmma_c". The first matrix may lie in their registers, too,
+"wgmma_a", where threads computed it.
 
     s[A_shared].set_scope("swizzled")               CF = s.cache_write(C, "wgmma_c")
     s[CF].tensorize(i, te.intrinsics.get("cuda.wgmma", "kn", 64, 128, 64))
@@ -48,14 +49,21 @@ _SUMS = {**SUMS, "uint8": "int32"}
 
 @register_intrinsic("cuda.wgmma")
 def wgmma(
-    layout: str = "kn", m: int = 64, n: int = 128, k: int = 64, dtype: str = "float16", a_layout: str = "mk"
+    layout: str = "kn",
+    m: int = 64,
+    n: int = 128,
+    k: int = 64,
+    dtype: str = "float16",
+    a_layout: str = "mk",
+    a_scope: str = "swizzled",
 ) -> TensorIntrin:
     """Return the intrinsic for `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` of float16 or bfloat16, or of int8
     or uint8 added up in int32: A (with a_layout "km": A[k, i]) and B (with the layout "nk": B[j, k]) in the scope "swizzled", the sums in
-    "wgmma_c". m: a multiple of 64; n: of 8 up to 256, of 64 where B lies [k, j] and is wider than that; k: of 32 bytes. Bytes lie
-    along k. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
+    "wgmma_c"; A of "mk" may lie in registers, with the a_scope "wgmma_a". m: a multiple of 64; n: of 8 up to 256, of 64 where B lies
+    [k, j] and is wider than that; k: of 32 bytes. Bytes lie along k. Raises BadTensorIntrin (TW0132) for other layouts, scopes, sizes
+    and dtypes."""
     sums, size = _SUMS[known_dtype(dtype, *_SUMS)], DType(dtype).bytes
-    _check((m, n, k), (a_layout, layout), size)
+    _check((m, n, k), (a_layout, layout), size, a_scope)
     shapes = [layout_dimensions(each, m, n, k) for each in (a_layout, layout)]
     a, b = (placeholder(shape, dtype, which) for which, shape in zip("ab", shapes, strict=True))
     k_axis = reduce_axis((0, k), "k")
@@ -67,10 +75,11 @@ def wgmma(
     c = compute((m, n), element, "c")
     binds = {
         tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), 1], scope=scope)
-        for tensor, scope in ((a, "swizzled"), (b, "swizzled"), (c, "wgmma_c"))
+        for tensor, scope in ((a, a_scope), (b, "swizzled"), (c, "wgmma_c"))
     }
     # bits of the instruction that transpose 16-bit operands; bytes have none, so _check refuses them
-    turned = const(int(a_layout == "km")), const(int(layout == "kn"))
+    held = a_scope == "wgmma_a"
+    turned = (*([] if held else [const(int(a_layout == "km"))]), const(int(layout == "kn")))
 
     def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
         def begin(ib: ProgramBuilder) -> None:
@@ -82,7 +91,7 @@ def wgmma(
         def go_on(ib: ProgramBuilder) -> None:
             products = [
                 (
-                    f"tw_wgmma_{dtype}_{n}",
+                    f"tw_wgmma_{'held_' if held else ''}{dtype}_{n}",
                     *turned,
                     tile_pointer(outs[0], (i, 0), READS | WRITES),
                     tile_pointer(ins[0], layout_dimensions(a_layout, i, 0, term), READS),
@@ -96,7 +105,9 @@ def wgmma(
 
         return program(begin, go_on), program(begin), program(go_on)
 
-    return decl_tensor_intrin(c.op, bodies, f"wgmma_m{m}n{n}k{k}_{a_layout}_{layout}_{dtype}", binds)
+    return decl_tensor_intrin(
+        c.op, bodies, f"wgmma_m{m}n{n}k{k}_{a_layout}_{layout}_{dtype}{'_held' if held else ''}", binds
+    )
 
 
 @register_intrinsic("cuda.wgmma_store")
@@ -110,10 +121,12 @@ def wgmma_store(rows: int = 64, columns: int = 8, dtype: str = "float32", scope:
     return sums_store("wgmma", _FEATURE, shape, tile, dtype, scope)
 
 
-def _check(extents: tuple[int, int, int], layouts: tuple[str, str], size: int) -> None:
+def _check(extents: tuple[int, int, int], layouts: tuple[str, str], size: int, a_scope: str) -> None:
     m, n, k = extents
     panel = _PANEL_BYTES // size
     # B of "kn" lies in panels of 128 bytes, of which the last one has to be full if there are several
+    if a_scope not in ("swizzled", "wgmma_a") or (a_scope == "wgmma_a" and layouts[0] != "mk"):
+        raise _refusal(f"takes no A of {layouts[0]!r} from {a_scope!r}", '"swizzled", or "wgmma_a" where A lies [m, k]')
     if layouts[0] not in ("mk", "km") or layouts[1] not in ("kn", "nk") or (size == 1 and layouts != ("mk", "nk")):
         raise _refusal(f"takes no layouts {layouts}", 'A of "mk" or "km", B of "kn" or "nk"; of bytes "mk" and "nk"')
     whole = m > 0 and k > 0 and not m % _ROWS and not k % (_K_BYTES // size) and n in WGMMA_COLUMNS[size]

@@ -29,11 +29,12 @@ def wgmma_matmul(
     cluster: int = 1,
     square: bool = False,
     stored: int = 0,
+    held: bool = False,
 ) -> Program:
     """Matrices at any size in tiles padded with zeros, by `groups` of four warps one below the other. bulk: whether one thread
     begins copies of whole tiles; roles: of warps of its own. resident: blocks, where these compute one tile after the
     other; cluster: of them, neighbours, that copy together. square: whether the threads of four warps are 4 by 32. stored: columns
-    of the result that the copy engine stores at once."""
+    of the result that the copy engine stores at once; held: whether threads load A into the registers that products take it from."""
     sums, size = ("int32", 1) if "int8" in dtype else ("float32", 2)
     a_layout, b_layout = layouts
     A = te.placeholder((k, m) if a_layout == "km" else (m, k), dtype, name="A")
@@ -80,10 +81,18 @@ def wgmma_matmul(
     else:
         s[CF].compute_at(s[c], group)
         s[CF].reorder(outer, i, j, inner)
-    s[CF].tensorize(i, te.intrinsics.get("cuda.wgmma", b_layout, tile[0] // groups, tile[1], tile[2], dtype, a_layout))
+    s[CF].tensorize(
+        i,
+        te.intrinsics.get(
+            "cuda.wgmma", b_layout, tile[0] // groups, tile[1], tile[2], dtype, a_layout, *(["wgmma_a"] * held)
+        ),
+    )
     for tensor, row in ((a, A.shape[1]), (b, B.shape[1])):
-        s[tensor].set_scope("swizzled")
         s[tensor].compute_at(s[CF], outer)
+        if held and tensor is a:
+            hold(s[a], size)
+            continue
+        s[tensor].set_scope("swizzled")
         if not bulk:
             spread(
                 s[tensor],
@@ -100,6 +109,20 @@ def wgmma_matmul(
         return (left.T if a_layout == "km" else left) @ (right.T if b_layout == "nk" else right)
 
     return Program(s, [A, B, C], reference)
+
+
+def hold(stage: Any, size: int) -> None:
+    """A matrix in the registers that four warps of 4 by 32 threads multiply from."""
+    stage.set_scope("wgmma_a")
+    (row, term), each = stage.op.axis, 4 // size
+    rest, place = stage.split(row, factor=8)
+    warp, below = stage.split(rest, factor=2)
+    _, warp = stage.split(warp, factor=4)
+    over, inner = stage.split(term, factor=4 * each)
+    lane, beside = stage.split(inner, factor=each)
+    stage.reorder(warp, place, lane, below, over, beside)
+    stage.bind(stage.fuse(warp, place), thread(32, "y"))
+    stage.bind(lane, thread(4))
 
 
 def spread(stage: Any, rest: Any, groups: int, vector: int, square: bool = False) -> None:

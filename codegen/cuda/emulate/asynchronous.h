@@ -52,7 +52,7 @@ extern "C" void tw_emulated_proxy_fence() { ++fibers[running].fences; }
 
 // Products of warpgroups
 
-const int WARPGROUP = 128, PANEL = 128, PART = 16, ROWS = 8;
+const int WARPGROUP = 128, PANEL = 128, PART = 16, ROWS = 8, HELD = 16;
 
 // Where the hardware finds what would lie at `address` if the parts of rows were not exchanged.
 static inline uint64_t exchanged(uint64_t address, int row) { return address ^ (address / PANEL % (uint64_t)(row / PART) * PART); }
@@ -75,7 +75,7 @@ static uint64_t element_of(const char *from, int turned, int panel, int whole, i
 template <class Visit>
 static void own_parts(const Product &product, Visit visit) {
   int bytes = product.kind == 2 ? 1 : 2;
-  for (int part = running % WARPGROUP; part < parts_of(64, bytes); part += WARPGROUP)
+  for (int part = running % WARPGROUP; !product.held && part < parts_of(64, bytes); part += WARPGROUP)
     visit(part_of(product.a, product.a_turned, product.a_panel, product.a_row, bytes, part, 64), product.a_row);
   for (int part = running % WARPGROUP; part < parts_of(product.columns, bytes); part += WARPGROUP)
     visit(part_of(product.b, product.b_turned, product.b_panel, product.b_row, bytes, part, product.columns), product.b_row);
@@ -106,7 +106,7 @@ static bool begins_well(const char *from, int row) { return (uint64_t)from % (ui
 static void begin_product(const Product &product) {
   Fiber &own = fibers[running];
   if (!own.fenced) unordered(0, product.place, 0, 0);
-  bool a_well = begins_well(product.a, product.a_row);
+  bool a_well = product.held || begins_well(product.a, product.a_row);
   if (!a_well || !begins_well(product.b, product.b_row)) {
     fault.size = ROWS * (a_well ? product.b_row : product.a_row), fault.buffer = buffer_count - 1, fault.stores = 0;
     fault.element = (int64_t)(((uint64_t)(a_well ? product.b : product.a) - buffers[buffer_count - 1].begin)
@@ -152,7 +152,9 @@ static void finish_product(const Product &product) {
     int row = lane / 32 * 16 + lane % 32 / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
     double sum = whole ? (double)((int32_t *)product.c)[i] : (double)((float *)product.c)[i];
     for (int term = 0; term < terms; ++term)
-      sum += value_at(element_of(product.a, product.a_turned, product.a_panel, product.a_row, bytes, row, term), product.kind) *
+      sum += value_at(product.held ? (uint64_t)(product.rows[i / 2 % 2] + term * bytes)
+                                   : element_of(product.a, product.a_turned, product.a_panel, product.a_row, bytes, row, term),
+                      product.kind) *
              value_at(element_of(product.b, product.b_turned, product.b_panel, product.b_row, bytes, column, term), product.kind);
     if (whole) ((int32_t *)product.c)[i] = (int32_t)(int64_t)sum;
     else ((float *)product.c)[i] = (float)sum;
@@ -170,26 +172,38 @@ static void finish_products(int left) {
   own.products.count -= done;
 }
 
-static bool within(const Product &product, uint64_t address) {
-  return address >= (uint64_t)product.c && address < (uint64_t)product.c + product.columns / 2 * 4;
+static bool within(const Product &product, uint64_t address, bool stores) {
+  return (address >= (uint64_t)product.c && address < (uint64_t)product.c + product.columns / 2 * 4) ||
+         (product.held && stores && address >= (uint64_t)product.held && address < (uint64_t)product.held + HELD);
 }
 
-// A thread accesses memory of its own, which may be the sums of a product.
+// A thread accesses memory of its own, which may be the sums of a product, or stores to what it multiplies.
 static void touch_own(uint64_t address, bool stores, void *code) {
   Fiber &own = fibers[running];
   for (int i = 0; i < own.products.count; ++i)
-    if (within(own.products.items[i], address)) {
+    if (within(own.products.items[i], address, stores)) {
       fault.stores = stores, fault.detail = 2, fault.buffer = -1, fault.other_thread = running;
       fault.other_place = own.products.items[i].place;
       fail(IN_FLIGHT, place_of(code));
     }
-  if (own.last.columns && within(own.last, address)) own.fenced = false;
+  if (own.last.columns && within(own.last, address, stores)) own.fenced = false;
 }
 
 extern "C" void tw_emulated_product(void *c, const void *a, const void *b, int columns, int kind, int a_turned, int b_turned, int a_panel,
                                     int b_panel, int a_row, int b_row) {
   begin_product({c, (const char *)a, (const char *)b, columns, kind, a_turned, b_turned, a_panel, b_panel, a_row, b_row,
-                 fibers[running].product_groups, place_of(CODE)});
+                 fibers[running].product_groups, place_of(CODE), nullptr, {}});
+}
+
+// A in registers, as the lanes of a warp have it, of which each gets the rows of its sums.
+extern "C" void tw_emulated_held_product(void *c, const void *a, const void *b, int columns, int kind, int b_turned, int b_panel, int b_row) {
+  Product product = {c, nullptr, (const char *)b, columns, kind, 0, b_turned, 0, b_panel, 0, b_row,
+                     fibers[running].product_groups, place_of(CODE), a, {}};
+  char all[32][HELD];
+  tw_emulated_share(all, a, HELD);
+  for (int at = 0; at < HELD * 4; at += 4)  // registers of four lanes: rows, then the other half of the terms
+    memcpy(product.rows[at / 16 % 2] + at / 32 * 16 + at / 4 % 4 * 4, all[running % 32 / 4 * 4 + at / 4 % 4] + at / 16 * 4, 4);
+  begin_product(product);
 }
 extern "C" void tw_emulated_product_fence() { fibers[running].fenced = true; }
 extern "C" void tw_emulated_product_commit() { ++fibers[running].product_groups; }

@@ -60,6 +60,7 @@ void tw_emulated_wait(int groups);
 void tw_emulated_proxy_fence();
 void tw_emulated_product(void *c, const void *a, const void *b, int columns, int kind, int a_turned, int b_turned, int a_panel,
                          int b_panel, int a_row, int b_row);
+void tw_emulated_held_product(void *c, const void *a, const void *b, int columns, int kind, int b_turned, int b_panel, int b_row);
 void tw_emulated_product_fence();
 void tw_emulated_product_commit();
 void tw_emulated_product_wait(int groups);

@@ -92,6 +92,8 @@ struct Product {
   const char *a, *b;
   int columns, kind, a_turned, b_turned, a_panel, b_panel, a_row, b_row, group;
   uint64_t place;
+  const void *held;  // A in registers, of which `rows` are the two of this thread
+  char rows[2][32];
 };
 
 enum State { READY, AT_BARRIER, AT_SHUFFLE, AT_PHASE, AT_NAMED, AT_CLUSTER, DONE };

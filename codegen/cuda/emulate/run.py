@@ -270,7 +270,7 @@ def _still_used(fault: _Fault, owner: str, line: int | None) -> str:
     return (
         f"{owner} began a copy to it at line {line}, and has not waited for it",
         "products of four warps, or stores of boxes, have begun that read it, and are not waited for",
-        f"they are sums of a product that it began at line {line}, and has not waited for",
+        f"they are sums of a product, or what it multiplies, that it began at line {line}, and has not waited for",
     )[fault.detail]
 
 
