@@ -306,9 +306,8 @@ def is_no_larger(reader: Operation, op: Operation) -> bool:
     size, other = elements(op), elements(reader)
     if size is not None and other is not None:
         return other <= size
-    return len(op.axis) == len(reader.axis) and all(
-        same_extent(axis_extent(a), axis_extent(b)) for a, b in zip(op.axis, reader.axis, strict=True)
-    )
+    shape, others = op.output(0).shape, reader.output(0).shape
+    return len(shape) == len(others) and all(map(same_extent, shape, others))
 
 
 def is_pointwise(op: Operation, anchor: Operation, region: Collection[Operation], some: bool) -> bool:

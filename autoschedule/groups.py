@@ -40,6 +40,7 @@ from .drafts.draft import Draft, Drafts, Undrafted, extent_in_numbers
 from .drafts.kernels import kernels_of_draft
 from .drafts.nests import nest_of_draft
 from .forms.rows import match_rows
+from .forms.scans import SharedColumns
 from .loop_nest import scale_bodies
 from .operations import is_expensive, is_plain, weight
 from .partition import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile
@@ -334,18 +335,59 @@ class _Cutter:
         return [Piece("", op, op, heads=tuple(self._heads(op, (), ()))) for op in loops]
 
     def _scans(self) -> Iterator[Piece]:
-        """Scans, with what is computed step by step, and what alone reads their states, in whatever order of dimensions."""
+        """Scans, with what is computed step by step, and what alone reads their states; where they may be fused, with the scans and the
+        operations before it that share its columns."""
+        fused = set[Operation]()
         for op in reversed(self.order):
-            if not op.is_stepwise or op in self.stepwise:
+            if not op.is_stepwise or op in self.stepwise or op in fused:
                 continue
-            readers = self.readers[op] if op not in self.outputs and op.num_outputs == 1 else []
-            output = (
-                readers[0]
-                if len(readers) == 1 and is_permutation(readers[0], op) and readers[0] not in self.claimed
-                else op
-            )
-            self.claimed.add(output)
-            yield Piece(SCAN, op, output, parts=tuple(op.steps(self.order)))
+            output, members = next(self._fuse_scans(op), (op, [op]))
+            fused.update(members)
+            self.claimed.update((output, *members))
+            steps = {step for member in members for step in member.steps(self.order)}
+            parts = sorted(steps.union(members) - {op, output}, key=self.place.__getitem__)
+            yield Piece(SCAN, op, output, parts=tuple(parts))
+
+    def _fuse_scans(self, scan: Operation) -> Iterator[tuple[Operation, list[Operation]]]:
+        """Operations that follow a scan, the last one first, each with what is computed for it alone; the one that reads it alone, in
+        whatever order of dimensions, where nothing else is fused."""
+        tail = [scan]
+        while tail[-1] not in self.outputs and len(readers := self.readers[tail[-1]]) == 1:
+            if readers[0] in self.claimed or not is_plain(readers[0]) or not is_no_larger(readers[0], tail[-1]):
+                break
+            tail.append(readers[0])
+        if self.fusion is APART:
+            if len(tail) > 1 and scan.num_outputs == 1 and is_permutation(tail[1], scan):
+                yield tail[1], [scan]
+            return
+        for end in range(len(tail) - 1, 0, -1):
+            shared = SharedColumns(tail[end])
+            members = [op for op in reversed(tail[:end]) if shared.take(op, op.steps(self.order))]
+            if len(members) == end:
+                yield tail[end], [*members, *self._find_fused(shared)]
+
+    def _find_fused(self, shared: SharedColumns) -> list[Operation]:
+        """The scans and the operations before those that were taken that share their columns, readers first; not the readers of other
+        scans, which are computed with those."""
+        group, further = {*shared.taken}, list[Operation]()
+        for op in self._walk_producers(group):
+            if (
+                op not in shared.taken
+                and op not in self.outputs
+                and group.issuperset(self.readers[op])
+                and (op.is_stepwise and op not in self.stepwise or self._is_untagged(op) and not self._is_tail(op))
+                and shared.take(op, op.steps(self.order))
+            ):
+                further.append(op)
+            group.update({op} & shared.taken.keys())  # the steps of a scan follow it
+        group -= {step for op in further for step in (op, *op.steps(self.order))}
+        fused: list[Operation] = []
+        for op in further:
+            scans = [tensor.op for tensor in op.input_tensors if tensor.op.is_stepwise]
+            if group.issuperset(self.readers[op]) and (op.is_stepwise or all(scan in further for scan in scans)):
+                fused.append(op)
+                group.update((op, *op.steps(self.order)))
+        return fused
 
     # Anchors, their parts, tails and heads
 

@@ -53,8 +53,9 @@ def data_extents(op: Operation) -> tuple[int, ...]:
 
 def elements(op: Operation) -> int | None:
     """Return the number of elements of each of its outputs; None where that is not known."""
-    known = [axis.dom.extent.value for axis in op.axis if axis.dom is not None and isinstance(axis.dom.extent, IntImm)]
-    return prod(known) if len(known) == len(op.axis) else None
+    shape = op.output(0).shape  # the axes of a scan are its steps alone
+    known = [extent.value for extent in shape if isinstance(extent, IntImm)]
+    return prod(known) if len(known) == len(shape) else None
 
 
 def is_known(tensor: Tensor) -> bool:

@@ -1,0 +1,122 @@
+"""Scans that share columns, drawn, bit for bit as declared; and those that are computed in one block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import drawn
+import numpy as np
+import tilewright as tw
+from tilewright import te
+
+TARGETS = ("llvm -cores=1", "llvm -cores=3", "llvm -mcpu=haswell -cores=1")
+
+
+class Drawn:
+    """Scans of each other, forward and backward along any axis, with what is computed element by element between them."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.shape = tuple(int(rng.choice([1, 2, 3, 8, 17, 33, 70, 130])) for _ in range(rng.integers(2, 4)))
+        self.shape = (*self.shape[:-1], int(rng.choice([self.shape[-1], 37, 150])))
+        self.symbolic = bool(rng.integers(2))
+        self.extents: tuple[Any, ...] = (
+            tuple(te.size_var(f"n{at}") for at in range(len(self.shape))) if self.symbolic else self.shape
+        )
+        self.dtype = str(rng.choice(["float32", "int32", "float64"]))
+        self.x = te.placeholder(self.extents, self.dtype, "x")
+        tensors, axis = [self.x], int(rng.integers(len(self.shape)))
+        for _ in range(int(rng.integers(2, 6))):
+            picked = tensors[int(rng.integers(max(len(tensors) - 2, 0), len(tensors)))]
+            if rng.integers(3):
+                axis = axis if rng.integers(3) else int(rng.integers(len(self.shape)))
+                tensors.append(self._scan(picked, axis))
+            else:
+                tensors.append(self._combine(picked, tensors[int(rng.integers(len(tensors)))], axis))
+        self.outputs = [tensors[-1], *(tensor for tensor in tensors[1:-1] if not rng.integers(6))]
+
+    def _scan(self, x: te.Tensor, axis: int) -> te.Tensor:
+        """A recurrence of one state or two along an axis, read in the order of x's dimensions."""
+        extents, rng = self.extents, self.rng
+        order = [axis, *(at for at in range(len(extents)) if at != axis)]
+        steps, back, two = extents[axis], bool(rng.integers(2)), not rng.integers(3)
+        maximum, moved = bool(rng.integers(2)), not rng.integers(4)
+
+        def element(tensor: te.Tensor, i: tuple[Any, ...]) -> Any:
+            places = dict(zip(order, (steps - 1 - i[0] if back else i[0], *i[1:]), strict=True))
+            return tensor[tuple(places[at] for at in range(len(extents)))]
+
+        turned = tuple(extents[at] for at in order)
+        states = [te.placeholder(turned, self.dtype, f"state{at}") for at in range(1 + two)]
+        first = [te.compute((1, *turned[1:]), lambda *i: element(x, i), f"first{at}") for at in range(1 + two)]
+
+        def next_value(*i: Any) -> Any:
+            last = states[0][(i[0] - 1, *i[1:])]
+            return te.max(last, element(x, i)) if maximum else last * te.const(0.5, self.dtype) + element(x, i)
+
+        update = [te.compute(turned, next_value, "update0")]
+        if two:
+            update.append(te.compute(turned, lambda *i: states[1][(i[0] - 1, *i[1:])] - update[0][i], "update1"))
+        result = te.scan(first, update, states, inputs=[x], name="states")
+        whole: list[te.Tensor] = list(result) if isinstance(result, (list, tuple)) else [result]
+
+        def read(*i: Any) -> Any:
+            places = (i[axis] if moved else steps - 1 - i[axis] if back else i[axis], *(i[at] for at in order[1:]))
+            return sum((state[places] for state in whole[1:]), whole[0][places])
+
+        return te.compute(extents, read, "read")
+
+    def _combine(self, a: te.Tensor, b: te.Tensor, axis: int) -> te.Tensor:
+        """An operation element by element, which may read other steps, or other columns."""
+        n, place = self.extents[axis], int(self.rng.integers(len(self.extents)))
+        how = int(self.rng.integers(3))
+
+        def value(*i: Any) -> Any:
+            j = list(i)
+            if how == 1:
+                j[axis] = n - 1 - j[axis]
+            elif how == 2:
+                j[place] = te.max(j[place] - 1, 0)
+            return a[i] - b[tuple(j)]
+
+        return te.compute(self.extents, value, "combined")
+
+
+def test_drawn_scans_are_bit_for_bit_as_declared() -> None:
+    for case in range(drawn.count(5, 4_000)):
+        rng = drawn.rng("fused scans", case)
+        program = Drawn(rng)
+        values = rng.integers(-5, 6, program.shape).astype(program.dtype)
+        if program.dtype != "int32":
+            values += rng.standard_normal(program.shape).astype(program.dtype)
+        target = str(rng.choice(TARGETS))
+        results: list[list[bytes]] = []
+        ops = list(dict.fromkeys(tensor.op for tensor in program.outputs))
+        for s in (te.create_schedule(ops), tw.autoschedule.schedule(ops, target)):
+            assert s.is_exact
+            got = [np.full(program.shape, 77, program.dtype) for _ in program.outputs]
+            tw.build(s, [program.x, *program.outputs], target=target)(values, *got)
+            results.append([each.tobytes() for each in got])
+        assert results[0] == results[1], (case, program.shape, target)
+
+
+def test_states_of_scans_that_share_columns_are_computed_for_a_few_columns() -> None:
+    x = te.placeholder((1001, 1203), name="x")
+    outputs = [x]
+    for back in (False, True):
+        read, state = outputs[-1], te.placeholder((1001, 1203), name="state")
+        first = te.compute((1, 1203), lambda t, j, read=read, at=1000 * back: read[at, j], "first")
+        update = te.compute(
+            state.shape,
+            lambda t, j, read=read, state=state, back=back: state[t - 1, j] * 0.7 + read[1000 - t if back else t, j],
+            "update",
+        )
+        states = te.scan(first, update, state, inputs=[read], name="states")
+        outputs.append(
+            te.compute(x.shape, lambda t, j, states=states, back=back: states[1000 - t if back else t, j], "read")
+        )
+    s = tw.autoschedule.schedule(outputs[-1], "llvm -mcpu=haswell -cores=1")
+    (row,) = s.plan
+    assert row.rule == "scan" and row.fused.count("read") == 2
+    scans = [stage for stage in s.stages if stage.op.is_stepwise]
+    assert [stage.attach_type for stage in scans] == ["at", "at"]
