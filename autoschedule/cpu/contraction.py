@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
-__all__ = ["contraction", "least_time"]
+__all__ = ["contraction", "least_time", "usual_time"]
 
 MOST_CHANGED = 1
 """Of how many tiles other tasks and depths are looked at."""
@@ -96,6 +96,16 @@ def least_time(group: Group) -> Estimate | None:
     """The time of a group whose anchor is a contraction; None where it is none."""
     whole = _match(group.anchor) if not group.parts else None
     return _best_time(_ways(group, whole)) if whole is not None else None
+
+
+def usual_time(group: Group) -> Estimate | None:
+    """The time of a product of matrices of known sizes by the plan of the fewest cycles; None where a group's anchor is none."""
+    whole = match_contraction(group.anchor, strip_guard)
+    if whole is None:
+        return None
+    product = product_sizes(group, whole)
+    way = _plans(whole, product, group.machine, *packings(product)[-1])[0]
+    return group.draft(partial(_apply, found=whole, chosen=way, digits={}), Drafts(), Lines())
 
 
 def _contraction_of_factors(group: Group, time: Callable[[], Estimate | None]) -> bool:

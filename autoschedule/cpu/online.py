@@ -16,10 +16,9 @@ of sums is another one, the functions are those that were declared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import ceil
 from typing import TYPE_CHECKING
 
 from ...codegen.machine import Machine
@@ -28,11 +27,14 @@ from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.softmax_sums import weighted_sum
 from ..accesses import contiguous_axes, domain_axes, find_axes, load_axes, source
+from ..cost.cpu import Lines
 from ..cost.estimate import Estimate
+from ..drafts.draft import Drafts
 from ..forms.online import OnlineForm, match_online, product_sides
 from ..loops import fuse_axes
 from ..plan import Candidate, Decision
 from ..registry import registered_rules
+from .contraction import usual_time
 from .transposes import MAX_TILE, transpose_rows
 
 if TYPE_CHECKING:
@@ -47,8 +49,6 @@ LONG, CHUNK = 2048, 1024
 """Terms up to which a row's are one chunk, and those of a chunk beyond."""
 TILE = 4
 """Terms, or rows, of a register tile."""
-PASSES, STAGES = 5, 4
-"""How often scores go to a cache or come from there; and loops that threads share where each operation is computed by itself."""
 
 
 def online_sums(s: Schedule, begin: Callable[[Operation], Group]) -> list[Decision]:
@@ -73,42 +73,48 @@ def _schedule_sum(group: Group) -> bool:
     fitting = [size for size in BLOCKS if size % lanes == 0 and size <= rows and (not begins or begins % size == 0)]
     if not fitting or min(terms, columns) < lanes or depth < TILE:
         return False
-    ways = [
-        Candidate(
-            f"blocks of {size} rows; scores stay in a cache",
-            partial(_schedule_blocks, group, form, size),
-            _time(form, group.machine, size),
-        )
-        for size in fitting
-    ]
-    ways.append(Candidate("each operation apart", lambda: None, _time(form, group.machine, 0)))
-    replace(group, output=form.output, parts=(form.product,)).choose("online", ways)
+    apart, chunk = _time_separate(group, form), terms if terms <= LONG else CHUNK
+    with group.s.attempt() as attempt:
+        made = form.apply_chunks(group.s, chunk)
+        blocks = [
+            (
+                f"blocks of {size} rows; scores stay in a cache",
+                partial(_schedule_blocks, form=form, made=made, block=size),
+            )
+            for size in fitting
+        ]
+        whole = replace(group, output=form.output, parts=(form.product,))
+        first, *others = whole.draft_candidates(blocks, ordered=True)
+        undo = Candidate("each operation apart", partial(group.s.undo, attempt), apart)
+        whole.choose("online", [first, *others, undo])
     return True
 
 
-def _time(form: OnlineForm, machine: Machine, block: int) -> Estimate:
-    """The time of blocks of so many rows, 0 for each operation apart: two products, exponentials, the ways of scores, and those of
-    what a block multiplies with, which all blocks read."""
-    rows, terms, depth, columns, batch = form.sizes
-    size, units, second = form.value.output(0).dtype.bytes, machine.instructions, machine.clock * 1e9
-    lanes, scores = machine.lanes(size * 8), batch * rows * terms
-    share = second * min(machine.cores, max(batch * rows // block, 1) if block else machine.cores)
-    waits, operands = 1.0, 0.0
-    ways = PASSES * scores * size / (machine.levels[1].rate if block else machine.levels[-2].rate)
-    if block:
-        waits = max(units.fma.latency * units.fma.rate / (TILE * min(block, _columns(machine, lanes)) // lanes), 1)
-        read = terms * (depth + columns) * size
-        level = next((level for level in machine.levels[1:] if read <= level.size), machine.levels[-1])
-        operands = batch * ceil(rows / block) * read / level.rate
-    return Estimate(
-        (
-            ("fma throughput", scores * (depth + columns) / lanes / units.fma.rate * waits / share),
-            ("exponentials", scores / lanes / units.call.rate / share),
-            ("bytes of scores", ways / share),
-            ("bytes of operands", operands / share),
-            ("fork-join", (1 if block else STAGES) * machine.fork / second),
-        )
-    )
+def _time_separate(group: Group, form: OnlineForm) -> Estimate | None:
+    """The time of each operation apart: products of matrices, and rows of what lies between and behind them; None where the sum is no
+    product, as of a number of terms that differs with the row."""
+    s, last = group.s, group.s[form.output].op
+    times = [usual_time(replace(group, anchor=op, output=op)) for op in (form.product, form.value)]
+    reading, rows = {s[form.product].op}, list[Operation]()
+    for op in [stage.op for stage in s.stages]:  # producers first
+        if not reading.isdisjoint(tensor.op for tensor in op.input_tensors):
+            reading.add(op)
+            if op is not s[form.value].op:
+                rows.append(op)
+        if op is last:
+            break
+    times.append(group.draft(partial(_schedule_rows, ops=rows), Drafts(), Lines(), rows))
+    known = [time.parts for time in times if time is not None]
+    return Estimate(sum(known, ())) if len(known) == len(times) else None
+
+
+def _schedule_rows(group: Group, ops: Sequence[Operation]) -> None:
+    """Each of some operations by itself, in vectors along the last of its loops."""
+    for op in ops:
+        stage = group.s[op]
+        _, lane = stage.split(stage.leaf_iter_vars[-1], factor=group.machine.lanes(op.output(0).dtype.bits))
+        stage.vectorize(lane)
+        stage.parallel(stage.leaf_iter_vars[0])
 
 
 def _columns(machine: Machine, lanes: int) -> int:
@@ -116,15 +122,12 @@ def _columns(machine: Machine, lanes: int) -> int:
     return lanes * (4 if machine.registers >= 32 else 2)
 
 
-def _schedule_blocks(group: Group, form: OnlineForm, block: int) -> None:
-    """Schedule all that belongs to the sum, so many rows at a time."""
+def _schedule_blocks(group: Group, form: OnlineForm, made: Mapping[str, Stage], block: int) -> None:
+    """Schedule all that belongs to the sum, so many rows at a time. made: what computes its chunks."""
     s, machine = group.s, group.machine
+    made = {name: s[stage.op] for name, stage in made.items()}
     lanes = machine.lanes(form.value.output(0).dtype.bits)
     several = _columns(machine, lanes)
-    chunk = form.sizes[1] if form.sizes[1] <= LONG else CHUNK
-    made = {tensor.op.name.rpartition(".")[2]: s[tensor] for tensor in s.online(s[form.value].op.output(0), chunk)}
-    for op in form.kept:
-        s[op].compute_inline()
     stage = s[form.output]
     outer, row, e = form.of_output.order_loops(stage)
     blocks, i = stage.split(row, factor=block)

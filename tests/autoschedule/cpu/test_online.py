@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.autoschedule.lowered_nests import estimate_schedule
 from tilewright.autoschedule.plan import Candidate, cheapest
 from tilewright.autoschedule.scheduler import schedule
+from tilewright.codegen.machine import find_machine
+from tilewright.codegen.target import Target
 
 
 class Case(NamedTuple):
@@ -97,14 +100,20 @@ def run(case: Case, s: Any, args: list[te.Tensor], target: str) -> float:
 
 
 def test_scores_of_attention_in_te_stay_in_a_cache_unless_sums_keep_their_order() -> None:
-    case = Case(256, 256, 32, 32)
+    case, target = Case(512, 512, 64, 64), "llvm -mcpu=skylake-avx512 -uncalibrated -cores=1"
     inputs, y = declare(case)
-    s = tw.autoschedule.schedule(y)
+    s = tw.autoschedule.schedule(y, target)
     (row,) = s.plan
     assert row.rule == "online" and "rows" in row.description and not s.is_exact
     assert row.candidates[-1][0] == "each operation apart"
+    machine = find_machine(Target.parse(target))
+    assert row.seconds == pytest.approx(estimate_schedule(s, machine).seconds, rel=0.2), "as its lowered loops"
+    small = tw.autoschedule.schedule(declare(Case(64, 64, 64, 64))[1], target)
+    assert "online" not in {row.rule for row in small.plan if "rows" in row.description}, (
+        "scores stay in the caches anyway"
+    )
     assert run(case, s, [*inputs, y], "llvm") < 2e-5
-    exact = tw.autoschedule.schedule(declare(case)[1], exact=True)
+    exact = tw.autoschedule.schedule(declare(case)[1], target, exact=True)
     assert exact.is_exact and "online" not in {row.rule for row in exact.plan}
     assert "online" not in {row.rule for row in tw.autoschedule.schedule(declare(Case(7, 256, 32, 32))[1]).plan}
 
