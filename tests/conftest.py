@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ SLOW = frozenset(TABLE.read_text().split())
 LIMIT = 0.2
 """Seconds that all cases of a fast test take together, on two cores with nothing else to do."""
 HAS_NVRTC = importlib.util.find_spec("nvidia") is not None
+NO_NVRTC = "NVRTC is not installed"
 
 _took: Counter[str] = Counter()
 
@@ -110,14 +112,31 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     try:
         return (yield)
     except BaseException as error:
-        if not HAS_NVRTC and "NVRTC is not installed" in str(error):
-            pytest.skip("NVRTC is not installed")
-        raise
+        if not _is_without_nvrtc(error):
+            raise
     finally:
         if (after := dict(os.environ)) != before:
             for name in after.keys() - before.keys():
                 del os.environ[name]
             os.environ.update(before)
+    # behind the block, and forgotten: the error would keep what the test holds on the GPU
+    sys.last_value = sys.last_traceback = None
+    pytest.skip(NO_NVRTC)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A fixture may be what compiles for GPUs."""
+    try:
+        return (yield)
+    except BaseException as error:
+        if not _is_without_nvrtc(error):
+            raise
+    pytest.skip(NO_NVRTC)
+
+
+def _is_without_nvrtc(error: BaseException) -> bool:
+    return not HAS_NVRTC and NO_NVRTC in str(error)
 
 
 @contextmanager

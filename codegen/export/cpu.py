@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-import llvmlite.binding as llvm
-
 from ...base.errors import user_source
-from ...runtime.critical_section import run_in_turn
 from ..instructions import attributes, least, stronger_callees
 from ..processor_facts import AARCH64, APPLE, RISCV, WINDOWS_ARM, X86, Fact
 from ..rvv import LINUX_BASELINE
@@ -54,16 +51,12 @@ def baseline_target(target: Target) -> Target:
 
 
 def _table(target: Target) -> tuple[dict[str, Fact], str, str]:
-    unknown = target.architecture not in _TABLES
-    # CPUID is assembled by LLVM's parser of this machine's assembler
-    if unknown or (target.architecture == "x86_64" and Target().architecture != "x86_64"):
+    if target.architecture not in _TABLES:
         raise NoProcessorCheck(
             f"cannot export code for {target.architecture}",
-            reason="a library asks the processor for the instruction sets that it needs, and how to ask this one is not known"
-            if unknown
-            else "the instruction that asks the processor what it has can be assembled on x86_64 alone",
+            reason="a library asks the processor for the instruction sets that it needs, and how to ask this one is not known",
             called=user_source(),
-            allowed=", ".join(_TABLES) if unknown else "aarch64, riscv64; x86_64 where that is this machine",
+            allowed=", ".join(_TABLES),
         )
     facts, cpu, features = _TABLES[target.architecture]
     platform = find_platform(target) or LINUX  # other systems are asked as Linux is
@@ -87,7 +80,6 @@ def needed_features(target: Target) -> tuple[str, ...]:
 def cpu_text(target: Target, features: Sequence[str]) -> str:
     """ABSENT and MISSING as LLVM IR, for at most 63 features."""
     table, *_ = _table(target)
-    run_in_turn(llvm.initialize_native_asmparser)()  # CPUID is inline assembly
     facts = [table[name] for name in features if name in table]
     words = sorted({fact.word for fact in facts})  # several facts may stand in one word, which is asked once
     lines = _x86_words(words) if target.architecture == "x86_64" else _system_words(words)
@@ -113,7 +105,7 @@ def cpu_text(target: Target, features: Sequence[str]) -> str:
         total = _length_asked(lines, total, words.index(vectors.word), vectors.shift, lengths[0], len(facts))
     body = "\n".join(lines)
     attributes = baseline(target)
-    declared = "" if target.architecture == "x86_64" else _declarations(words)
+    declared = _x86_functions(attributes) if target.architecture == "x86_64" else _declarations(words)
     if lengths:
         declared += _LENGTH_HERE.format(attributes=_WITH_VECTORS[target.architecture])
     return f"""{declared}
@@ -143,27 +135,50 @@ told:
 """
 
 
-_REGISTERS = ("eax", "ebx", "ecx", "edx")
-# rbx may be the frame's base pointer: it is put back before the compiler sees it.
+_X86_FUNCTIONS = """
+define internal x86_64_sysvcc {{ i64, i64 }} @tw_cpuid(i32 %leaf, i32 %subleaf) naked noinline {attributes} prologue {cpuid} {{
+  unreachable
+}}
+define internal i32 @tw_xgetbv() naked noinline {attributes} prologue {xgetbv} {{
+  unreachable
+}}
+"""
+"""Machine code in bytes: inline assembly is parsed by LLVM for the machine alone that it runs on, and libraries are made on others."""
 _CPUID = (
-    '{ i32, i32, i32, i32 } asm sideeffect "xchgq %rbx, ${1:q}\\0Acpuid\\0Axchgq %rbx, ${1:q}", '
-    '"={ax},=r,={cx},={dx},0,2,~{dirflag},~{fpsr},~{flags}"'
+    "53"  # push rbx, which the caller keeps
+    "89F8 89F1 0FA2"  # mov eax, edi; mov ecx, esi; cpuid
+    "48C1E320 4809D8"  # shl rbx, 32; or rax, rbx
+    "48C1E220 4809CA"  # shl rdx, 32; or rdx, rcx
+    "5B C3"  # pop rbx; ret
 )
-_XGETBV = '{ i32, i32 } asm sideeffect ".byte 0x0f, 0x01, 0xd0", "={ax},={dx},{cx},~{dirflag},~{fpsr},~{flags}"'
+"""eax and ebx in one word, ecx and edx in the other, by the calling convention of System V."""
+_XGETBV = "31C9 0F01D0 C3"  # xor ecx, ecx; xgetbv; ret
+_ASK = "x86_64_sysvcc { i64, i64 } @tw_cpuid"
+_HALVES = {"eax": (0, 0), "ebx": (0, 32), "ecx": (1, 0), "edx": (1, 32)}
+"""A register's word of _CPUID's result, and its first bit there."""
+
+
+def _x86_functions(attributes: str) -> str:
+    return _X86_FUNCTIONS.format(attributes=attributes, cpuid=_byte_array(_CPUID), xgetbv=_byte_array(_XGETBV))
+
+
+def _byte_array(code: str) -> str:
+    """A constant of LLVM IR with the bytes that `code` has in hexadecimal digits."""
+    escaped = [f"\\{byte:02X}" for byte in bytes.fromhex(code)]
+    return f'[{len(escaped)} x i8] c"{"".join(escaped)}"'
 
 
 def _x86_words(words: Sequence[str]) -> list[str]:
     """%w0, %w1 ... by CPUID, zero where the processor does not know the leaf; and %xcr0."""
     # baseline code must not fault on a leaf the processor does not know
     lines = [
-        f"  %leaf1 = call {_CPUID}(i32 1, i32 0)",
-        "  %has1 = extractvalue { i32, i32, i32, i32 } %leaf1, 2",
-        "  %saves = and i32 %has1, 134217728",  # bit 27 is OSXSAVE: XGETBV may be executed
-        "  %os = icmp ne i32 %saves, 0",
+        f"  %leaf1 = call {_ASK}(i32 1, i32 0)",
+        "  %has1 = extractvalue { i64, i64 } %leaf1, 1",
+        "  %saves = and i64 %has1, 134217728",  # bit 27 is OSXSAVE: XGETBV may be executed
+        "  %os = icmp ne i64 %saves, 0",
         "  br i1 %os, label %saved, label %asked",
         "saved:",
-        f"  %xgetbv = call {_XGETBV}(i32 0)",
-        "  %xcr0low = extractvalue { i32, i32 } %xgetbv, 0",
+        "  %xcr0low = call i32 @tw_xgetbv()",
         "  br label %asked",
         "asked:",
         "  %xcr0word = phi i32 [ 0, %entry ], [ %xcr0low, %saved ]",
@@ -175,14 +190,17 @@ def _x86_words(words: Sequence[str]) -> list[str]:
         # the greatest leaf, or for a second leaf its greatest index, stands in eax
         # 0x80000000 has the greatest of the extended leaves
         ask = f"i32 {number if index else number & 0x80000000}, i32 0"
+        half, shift = _HALVES[register]
         lines += [
-            f"  %limits{i} = call {_CPUID}({ask})",
-            f"  %limit{i} = extractvalue {{ i32, i32, i32, i32 }} %limits{i}, 0",
-            f"  %has{i}w = icmp uge i32 %limit{i}, {index or number}",
-            f"  %leaf{i}w = call {_CPUID}(i32 {number}, i32 {index})",
-            f"  %raw{i} = extractvalue {{ i32, i32, i32, i32 }} %leaf{i}w, {_REGISTERS.index(register)}",
-            f"  %word{i} = select i1 %has{i}w, i32 %raw{i}, i32 0",
-            f"  %w{i} = zext i32 %word{i} to i64",
+            f"  %limits{i} = call {_ASK}({ask})",
+            f"  %limit{i} = extractvalue {{ i64, i64 }} %limits{i}, 0",
+            f"  %greatest{i} = trunc i64 %limit{i} to i32",
+            f"  %has{i}w = icmp uge i32 %greatest{i}, {index or number}",
+            f"  %leaf{i}w = call {_ASK}(i32 {number}, i32 {index})",
+            f"  %both{i} = extractvalue {{ i64, i64 }} %leaf{i}w, {half}",
+            f"  %raw{i} = lshr i64 %both{i}, {shift}",
+            f"  %word{i} = and i64 %raw{i}, 4294967295",
+            f"  %w{i} = select i1 %has{i}w, i64 %word{i}, i64 0",
         ]
     return lines
 

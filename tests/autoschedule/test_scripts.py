@@ -9,6 +9,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te, topi
 from tilewright.te.hybrid import allocate, output_tensor, script
 
@@ -175,7 +176,7 @@ def test_products_and_sums_have_rows_innermost() -> None:
         assert any(record.primitive == "reorder" for record in s.records)
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=haswell"))
 def test_sums_are_added_by_lanes_unless_they_keep_their_order(target: str) -> None:
     for n in (1, 2, 7, 33, 90):
         rng = drawn.rng("decomposed", n)
@@ -226,7 +227,7 @@ def test_threads_take_the_word_of_the_proof_that_shares_a_loop() -> None:
         assert ("__syncthreads" in body or "tw_barrier" in body) == (steps > 1), body
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=haswell"))
 def test_iterations_around_loops_that_carry_something_are_lanes(target: str) -> None:
     rng = drawn.rng("searched")
     n, m = int(rng.integers(1, 1000)), int(rng.integers(64, 200))

@@ -14,6 +14,7 @@ import autotune_faults as faults
 import drawn
 import numpy as np
 import pytest
+from this_machine import PATIENCE
 from tilewright import autotune
 from tilewright.autoschedule.search.space import Config, Configurator, TemplateSpace
 from tilewright.autotune.errors import NoCandidate, WorkerFailed, WrongInputs
@@ -24,7 +25,7 @@ from tilewright.autotune.search import Candidate, CandidateFactory
 from tilewright.autotune.trial import Trial
 from tilewright.schedule import to_json
 
-LIMITS = Limits(timeout=2.0, budget=0.005)
+LIMITS = Limits(timeout=2.0 * PATIENCE, budget=0.005)
 
 
 @pytest.fixture(scope="module")

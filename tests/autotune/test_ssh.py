@@ -13,6 +13,7 @@ import autotune_faults as faults
 import drawn
 import pytest
 import tilewright as tw
+from this_machine import PATIENCE
 from tilewright import autotune, te
 from tilewright.autotune.board import Address
 from tilewright.autotune.errors import BadTuningOption, NoRecord, RunnerLost, TargetCannotBeTuned
@@ -24,7 +25,7 @@ from tilewright.autotune.trial import Trial
 from tilewright.autotune.trial_marks import make_mark
 from tilewright.codegen.target import Target
 
-LIMITS = Limits(timeout=5.0, budget=0.005, workers=1)
+LIMITS = Limits(timeout=5.0 * PATIENCE, budget=0.005, workers=1)
 
 STAND_IN = f"""#!{sys.executable} -SE
 import os, subprocess, sys
@@ -74,7 +75,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def measurer(folder: Path) -> Iterator[BoardMeasurer]:
     with (
-        BoardPlace("ssh://someone@board:2222?patience=0.5&threads=3", Target()) as board,
+        BoardPlace(f"ssh://someone@board:2222?patience={0.5 * PATIENCE}&threads=3", Target()) as board,
         board.measurer(faults.task(), LIMITS, None) as measurer,
     ):
         assert board.machine.endswith(", 3 threads") and measurer.baseline > 0

@@ -326,7 +326,7 @@ def test_the_length_of_vectors_is_the_processors_or_the_one_that_is_given(option
     machine = find_machine(target)
     assert (target.vector_bits, machine.vector_bytes * 8, machine.name) == (bits, bits, name)
     assert target.masks_vectors == (bits > 128) and target == Target.parse(str(target))
-    assert not target.runs_here
+    assert not target.runs_here or Target().architecture == "aarch64"
 
 
 @pytest.mark.parametrize("machine, lanes", [("sve256", 8), ("sve512", 16)])
@@ -354,7 +354,7 @@ def test_what_comes_with_a_processor_is_asked_for() -> None:
 
 def test_a_length_without_the_instructions_is_refused() -> None:
     for options, fix in (
-        ("-msve-vector-bits=256", r"-mattr=\+sve"),
+        ("-mcpu=cortex-a57 -msve-vector-bits=256", r"-mattr=\+sve"),
         ("-mattr=+sve -msve-vector-bits=250", "-bits=256"),
     ):
         with pytest.raises(tw.CodegenError, match=rf"(?s)TW0402.*{fix}"):

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 from tilewright.codegen.target import Target
 
@@ -18,7 +19,7 @@ FUSING = ("c", "interpret", "cuda -emulate", *(("llvm",) if Target().fuses else 
 SEPARATE = (
     "c -mattr=-fma",
     "interpret -mattr=-fma",
-    *(("llvm -mattr=-fma", "llvm -mcpu=x86-64-v2") if Target().architecture == "x86_64" else ()),
+    *runnable("llvm -mattr=-fma", "llvm -mcpu=x86-64-v2"),
 )
 
 

@@ -10,6 +10,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 from tilewright.ir.dtype import DType
 from tilewright.ir.expr import Expr, IntImm
@@ -17,7 +18,7 @@ from tilewright.ir.rounding import wrap_int
 from tilewright.te.hybrid.runtime import EMULATED
 
 Binary = Callable[[Any, Any], Any]
-TARGETS = ["interpret", "llvm", "llvm -mcpu=x86-64", "c", "cuda -emulate"]
+TARGETS = runnable("interpret", "llvm", "llvm -mcpu=x86-64", "c", "cuda -emulate")
 DTYPES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 
 

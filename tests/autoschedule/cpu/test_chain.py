@@ -10,6 +10,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.cpu.rules import RULES, fusion_rules
@@ -398,7 +399,7 @@ def test_vectors_do_not_cross_narrow_rows_that_windows_read_parts_of(width: int)
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=haswell"))
 def test_rows_of_pixels_of_open_length_are_no_vectors_of_known_parts(target: str) -> None:
     """How many pixels a vector of short ones takes is known where their number is: such a schedule was refused when lowered."""
     n, m = te.size_var("n"), te.size_var("m")

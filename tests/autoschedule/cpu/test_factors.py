@@ -8,6 +8,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 from tilewright.autoschedule import schedule, scheduler
 from tilewright.autoschedule.cpu.factors import find_sides
@@ -64,7 +65,7 @@ def run(name: str, target: str, by_rule: bool, exact: bool = False) -> np.ndarra
     return out
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=haswell"))
 @pytest.mark.parametrize("name", drawn.part(CASES, 3))
 def test_every_bit_is_that_of_the_program(name: str, target: str) -> None:
     expected = run(name, target, False)
@@ -85,7 +86,7 @@ def test_factors_are_computed_once_where_results_use_them_again(name: str) -> No
     assert any(row.rule == "contraction" for row in plan) == is_product, str(plan)
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=haswell"))
 @pytest.mark.parametrize(
     "dtypes", drawn.part([("float16", "float16"), ("bfloat16", "bfloat16"), ("float32", "float16")], 2)
 )

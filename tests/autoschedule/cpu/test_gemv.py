@@ -6,6 +6,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te, topi
 from tilewright.autoschedule.cpu import gemv
 
@@ -16,7 +17,7 @@ def product(rows: int, depth: int, few: int) -> tuple[te.Tensor, te.Tensor, te.T
     return x, w, te.compute(y.shape, lambda i, j: te.max(y[i, j], 0.0), name="z")
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=haswell"))
 @pytest.mark.parametrize(
     "rows, depth, few",
     drawn.part([(40, 768, 1), (37, 771, 1), (9, 100, 1), (33, 515, 3), (16, 520, 4), (1, 999, 1), (5, 7, 1)], 3),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.cpu.rules import RULES, fusion_rules
@@ -97,7 +98,7 @@ def run(s: te.Schedule, args: Sequence[te.Tensor], inputs: Sequence[np.ndarray],
     return found
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v2"], ids=["here", "without masks"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=x86-64-v2"))
 @pytest.mark.parametrize(
     "result",
     [by_channels(5, 7, 11, 3), maxima(9, 19), maxima(2, 1), likeness(7, 19), bordered(7, 67)],

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 from tilewright.codegen.target import Target
 
-TARGETS = ["llvm", *(["llvm -mcpu=haswell", "llvm -mcpu=x86-64-v2"] if Target().architecture == "x86_64" else [])]
+TARGETS = runnable("llvm", "llvm -mcpu=haswell", "llvm -mcpu=x86-64-v2")
 EXPRESSIONS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "max": lambda a, b, zero, six: te.max(a, b),
     "min": lambda a, b, zero, six: te.min(a, b),

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
-from tilewright.codegen.target import Target
 
-TARGETS = ["llvm", *(("llvm -mattr=-avx512f", "llvm -mcpu=x86-64-v2") if Target().architecture == "x86_64" else ())]
+TARGETS = runnable("llvm", "llvm -mattr=-avx512f", "llvm -mcpu=x86-64-v2")
 NAMES = (
     "exp",
     "exp2",

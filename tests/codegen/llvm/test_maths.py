@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import tilewright as tw
 from maths_reference import FUNCTIONS, PAIRS, errors, sample
+from this_machine import runnable
 from tilewright import te
 from tilewright.codegen.llvm.maths_polynomials import POLYNOMIALS
 
-TARGETS = ["llvm", "llvm -mattr=-avx512f", "llvm -mattr=-avx512f,-fma", "llvm -mcpu=x86-64"]
+TARGETS = runnable("llvm", "llvm -mattr=-avx512f", "llvm -mattr=-avx512f,-fma", "llvm -mcpu=x86-64")
 
 
 def kernel(name: str, *inputs: np.ndarray, lanes: int, target: str = "llvm", fast_math: bool = False) -> Any:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import tilewright as tw
 from maths_reference import FUNCTIONS, sample
+from this_machine import runnable
 from tilewright import te
 from tilewright.codegen.llvm import maths
 
-TARGETS = ["llvm -mcpu=haswell", "llvm -mattr=-avx512f,-fma", "llvm -mcpu=x86-64"]
+TARGETS = runnable("llvm -mcpu=haswell", "llvm -mattr=-avx512f,-fma", "llvm -mcpu=x86-64") or ["llvm"]
 NAMES = sorted(maths.FUNCTIONS)
 COUNT = 400
 

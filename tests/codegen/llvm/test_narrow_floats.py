@@ -7,10 +7,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
-from tilewright.codegen.target import Target
 
-TARGETS = ["llvm", "llvm -mattr=-avx512f", "llvm -mcpu=x86-64"]
+TARGETS = runnable("llvm", "llvm -mattr=-avx512f", "llvm -mcpu=x86-64")
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
@@ -77,7 +77,7 @@ def test_the_instruction_of_bfloat16_with_fast_math() -> None:
     target = "llvm -mcpu=sapphirerapids"
     assert "vcvtneps2bf16" in build(64, "float32", "bfloat16", 16, target=target, fast_math=True).source("asm")
     assert "vcvtneps2bf16" not in build(64, "float32", "bfloat16", 16, target=target).source("asm")
-    if not Target.parse("llvm -mattr=+avx512bf16").runs_here:
+    if not runnable("llvm -mattr=+avx512bf16"):
         pytest.skip("this processor has no AVX512-BF16")
     x = floats()
     with np.errstate(all="ignore"):

@@ -6,6 +6,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 from tilewright.codegen.llvm.picked_lanes import picked_lanes
 from tilewright.ir.dtype import DType
@@ -39,7 +40,7 @@ def test_other_lanes_are_gathered() -> None:
     assert picked_lanes(Max(ramp(-1, 4), all_lanes(0, 4)), ramp(0, 4) < all_lanes(BASE, 4)) is None
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=haswell"))
 @pytest.mark.parametrize("case", range(drawn.count(4, 300)))
 def test_windows_of_clamped_rows_have_the_values_of_numpy(case: int, target: str) -> None:
     rng = drawn.rng("clamped windows", case)

@@ -8,6 +8,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 from tilewright.te.hybrid import output_tensor, script
 
@@ -30,7 +31,7 @@ def shifted(rows: int, columns: int, at: tuple[int, int, int, int]) -> Any:
     return moved
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v2"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=x86-64-v2"))
 def test_drawn_loops_over_one_matrix_have_the_values_of_the_interpreter(target: str) -> None:
     for case in range(drawn.count(12, 400)):
         rng = drawn.rng(f"shifted {target}", case)

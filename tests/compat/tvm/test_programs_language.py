@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from this_machine import runnable
 from tilewright.compat import tvm
 from tilewright.compat.tvm import te
 
@@ -253,7 +254,7 @@ def test_batch_matmul_and_a_course_benchmark() -> None:
     s[C].reorder(b, i, jo, r, ji)
     s[C].vectorize(ji)
     s[C].parallel(s[C].fuse(b, i))
-    mod = tvm.build(s, [A, B, C], tvm.target.Target("llvm -mcpu=x86-64"))
+    mod = tvm.build(s, [A, B, C], tvm.target.Target(runnable("llvm -mcpu=x86-64", "llvm")[0]))
     ctx = tvm.context("llvm", 0)
     x, y = np.random.rand(batch, n, k).astype("float32"), np.random.rand(batch, m, k).astype("float32")
     a, bb, c = tvm.nd.array(x, ctx=ctx), tvm.nd.array(y, ctx=ctx), tvm.nd.empty((batch, n, m), "float32", ctx)

@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright.compat import tvm
 from tilewright.compat.tvm import te
 from tilewright.compat.tvm.contrib import clang, utils
@@ -199,9 +200,7 @@ def test_vnni_as_operator_libraries_for_tvm_declare_it():
     rng = np.random.default_rng(0)
     x, w = rng.integers(0, 128, (8, 32)).astype("uint8"), rng.integers(-100, 100, (32, 32)).astype("int8")
     packed = tvm.nd.array(w.reshape(2, 16, 8, 4).transpose(0, 2, 1, 3).copy())
-    target = "llvm -mcpu=skylake-avx512"
-    if not tw.codegen.target.Target.parse(target).runs_here:
-        target = "interpret"
+    target, *_ = runnable("llvm -mcpu=skylake-avx512", "interpret")
     y = tvm.nd.array(np.zeros((8, 32), "int32"))
     tvm.build(s, [X, W, Y], target=target)(tvm.nd.array(x), packed, y)
     np.testing.assert_array_equal(y.numpy(), x.astype("int32") @ w.astype("int32").T)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 
 
@@ -26,7 +27,7 @@ def product(rows: int, panels: int, depth: int, kind: str) -> tuple[te.Schedule,
 
 
 @pytest.mark.parametrize("kind, most", [("int16", 255), ("int8", 127)])
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64", "interpret"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=x86-64", "interpret"))
 def test_sums_of_products_are_exact(kind: str, most: int, target: str) -> None:
     rows, depth = 3, 14
     s, args = product(rows, 2, depth, kind)

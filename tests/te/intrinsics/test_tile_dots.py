@@ -8,6 +8,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te, topi
 from tilewright.codegen.llvm import tiles
 from tilewright.codegen.target import Target
@@ -65,7 +66,7 @@ def by_hand(tensors: list[Any]) -> te.Schedule:
 
 
 @pytest.mark.parametrize("dtypes", drawn.part(DTYPES, 1))
-@pytest.mark.parametrize("target", ["llvm", "llvm -mattr=-amx-int8", "llvm -mcpu=haswell", "interpret"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mattr=-amx-int8", "llvm -mcpu=haswell", "interpret"))
 def test_tiles_are_exact_on_every_target(target: str, dtypes: tuple[str, str]) -> None:
     rng = drawn.rng(f"tile dots {target} {dtypes}")
     sizes = [int(rng.choice([1, 31, 33])) for _ in range(2)] + [int(rng.choice([1, 63, 65]))]
@@ -165,7 +166,7 @@ def test_products_of_16_bits_wrap_as_int32_does(dtypes: tuple[str, str]) -> None
     a, b = values(drawn.rng(f"products of 16 bits {dtypes}"), tensors[:2])
     a[0], b[:, 0] = np.iinfo(dtypes[0]).min, -(2**15)
     found = np.full((41, 130), 77, "int32")
-    tw.build(tw.lower(s, tensors), target="llvm -mcpu=haswell")(a, b, found)
+    tw.build(tw.lower(s, tensors), target=runnable("llvm -mcpu=haswell", "llvm")[0])(a, b, found)
     np.testing.assert_array_equal(found, (a.astype("int64") @ b.astype("int64")).astype("int32"))
 
 

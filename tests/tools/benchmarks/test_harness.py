@@ -78,7 +78,8 @@ def row_of(one: Case, rounds: int = 3) -> dict[str, Any]:
     return measure(one, FixedCeilings(), rounds)  # pyright: ignore[reportArgumentType]
 
 
-def test_a_row_says_how_we_stand_to_every_peer() -> None:
+def test_a_row_says_how_we_stand_to_every_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     into = numpy_peer.call(lambda x, out: np.multiply(x, 2, out=out), out=True)
     row = row_of(case(peers={"numpy": numpy_peer.call(lambda x: x * 2), "into": into}))
     assert row["group"] == "test" and row["name"] == "double" and row["threads"] == 1 and row["rounds"] == 3

@@ -10,6 +10,7 @@ import drawn
 import pytest
 from tilewright.cli import main
 from tilewright.codegen.cuda import unit
+from tilewright.codegen.cuda.nvrtc import find_nvrtc
 from tilewright.tools.fuzz import kernels
 from tilewright.tools.fuzz.choices import case_choices, replay_choices
 from tilewright.tools.fuzz.kernels import SCHEDULED, draw_case, run_kernels
@@ -42,6 +43,7 @@ def test_a_text_that_computes_something_else_is_found(monkeypatch: pytest.Monkey
     assert all("race" in report["failure"] for report in reports), reports
 
 
+@pytest.mark.skipif(find_nvrtc() is None, reason="no NVRTC here")
 def test_cases_of_a_log_are_not_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "log.jsonl"
     known = {"case": 0, "name": "known", "failure": "", "refused": {}, "tried": {}, "lowering": "", "cells": []}

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te, topi
 from tilewright.codegen.llvm.features import target_has
 from tilewright.codegen.target import Target
@@ -50,7 +51,7 @@ def test_products_of_bytes_are_exact(sizes: tuple[int, int, int], dtype: str) ->
     np.testing.assert_array_equal(run(y, {X: x, P: packed, S: sums}), x.astype("int64") @ w.T.astype("int64"))
 
 
-@pytest.mark.parametrize("target", ["llvm -mattr=-avx512vnni", "llvm -mattr=-avx512f"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mattr=-avx512vnni", "llvm -mattr=-avx512f"))
 def test_bytes_are_exact_without_the_instruction_and_extremes_do_not_saturate(target: str) -> None:
     x, w = np.full((5, 70), -128, "int8"), np.full((19, 70), -128, "int8")
     w[3] = 127
@@ -170,7 +171,7 @@ def test_products_of_bfloat16_stay_within_the_bound(sizes: tuple[int, int, int])
     x, w = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((m, k), (n, k)))
     X, W = te.placeholder((m, k), "bfloat16", "x"), te.placeholder((n, k), "bfloat16", "w")
     wide = x.astype("f8"), w.astype("f8").T
-    for target in ("llvm", "llvm -mattr=-avx512bf16") if m == 13 else ("llvm",):
+    for target in runnable("llvm", "llvm -mattr=-avx512bf16")[: 1 + (m == 13)]:
         found = run(topi.nn.dense_bf16(X, W), {X: x, W: w}, target)
         assert (np.abs(found - wide[0] @ wide[1]) <= (k + 1) * UNIT * (np.abs(wide[0]) @ np.abs(wide[1]))).all()
 
@@ -178,7 +179,7 @@ def test_products_of_bfloat16_stay_within_the_bound(sizes: tuple[int, int, int])
 def test_bfloat16_uses_the_instruction_where_the_target_has_it() -> None:
     X, P = te.placeholder((8, 64), "bfloat16", "x"), te.placeholder((4, 32, 16, 2), "bfloat16", "p")
     y = topi.nn.packed_dense_bf16(X, P, 64)
-    for target in ("llvm", "llvm -mattr=-avx512bf16"):
+    for target in runnable("llvm", "llvm -mattr=-avx512bf16"):
         text = tw.build(topi.schedule(y, target), [X, P, y], target=target).source("asm")
         assert ("vdpbf16ps" in text) == target_has(Target.parse(target), "avx512bf16")
     w = np.random.default_rng(0).standard_normal((64, 64)).astype(ml_dtypes.bfloat16)
@@ -244,7 +245,7 @@ def test_weight_only_layers_of_other_floats_with_a_bias(dtype: str) -> None:
     assert (np.abs(found - exact - bias) <= bound + unit * np.abs(found) + 4 * UNIT).all()
 
 
-@pytest.mark.parametrize("target", ["llvm -mattr=-avx512vnni", "llvm -mcpu=x86-64"])
+@pytest.mark.parametrize("target", runnable("llvm -mattr=-avx512vnni", "llvm -mcpu=x86-64"))
 def test_other_targets_compute_the_same(target: str) -> None:
     rng = np.random.default_rng(6)
     x, w = rng.standard_normal((1, 40)).astype("float32"), rng.standard_normal((18, 40)).astype("float32")

@@ -4,6 +4,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te, topi
 from tilewright.schedule.errors import BadAlternative
 from tilewright.te.constant import open_constant
@@ -80,7 +81,7 @@ def test_weights_as_they_are(name, tile):
         3,
     ),
 )
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v3"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=x86-64-v3"))
 def test_channels_in_blocks(data, outputs, pads, block, tile, target):
     rng = drawn.rng(f"blocks {data}", tile)
     x, w = drawn.normal(rng, *data), drawn.normal(rng, outputs, data[1], 3, 3)

@@ -8,6 +8,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 from tilewright.te.hybrid import output_tensor, script
 
@@ -33,7 +34,7 @@ def alignment(columns: int, far: tuple[int, int]) -> Any:
     return warped
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v2"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=x86-64-v2"))
 def test_drawn_recurrences_keep_every_bit(target: str) -> None:
     for case in range(drawn.count(8, 300)):
         rng = drawn.rng(f"warped {target}", case)

@@ -8,6 +8,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 from tilewright.ir.passes.cpu.row_blocks import ROWS
 from tilewright.ir.passes.cpu.unroll_and_jam import JAM, unroll_and_jam
@@ -57,7 +58,7 @@ def blocked(n: int, rows: str, columns: str, both: bool) -> tuple[te.Tensor, lis
     return A, outs, s
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v2"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=x86-64-v2"))
 def test_drawn_rows_keep_every_bit(target: str) -> None:
     for case in range(drawn.count(4, 300)):
         rng = drawn.rng(f"row blocks {target}", case)

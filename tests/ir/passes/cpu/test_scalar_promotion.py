@@ -9,6 +9,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 from tilewright.ir.passes.cpu.reassociation import REASSOCIATE, cut_sums
 from tilewright.ir.passes.cpu.scalar_promotion import INDEPENDENT, promote_scalars
@@ -51,7 +52,7 @@ def loops(function: Function, has: Callable[[For], bool]) -> list[For]:
     return [node for node in walk(function.body) if isinstance(node, For) and has(node)]
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v2"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=x86-64-v2"))
 def test_drawn_triangles_keep_every_bit(target: str) -> None:
     for case in range(drawn.count(6, 300)):
         rng = drawn.rng(f"triangles {target}", case)
@@ -101,7 +102,7 @@ def test_sums_are_cut_for_ever_fewer_lanes(terms: int, lanes: list[str]) -> None
     cut = loops(cut_sums(tw.lower(s, [A, Y]), 256), lambda loop: bool(loop.pragmas))
     assert [str(value) for loop in cut for _, value in loop.pragmas] == lanes
     values = np.arange(1800, dtype="float32").reshape(9, 200) % 7  # sums of whole numbers have one value
-    for target in ("llvm", "llvm -mcpu=x86-64-v3", "c"):
+    for target in runnable("llvm", "llvm -mcpu=x86-64-v3", "c"):
         result = np.empty(9, "float32")
         tw.build(s, [A, Y], target=target)(values, result)
         assert (result == [values[i, : terms or i * 25].sum() for i in range(9)]).all()

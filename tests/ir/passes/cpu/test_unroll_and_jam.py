@@ -8,6 +8,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 from tilewright.ir.passes.cpu.scalar_promotion import INDEPENDENT
 from tilewright.ir.passes.cpu.unroll_and_jam import JAM, unroll_and_jam
@@ -48,7 +49,7 @@ def jammed(n: int, far: tuple[int, ...], kind: str) -> tuple[te.Tensor, list[te.
     return A, outs, s
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v2"])
+@pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=x86-64-v2"))
 def test_drawn_updates_keep_every_bit(target: str) -> None:
     for case in range(drawn.count(6, 400)):
         rng = drawn.rng(f"jam {target}", case)
