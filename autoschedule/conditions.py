@@ -20,6 +20,7 @@ from ..schedule.primitives.predicate import conditional_sum
 from ..te.shape import constant_extent
 from ..te.tensor import Tensor
 from .accesses import Dimension, dimension, margin
+from .cost.doubts import ENOUGH
 from .cost.estimate import Estimate
 from .factoring import SMALL, Scheduler, estimate_alone, make_standalone
 from .operations import fixed_extent
@@ -27,8 +28,6 @@ from .plan import Candidate, Chooser, Decision, decide
 
 __all__ = ["predicate_sums", "share_left"]
 
-WORTHWHILE = 0.75
-"""Part of the terms that is left at most."""
 POINTS = 256
 """Terms of which the condition is looked at."""
 
@@ -42,7 +41,7 @@ def predicate_sums(
     for op in [stage.op for stage in s.stages]:
         restricted = conditional_sum(s[op]) if not op.algorithm else None
         left = share_left(restricted.condition, (*op.axis, *restricted.axes)) if restricted is not None else 1.0
-        if left > WORTHWHILE or prod(map(fixed_extent, (*op.axis, *op.reduce_axis))) < SMALL:
+        if left > ENOUGH or prod(map(fixed_extent, (*op.axis, *op.reduce_axis))) < SMALL:
             continue
         alone = make_standalone(s[op])
         candidates = [

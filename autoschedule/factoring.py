@@ -28,19 +28,14 @@ from ..te.operation import ComputeOp, Operation
 from ..te.rewrite import collect_loads, redirect
 from ..te.tensor import Tensor, find_tensor
 from .accesses import find_axes, max_reads
+from .cost.doubts import FACTORED, FACTORED_IN_TILES
 from .cost.estimate import Estimate
 from .forms.products import Factoring, Product, best_factoring
-from .operations import fixed_extent, is_expensive, is_known, is_plain, weight
+from .operations import TRIVIAL, fixed_extent, is_expensive, is_known, is_plain, weight
 from .plan import Candidate, Chooser, Decision, decide
 
 __all__ = ["SMALL", "Scheduler", "estimate_alone", "factor_sums", "make_standalone"]
 
-WORTHWHILE = 1.2
-"""Times as many multiply-adds as a tree has, from which on a sum is looked at."""
-TILED = 0.8
-"""The same of three elements of tensors and more, of which trees make products that keep a tile of results in registers."""
-TRIVIAL = 8
-"""Operators of what is inlined into a sum, so that its factors are those of the sum."""
 SMALL = 4096
 """Multiply-adds of a sum that takes no time worth choosing about."""
 
@@ -118,7 +113,7 @@ def _find_factoring(stage: Stage) -> Factoring | None:
         return None
     best = best_factoring(product, [_name(each) for each in factors])
     tiled = len(factors) > 2 and all(isinstance(strip_casts(each), ProducerLoad) for each in factors)
-    worthwhile = TILED if tiled else WORTHWHILE
+    worthwhile = FACTORED_IN_TILES if tiled else FACTORED
     return best if best is not None and best.cost * worthwhile <= product.declared else None
 
 

@@ -42,17 +42,12 @@ from .drafts.nests import nest_of_draft
 from .forms.rows import match_rows
 from .forms.scans import SharedColumns
 from .loop_nest import scale_bodies
-from .operations import is_expensive, is_plain, weight
+from .operations import MAX_WEIGHT, TRIVIAL, is_expensive, is_plain, weight
 from .partition import APART, CHAIN, ROWS, SCAN, Fusion, Piece, Tile
 from .plan import Candidate, Chooser, Decision, cheapest, decide
 from .structure import structure_key
 
 __all__ = ["Group", "cut"]
-
-MAX_WEIGHT = 256
-"""Operators of an expression up to which producers are inlined into it."""
-TRIVIAL = 8
-"""Operators of an expression that may be computed once for each of several reads: a cast, a shifted read, a guard."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ..schedule import Schedule
 
 __all__ = [
+    "LIGHT",
+    "MAX_WEIGHT",
+    "TRIVIAL",
     "elements",
     "data_extents",
     "fixed_extent",
@@ -30,6 +33,13 @@ __all__ = [
     "iteration_count",
     "weight",
 ]
+
+TRIVIAL = 8
+"""Operators of an expression that may be computed once for each of several reads: a cast, a shifted read, a guard."""
+LIGHT = 24
+"""Operators of an expression up to which several vectors of it fit into registers at once, and a guard of a padded image into windows."""
+MAX_WEIGHT = 256
+"""Operators of an expression up to which producers are inlined into it."""
 
 _CHEAP_CALLS = {"abs", *FUSED, "likely", "if_then_else", "select", "reinterpret"} | {
     name for name, row in INTRINSICS.items() if row.operands == "integer" or row.result == "bool"

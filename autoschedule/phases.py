@@ -23,14 +23,12 @@ from ..te.rewrite import collect_loads
 from ..te.shape import constant_extent
 from ..te.tensor import Tensor
 from .accesses import dimension, domain_axes, find_axes, max_reads
-from .operations import is_plain, weight
+from .operations import TRIVIAL, is_plain, weight
 
 __all__ = ["split_phases"]
 
 MOST_STAGES = 64
 """Phases of one sum."""
-TRIVIAL = 8
-"""Operators of what is computed in each phase that reads it."""
 
 
 def split_phases(s: Schedule, exact: bool) -> None:

@@ -18,9 +18,10 @@ from typing import overload
 from ..codegen.gpus import Gpu
 from ..codegen.machine import Machine
 from ..te.operation import Operation
+from .cost.doubts import ALIKE
 from .cost.estimate import Estimate, soonest
 
-__all__ = ["ALIKE", "Candidate", "Chooser", "Decision", "Plan", "cheapest", "decide", "table_text", "time_text"]
+__all__ = ["Candidate", "Chooser", "Decision", "Plan", "cheapest", "decide", "table_text", "time_text"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,10 +90,6 @@ class Decision:
 
 Chooser = Callable[[str, Sequence[Candidate]], int]
 """(name of the decision, candidates) -> the place of the one to take."""
-
-
-ALIKE = 1.02
-"""Estimates are no finer than that."""
 
 
 def cheapest(_: str, candidates: Sequence[Candidate]) -> int:

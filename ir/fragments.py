@@ -16,6 +16,10 @@ from .expr import Call, Expr, Node, StringImm
 from .ops import floordiv, floormod
 
 __all__ = [
+    "HELD",
+    "K_BYTES",
+    "M",
+    "N",
     "FRAGMENT_SCOPES",
     "HALF_SCOPES",
     "LANES",
@@ -23,6 +27,7 @@ __all__ = [
     "PRODUCTS_WAIT",
     "WARPGROUP_CALLS",
     "WARPGROUP_LANES",
+    "WGMMA_ROWS",
     "WARP_CALLS",
     "WARP_LANES",
     "WGMMA_COLUMNS",
@@ -33,7 +38,8 @@ __all__ = [
     "lanes_together",
 ]
 
-_M, _N, _K_BYTES = 16, 8, 32
+M, N, K_BYTES = 16, 8, 32
+"""Rows and columns of an instruction of a warp, and bytes of its terms."""
 HALF_SCOPES = {"mma_a8": "mk", "mma_at8": "km", "mma_b8": "kn", "mma_bt8": "nk"}
 """Of mma.sync.m16n8 whose k is 16 bytes of elements."""
 FRAGMENT_SCOPES = {
@@ -51,19 +57,22 @@ whose sums and whose A each of four warps has 16 rows."""
 WGMMA_COLUMNS = {1: (8, 16, 24, *range(32, 257, 16)), 2: tuple(range(8, 257, 8))}
 """By the bytes of an element, the columns of sums that one wgmma has."""
 WARP_LANES, WARPGROUP_LANES = 32, 128
+WGMMA_ROWS = 64
+"""Rows of the sums of one wgmma."""
 LANES = (4, 8)
 """Of a warp, places in a group and groups: a group has a row of A and C, or a column of B."""
 PRODUCTS_WAIT, LATE_STAGES = "tw_wgmma_wait", 4
 """The device function that waits for products of warpgroups; and the places of a pipeline from which on those of one iteration end in
 the next, since two places are then being multiplied."""
-WARP_CALLS, WARPGROUP_CALLS = "tw_mma_", "tw_wgmma_"
-"""How the names of device functions begin that all lanes of a warp, or of four, must call together, with the same arguments."""
+WARP_CALLS, WARPGROUP_CALLS, HELD = "tw_mma_", "tw_wgmma_", "held_"
+"""How the names of device functions begin that all lanes of a warp, or of four, must call together, with the same arguments; and how
+those of products go on whose A lies in registers."""
 
 
 def fragment_tile(scope: str, dtype: DType) -> tuple[int, int]:
     """Rows and columns of a tile of such elements."""
-    depth = _K_BYTES // (2 if scope in HALF_SCOPES else 1)
-    sizes = {"m": _M * _fragment_lanes(scope) // WARP_LANES, "n": _N, "k": depth // dtype.bytes}
+    depth = K_BYTES // (2 if scope in HALF_SCOPES else 1)
+    sizes = {"m": M * _fragment_lanes(scope) // WARP_LANES, "n": N, "k": depth // dtype.bytes}
     rows, columns = FRAGMENT_SCOPES[scope]
     return sizes[rows], sizes[columns]
 
@@ -84,8 +93,8 @@ def locate_element(buffer: Buffer, row: Expr, column: Expr) -> tuple[Expr, Expr,
     each = 2 if "k" not in FRAGMENT_SCOPES[buffer.scope] else 4 // buffer.dtype.bytes  # neighbours in one lane
     group, place = floormod(own, LANES[1]), floormod(floordiv(other, each), LANES[0])
     if _fragment_lanes(buffer.scope) > WARP_LANES:
-        group = floormod(floordiv(own, _M), _fragment_lanes(buffer.scope) // WARP_LANES) * LANES[1] + group
-    rows = _M // LANES[1] if "m" in FRAGMENT_SCOPES[buffer.scope] else 1
+        group = floormod(floordiv(own, M), _fragment_lanes(buffer.scope) // WARP_LANES) * LANES[1] + group
+    rows = M // LANES[1] if "m" in FRAGMENT_SCOPES[buffer.scope] else 1
     below, beside = (
         floormod(floordiv(own, LANES[1]), rows),
         floordiv(floormod(other, _fragment_width(buffer)), each * LANES[0]),

@@ -37,7 +37,17 @@ from ..accesses import ASSUMED
 from ..loop_nest import Body, Nest
 from .estimate import Estimate, Parts
 
-__all__ = ["BEGUN", "LEAVE", "Lines", "copy_cycles", "estimate", "fetch_cycles", "least_of_loops", "tile_cycles"]
+__all__ = [
+    "BEGUN",
+    "LEAVE",
+    "PAGE",
+    "Lines",
+    "copy_cycles",
+    "estimate",
+    "fetch_cycles",
+    "least_of_loops",
+    "tile_cycles",
+]
 
 
 PAGE = 4096

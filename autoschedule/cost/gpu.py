@@ -12,15 +12,19 @@ from collections.abc import Sequence
 from math import ceil
 
 from ...codegen.gpus import Gpu, Occupancy
+from ...ir.analysis.warps import WARP, WORD
 from ..loop_nest import Nest
 from .estimate import Estimate, Parts
-from .kernels import WARP, KernelWork, Phase, count_kernel
+from .kernels import KernelWork, Phase, count_kernel
 
 __all__ = [
     "CLUSTER_LATENCY",
     "DRAIN",
     "ENGINE_LATENCY",
     "FENCE",
+    "FEWEST_REGISTERS",
+    "KEPT",
+    "OF_COPIES",
     "OTHER_REGISTERS",
     "count_resident",
     "estimate_kernels",
@@ -30,6 +34,10 @@ __all__ = [
 
 OTHER_REGISTERS = 24
 """Registers of a thread beside its arrays: addresses, counters, what is on its way."""
+FEWEST_REGISTERS = 20
+"""The same at least, so that no kernel is said to fall short that does not."""
+OF_COPIES = 8
+"""And for each array that comes asynchronously: the places that it comes from and goes to."""
 AHEAD = 8
 """Loads from memory that a thread begins before the first has ended."""
 JOIN = 30
@@ -45,6 +53,8 @@ DRAIN, FENCE = 60, 30
 ENGINE_LATENCY, CLUSTER_LATENCY = 200, 200
 """Cycles beyond those of a load until a barrier tells of what the copy engine fetches; and until a block knows that another one of
 its cluster is done with a part."""
+KEPT = 0.5
+"""The part of the L2 cache that the panels of a product can have."""
 CACHED = 0.25
 """The part of the L2 cache in which what one kernel has stored is found by the next."""
 DEPENDENT = 2
@@ -138,7 +148,7 @@ def _unit_cycles(phases: Sequence[Phase], gpu: Gpu) -> Sequence[tuple[float, str
     return (
         (arithmetic / gpu.fma, "fma throughput"),
         (tensor, "tensor throughput"),
-        (accessed * WARP * 4 / gpu.shared_rate, "shared memory"),
+        (accessed * WARP * WORD / gpu.shared_rate, "shared memory"),
         (special / SPECIAL, "special functions"),
         (issued / ISSUED, "instructions"),
     )

@@ -18,19 +18,16 @@ from math import ceil, log2, prod
 from typing import TypeAlias
 
 from ...ir.analysis.footprint import Access, Array, access_box, line_bytes
-from ...ir.analysis.warps import count_transactions
+from ...ir.analysis.warps import LINE, SECTOR, WARP, WORD, count_transactions
 from ...ir.expr import ProducerLoad, Var
 from ...ir.structural import Key
 from ...ir.visit import post_order
+from ...te.compute import placeholder
 from ..accesses import ASSUMED, Dimension
 from ..loop_nest import Body, Memory, Nest, Transfer
 
-__all__ = ["SECTOR", "SLOTS", "SLOTS_OF_TRANSFER", "KernelWork", "Phase", "Unique", "count_kernel"]
+__all__ = ["PARTS", "RESULT", "SLOTS", "SLOTS_OF_TRANSFER", "KernelWork", "Phase", "Unique", "count_kernel"]
 
-WARP, SECTOR, LINE = 32, 32, 128
-"""Threads that run together; bytes that memory gives at once, and that the first cache keeps together."""
-WORD = 4
-"""Bytes of a register."""
 GROUP = 4
 """Warps that multiply together."""
 FRAGMENTS = {"mma": WARP, "wgmma": GROUP * WARP}
@@ -71,6 +68,8 @@ class Phase:
     begins: float = 1.0
 
 
+PARTS, RESULT = placeholder((1,), name="parts"), placeholder((1,), name="result")
+"""Stand for the parts of sums that one kernel stores and another adds up, and for their sums."""
 Unique: TypeAlias = dict[tuple[Array, bool], float]
 """Bytes of arrays, by whether they are stored."""
 
@@ -106,8 +105,8 @@ _Form = tuple[Array, tuple[Key, ...], bool]
 def count_kernel(nest: Nest) -> KernelWork:
     """Count the work of a kernel."""
     threads = _find_threads(nest, {}, {})
-    if "threadIdx.x" not in threads:  # instructions of several threads have them, whatever loops are bound to
-        threads["threadIdx.x"] = _count_lanes(nest)
+    lanes = threads.pop("", 1)  # instructions of several threads have them, whatever loops are bound to
+    threads.setdefault("threadIdx.x", lanes)
     counter = _Counter(threads)
     counter.walk(nest, (), Phase(1.0))
     work = counter.finish()
@@ -115,22 +114,15 @@ def count_kernel(nest: Nest) -> KernelWork:
     return work
 
 
-def _count_lanes(part: Nest | Body) -> int:
-    """Count the threads that have registers together."""
-    if isinstance(part, Body):
-        return 1
-    scope = part.memory.scope if part.memory is not None else ""
-    own = (lanes for name, lanes in FRAGMENTS.items() if scope.startswith(name))
-    return max([1, *own, *map(_count_lanes, part.body)])
-
-
 def _find_threads(part: Nest | Body, around: Mapping[str, float], found: dict[str, int]) -> dict[str, int]:
-    """Find the threads of a block by their tags: as many as the stage with the most has. around: those of loops around; what all
-    threads fill together begins anew."""
+    """Find the threads of a block by their tags: as many as the stage with the most has; under "" those that have registers together.
+    around: those of loops around; what all threads fill together begins anew."""
     if isinstance(part, Body):
         return found
-    if part.memory is not None and part.memory.scope == "shared":
+    scope = part.memory.scope if part.memory is not None else ""
+    if scope == "shared":
         around = {}
+    found[""] = max(found.get("", 1), _count_sharers(scope))
     if part.thread.startswith("threadIdx"):
         around = {**around, part.thread: around.get(part.thread, 1) * part.trips * part.share}
         # a share of the threads that a loop is bound to
@@ -138,6 +130,11 @@ def _find_threads(part: Nest | Body, around: Mapping[str, float], found: dict[st
     for inside in part.body:
         _find_threads(inside, around, found)
     return found
+
+
+def _count_sharers(scope: str) -> int:
+    """Count the threads that have memory of a scope together as fragments of it; 1 of any other."""
+    return next((lanes for name, lanes in FRAGMENTS.items() if scope.startswith(name)), 1)
 
 
 @dataclass(slots=True)
@@ -237,8 +234,8 @@ class _Counter:
         its own loops are bound to."""
         virtual = prod(trips for _, trips, thread, _ in path if thread.startswith("vthread"))
         # a fragment's registers are divided among a warp
-        own = next((each for name, each in FRAGMENTS.items() if memory.scope.startswith(name)), None)
-        among = own or memory.among
+        own = _count_sharers(memory.scope)
+        among = own if own > 1 else memory.among
         if own == GROUP * WARP:  # each four warps have rows of their own, where the stage's own loops are bound to them
             around = {thread for _, _, thread, _ in path}
             among = max(own, prod(count for tag, count in self.threads.items() if tag not in around))

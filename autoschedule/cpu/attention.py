@@ -35,8 +35,6 @@ __all__ = ["attention"]
 
 FEW = 4
 """Queries of a block up to which vectors run along d."""
-STEP = 8
-"""Keys of which a sum along lanes is taken side by side."""
 
 
 def attention(group: Group) -> None:

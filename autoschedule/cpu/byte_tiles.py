@@ -32,9 +32,10 @@ from ..loops import fuse_axes
 from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
-from .injective import sweep, worth_threads
+from .injective import sweep
 from .integer_dots import PAIR, dots_in_registers, register_tile
 from .quotient_axes import find_digits, split_digits
+from .threads import worth_threads
 
 if TYPE_CHECKING:
     from ...ir.expr import IterVar

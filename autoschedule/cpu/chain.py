@@ -22,10 +22,11 @@ from ..cost.cpu import Lines
 from ..cost.estimate import pad_estimate
 from ..drafts.draft import Drafts
 from ..loops import fuse_axes
-from ..operations import find_inlined, weight
+from ..operations import LIGHT, find_inlined, weight
 from ..plan import Candidate
 from .chain_member import CUT_ROWS
-from .injective import LIGHT, sweep, worth_threads
+from .injective import sweep
+from .threads import worth_threads
 from .windows import window_ways
 
 if TYPE_CHECKING:

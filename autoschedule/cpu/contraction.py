@@ -23,6 +23,7 @@ from ...schedule.primitives.mirror import is_symmetric
 from ...te.operation import Operation
 from ..accesses import contiguous_axes, load_axes, numeric_shape, op_loads, row_steps, source
 from ..cost.cpu import Lines
+from ..cost.doubts import ALIKE, SUMS
 from ..cost.estimate import Estimate, pad_estimate, soonest
 from ..cost.instructions import NEAR
 from ..drafts.draft import Drafts
@@ -30,29 +31,22 @@ from ..forms.contraction import Contraction, match_contraction, match_product, p
 from ..loops import fuse_axes
 from ..matrices import copied, flat, lay_out_matrix, upstream
 from ..operations import fixed_extent, is_known, iteration_count
-from ..plan import ALIKE, Candidate
+from ..plan import Candidate
 from ..structure import structure_key
 from .factors import find_sides, matricize_factors, sweep_factors
 from .gemm_nest import passes_caches, prefetch_panels, prefetch_rows, product_sizes, result_stage, sum_up, tasks
 from .gemm_plan import Plan, Product, group_panels, packings, plans
 from .gemv import find_schedule
-from .injective import sweep, worth_threads
+from .injective import sweep
 from .quotient_axes import find_digits, split_digits
+from .sums import FEW
+from .threads import worth_threads
 
 if TYPE_CHECKING:
     from ...schedule import Stage
     from ..groups import Group
 
 __all__ = ["contraction", "least_time", "usual_time"]
-
-MOST_CHANGED = 1
-"""Of how many tiles other tasks and depths are looked at."""
-FURTHER = 3
-"""Of how many more where somebody searches."""
-DOUBT = 0.3
-"""By how much of their time sums of any form are taken to be slower than estimated, beside products of matrices. Of 24 drawn
-programs whose choice it decides, 0.1 and 0.3 are the same in the mean; with 0.1 the worst take 1.6 times as long, with 0.3 1.2."""
-
 
 LONG = 16
 """Terms of the innermost loop of a sum from which on the loops around it cost little."""
@@ -186,7 +180,7 @@ def _ways(group: Group, whole: Contraction, digits: Mapping[int, int] = MappingP
     tiles = _soonest_first(tiles)
     changed, further = (
         [timed(each, way) for _, each, tile in some for way in others[each, tile.tile]]
-        for some in (tiles[:MOST_CHANGED], tiles[MOST_CHANGED : MOST_CHANGED + FURTHER] if group.is_searched else [])
+        for some in (tiles[:1], tiles[1 : 1 + FEW] if group.is_searched else [])  # of the best tile
     )
     first = _soonest_first([*tiles, *changed])
     candidates = [
@@ -224,7 +218,7 @@ def _least(whole: Contraction, machine: Machine) -> Estimate:
 
 def _discount_time(time: Estimate) -> Estimate:
     """The time of sums beside that of products of matrices, whose loops come out as they are estimated more often."""
-    return pad_estimate(time, DOUBT)
+    return pad_estimate(time, SUMS)
 
 
 def _description(found: Contraction, way: Plan) -> str:

@@ -35,7 +35,7 @@ from ..operations import is_known
 from ..plan import Candidate
 from .contraction import least_time
 from .conv_plan import TURNS, USUAL, Layer, Plan, Tile, column_tile, plans, prefers_channels
-from .injective import worth_threads
+from .threads import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group

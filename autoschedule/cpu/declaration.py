@@ -16,11 +16,10 @@ from ...schedule import Stage
 from ...te.shape import constant_extent
 from ..accesses import find_axes
 from ..cost.instructions import instruction_class
+from ..loops import MOST_BODIES
 
-__all__ = ["MOST_BODIES", "calls_functions", "functions_at_once", "part_left_by_llvm", "unroll_short_loops"]
+__all__ = ["calls_functions", "functions_at_once", "part_left_by_llvm", "unroll_short_loops"]
 
-MOST_BODIES = 32
-"""Bodies, multiply-adds of a sum, that are written out at most: more take longer to compile, and run no faster."""
 BY_LLVM = 0.5
 """The part of the time of elements one by one that LLVM's vectors take, as measured of loops over rows of 3 (poses, cross
 products, lookups by bytes: 0.3 to 0.55)."""

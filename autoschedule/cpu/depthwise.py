@@ -17,21 +17,18 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from ...codegen.machine import WAYS
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from .injective import worth_threads
+from .declaration import unroll_short_loops
+from .lanes import VECTORS
+from .threads import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["best_rows", "windows"]
 
-MOST_ROWS = 8
-"""Places computed together: beyond, little is read twice, and code gets long."""
-FEW_VECTORS = 4
-"""Vectors of a row that are unrolled, borders and all."""
-MOST_TAPS = 32
-"""Taps of a window that are unrolled."""
 SCRATCH = 4
 """Registers kept for what is neither a sum nor a weight."""
 
@@ -50,7 +47,7 @@ def windows(group: Group) -> None:
     block, row = stage.split(place, factor=_rows(group, anchor, constant_extent(place) or 0))
     stage.reorder(*outer, vector, block, row, lane)
     stage.unroll(row)
-    if extent and -(-extent // lanes) <= FEW_VECTORS:
+    if extent and -(-extent // lanes) <= VECTORS:  # borders and all
         stage.unroll(vector)
     if extent != 0:
         stage.vectorize(lane)
@@ -72,7 +69,7 @@ def best_rows(extent: int, taps: int, step: int, room: int) -> int:
     """Return the number of neighbouring results to compute together along an axis of `extent` (0: not known), of windows of `taps` that
     move by `step`, with `room` registers for sums: so that the fewest elements are read, none of them for results that do
     not exist where that can be helped."""
-    most = max(1, min(MOST_ROWS, room, extent or MOST_ROWS))
+    most = max(1, min(WAYS, room, extent or WAYS))  # beyond, little is read twice, and code gets long
 
     def read(rows: int) -> tuple[int, int]:
         blocks = -(-(extent or 64) // rows)
@@ -105,10 +102,6 @@ def _sum_up(group: Group, sums: Operation) -> None:
     ry, rx = stage.op.reduce_axis
     stage.reorder(*outer, place, ry, rx, lane)
     stage.unroll(place)
-    taps = [constant_extent(axis) or 1 for axis in (ry, rx)]
-    if taps[1] <= MOST_TAPS:
-        stage.unroll(rx)
-    if prod(taps) <= MOST_TAPS:
-        stage.unroll(ry)
+    unroll_short_loops(stage, [ry, rx])
     if constant_extent(lane) != 0:
         stage.vectorize(lane)

@@ -16,21 +16,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ... import te
-from ...codegen.machine import RegisterTile, register_tiles
+from ...codegen.machine import RegisterTile
 from ...ir.expr import IterVar
 from ...te.intrinsics.byte_units import DENSE_DOTS
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ..accesses import op_loads
-from .gemm_plan import WORTH_THREADS, Product, grid
-from .integer_dots import prepare_dots
+from ..accesses import ASSUMED, op_loads
+from .gemm_plan import Product, grid
+from .integer_dots import prepare_dots, register_tile
+from .threads import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["dense_dots", "pack_dots"]
-
-PANEL = 16
 
 
 def dense_dots(group: Group) -> None:
@@ -70,17 +69,17 @@ def _sums(group: Group, op: Operation, at: IterVar) -> None:
 
 def _plan(group: Group, op: Operation) -> tuple[RegisterTile, int, int, bool]:
     """The tile, how many of its rows and columns make a task, and whether tasks go to threads."""
-    machine = group.machine
-    m, n, k = (constant_extent(axis) or 1024 for axis in (*group.anchor.axis, op.reduce_axis[0]))
-    vectors = PANEL * 32 // (machine.vector_bytes * 8)
-    best = next((tile for tile in register_tiles(machine, 32) if tile.vectors % vectors == 0), None)
-    tile = best or RegisterTile(max(machine.registers // vectors - 2, 1), vectors, PANEL)
-    while tile.columns > PANEL and tile.columns - PANEL >= n:
-        tile = RegisterTile(tile.rows, tile.vectors - vectors, tile.columns - PANEL)
-    tile = RegisterTile(min(tile.rows, m), tile.vectors, tile.columns)
-    threads = machine.cores if m * n * k >= WORTH_THREADS else 1
+    machine, axes = group.machine, (*group.anchor.axis, op.reduce_axis[0])
+    m, n, k = (constant_extent(axis) or ASSUMED for axis in axes)
+    tile = register_tile(machine, m, n, 1)  # the element of a row
+    threads = machine.cores if worth_threads(axes, 1 / _step(op)) else 1
     row_tiles, panels, _ = grid(Product(m, n, k), tile, threads, False, machine)
     return tile, row_tiles, panels, threads > 1
+
+
+def _step(op: Operation) -> int:
+    """The terms that an instruction takes at once."""
+    return DENSE_DOTS[str(op_loads(op)[0].dtype)][1]
 
 
 def _take(group: Group, op: Operation) -> None:
@@ -95,7 +94,7 @@ def _take(group: Group, op: Operation) -> None:
     i, k = stage.op.axis
     _, k = stage.split(k, factor=group.machine.vector_bytes)
     stage.vectorize(k)
-    if (constant_extent(i) or WORTH_THREADS) * (constant_extent(op.axis[1]) or 1) >= WORTH_THREADS:
+    if worth_threads(op.axis, load.dtype.bits / 32):
         stage.parallel(i)
 
 

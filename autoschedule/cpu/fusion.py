@@ -12,14 +12,12 @@ from ...te.operation import Operation
 from ...te.rewrite import inline
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, op_loads
+from ..cost.vectors import CACHED, STORED
 from ..forms.contraction import is_product
 from ..operations import is_expensive, weight
 from .sum_plan import Terms, best_plan, find_terms, gathers
 
 __all__ = ["axes_shared", "cheap", "computed_again"]
-
-STORED, CACHED = 6, 4
-"""Operations on vectors in whose time an element is stored to memory and loaded from there again; and a vector, in the cache."""
 
 
 def axes_shared(reader: Operation, producer: Operation, machine: Machine) -> frozenset[IterVar] | None:

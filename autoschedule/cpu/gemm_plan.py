@@ -14,15 +14,10 @@ from math import ceil, gcd
 from ...codegen.machine import WAYS, Machine, RegisterTile, register_tiles
 from ..accesses import ASSUMED
 from ..cost.cpu import copy_cycles, fetch_cycles, tile_cycles
+from .lanes import LONG
+from .threads import TASKS, WORTH_THREADS
 
-__all__ = ["TASKS", "Plan", "Product", "grid", "group_panels", "packings", "plans"]
-
-WORTH_THREADS = 1 << 19
-"""Multiply-adds below which one thread is done before a second has been woken."""
-SHALLOWEST = 128
-"""Sums up to which blocks of them gain nothing."""
-TASKS = 4
-"""Tasks for each thread that balance what else the machine does, where they cost nothing."""
+__all__ = ["Plan", "Product", "grid", "group_panels", "packings", "plans"]
 
 
 @dataclass(frozen=True)
@@ -125,7 +120,7 @@ def _vary_plan(usual: Plan, product: Product, cores: int) -> Iterator[Plan]:
     rows, columns = ceil(product.m / usual.tile.rows), ceil(product.n / usual.tile.columns)
     if usual.depth:
         yield replace(usual, depth=0)
-    elif product.k > SHALLOWEST:
+    elif product.k > LONG:
         yield replace(usual, depth=-(-ceil(product.k / 2) // 8) * 8)
     if cores > 1:
         yield replace(usual, parallel=not usual.parallel)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from ...codegen.machine import WAYS
 from ...ir.expr import IntImm, ProducerLoad
 from ...schedule import Stage
 from ...te.shape import constant_extent
@@ -30,28 +31,20 @@ from ..forms.contraction import Contraction, match_product
 from ..matrices import upstream
 from ..operations import is_known
 from .gemm_nest import product_sizes
-from .gemm_plan import TASKS, Product
+from .gemm_plan import Product
+from .lanes import CHAINS, LONG, VECTORS
 from .streams import last_cache
+from .threads import TASKS, WORTH_THREADS
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["find_schedule"]
 
-ALONG, ACROSS = 32, 4
-"""The most vectors beside a matrix whose rows lie along the sum, and across it: more are worth packing it."""
-LONG = 128
-"""How long a sum is, for each of the vectors but one, and for four at most, that hides adding up the lanes of its parts."""
-TOGETHER, ALL_TOGETHER = 4, 6
-"""Vectors that are multiplied with a row at once, and up to how many that is all of them."""
-STREAMS = 8
-"""Rows read side by side: what is loaded of the vectors serves them all."""
-CHAINS = 2
-"""Vectors of a row that are summed apart where rows are read one after the other, so that sums keep up with memory."""
-WORTH_THREADS = 1 << 17
-"""Elements of a matrix below which one thread is done before a second has been woken."""
-LEAST_PART = 64
-"""Rows of a part of the sum."""
+ALONG = 32
+"""The most vectors beside a matrix whose rows lie along the sum: more are worth packing it."""
+ALL_TOGETHER = 6
+"""Vectors up to which all are multiplied with a row at once."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +84,9 @@ def thin(group: Group, found: Contraction, sizes: Product) -> Thin | None:
             continue
         most = ALONG if outer else lanes // 2  # more columns than that fill the lanes themselves
         most = min(most, ALL_TOGETHER) if upstream(group, matrix) else most  # which is computed anew for each few
-        if last is k and few <= most and (sizes.k or ASSUMED) >= LONG * min(few - 1, 4):
+        if last is k and few <= most and (sizes.k or ASSUMED) >= LONG * min(few - 1, VECTORS):
             return Thin(matrix, vectors, outer, few, True)
-        if last is anchor.axis[-2 + outer] and few <= ACROSS:
+        if last is anchor.axis[-2 + outer] and few <= VECTORS:
             return Thin(matrix, vectors, outer, few, False)
     return None
 
@@ -126,10 +119,10 @@ def _schedule_along_sum(group: Group, shape: Thin, threads: int) -> None:
     stage = s[output]
     axes = list(stage.op.axis)
     outer, few = axes[-2 + shape.outer], axes[-1 - shape.outer]
-    several = min(shape.few, TOGETHER if shape.few > ALL_TOGETHER else ALL_TOGETHER)
+    several = min(shape.few, VECTORS if shape.few > ALL_TOGETHER else ALL_TOGETHER)
     most = (group.machine.registers - 1 - several) // max(several, 1)
     extent = constant_extent(outer)
-    rows = max(min(STREAMS, most, extent or STREAMS, ceil((extent or 1 << 30) / threads)), 1)
+    rows = max(min(WAYS, most, extent or WAYS, ceil((extent or 1 << 30) / threads)), 1)
     tile, row = stage.split(outer, factor=rows)
     task, tile = stage.split(tile, factor=max(ceil((extent or 1 << 14) / rows / (threads * TASKS)), 1))
     some, few = stage.split(few, factor=max(several, 1))
@@ -186,7 +179,7 @@ def _schedule_across_rows(group: Group, shape: Thin, batch: int, threads: int) -
     (k,) = anchor.reduce_axis
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)
     depth, width = constant_extent(k) or 0, max(group.machine.l1 // 2 * 8 // anchor.output(0).dtype.bits, lanes)
-    parts = min(threads * TASKS, depth // LEAST_PART) if threads > 1 and batch < threads else 1
+    parts = min(threads * TASKS, depth // (4 * WAYS)) if threads > 1 and batch < threads else 1
     stage, sums = s[output], s[anchor]
     if parts > 1:
         part, _ = sums.split(k, nparts=parts)
@@ -208,7 +201,7 @@ def _schedule_across_rows(group: Group, shape: Thin, batch: int, threads: int) -
     if parts > 1:
         *outer, i, j = sums.op.axis
         few, row = (i, j) if shape.outer else (j, i)
-        chunk, row = sums.split(row, factor=STREAMS * lanes)
+        chunk, row = sums.split(row, factor=WAYS * lanes)
         sums.reorder(*outer, few, chunk, *sums.op.reduce_axis, row)
         sums.vectorize(row)
     else:
@@ -226,7 +219,7 @@ def _add_rows(sums: Stage, shape: Thin, lanes: int, width: int) -> None:
         *outer, i, j = sums.op.axis
         few, row = (i, j) if shape.outer else (j, i)
     (k,) = sums.op.reduce_axis
-    several, k = sums.split(k, factor=STREAMS)
+    several, k = sums.split(k, factor=WAYS)
     wide, row = sums.split(row, factor=width)
     vector, lane = sums.split(row, factor=lanes)
     sums.reorder(*outer, wide, several, vector, few, k, lane)

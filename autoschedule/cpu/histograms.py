@@ -27,7 +27,8 @@ from ..accesses import find_axes, tensor_bytes
 from ..cost.estimate import Estimate
 from ..operations import fixed_extent, iteration_count
 from ..plan import Candidate
-from .injective import sweep, worth_threads
+from .injective import sweep
+from .threads import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group

@@ -25,29 +25,24 @@ from ...te.shape import constant_extent
 from ..accesses import find_axes, load_access
 from ..cost.cpu import Lines
 from ..cost.instructions import classify_access
+from ..cost.vectors import GATHERED
 from ..drafts.draft import Drafts
-from ..operations import find_inlined, weight
+from ..loops import MOST_BODIES
+from ..operations import LIGHT, find_inlined, weight
 from ..plan import Candidate
 from ..structure import structure_key
-from .declaration import MOST_BODIES, calls_functions, functions_at_once, part_left_by_llvm, unroll_short_loops
-from .lanes import length
+from .declaration import calls_functions, functions_at_once, part_left_by_llvm, unroll_short_loops
+from .lanes import VECTORS, length
 from .quotient_axes import find_digits
 from .streams import streams, sweep_past_caches
+from .threads import are_enough_tasks, worth_threads
 from .transposes import find_crossing, transpose_tiles
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["injective", "sweep", "worth_threads"]
+__all__ = ["injective", "sweep"]
 
-SMALL = 1 << 17
-"""Operators on elements below which one thread is done before others are awake."""
-LIGHT = 24
-"""Operators of an expression up to which several vectors fit into the registers at once."""
-GATHERED = 4
-"""Bytes of elements that an instruction gathers."""
-VECTORS = 4
-"""Vectors in a step of the inner loop of a light expression: loads are under way while others are computed on."""
 NARROW = 128
 """Bits of vectors up to which a loop around one takes time beside it. Of longer ones a step has one where no estimate tells: LLVM
 stores several in another order than they lie in, and where they cross lines of the cache that takes up to 1.45 times as long (30
@@ -56,8 +51,6 @@ STEPS = (1, 2, 4, 8)
 """Vectors in a step to choose from."""
 COMPONENTS = 8
 """Values of the last axis that are written out."""
-FEW_ROWS = 8
-"""Rows below which threads would not share them evenly."""
 
 
 _Way: TypeAlias = tuple[str, Callable[["Group"], None]]
@@ -160,7 +153,7 @@ def _keep_loops(group: Group, op: Operation, threads: bool) -> None:
     first, *others = stage.op.axis
     axes = [first, *unroll_short_loops(stage, others)]
     if threads:  # a fused index is taken apart for each element
-        many = len(axes) == 1 or (constant_extent(first) or FEW_ROWS) >= FEW_ROWS
+        many = len(axes) == 1 or are_enough_tasks(constant_extent(first), group.machine)
         stage.parallel(first if many else stage.fuse(*axes))
 
 
@@ -202,7 +195,7 @@ def _vectorize_elements(group: Group, op: Operation, way: _Loops) -> None:
     for component in components:
         stage.reorder(component, inner)
         stage.unroll(component)
-    many = (length(rows) or FEW_ROWS) >= FEW_ROWS if rows else False
+    many = bool(rows) and are_enough_tasks(length(rows), group.machine)
     shared = rows if many or outer is None else [*rows, outer]
     if shared:
         row = stage.fuse(*shared) if len(shared) > 1 else shared[0]
@@ -252,9 +245,3 @@ def _is_flat(op: Operation, value: Expr) -> bool:
         elif isinstance(node, Expr):
             stack.extend(children(node))
     return True
-
-
-def worth_threads(axes: Sequence[IterVar], operators: int = 1) -> bool:
-    """Return whether loops over these axes are long enough to wake threads for; where that is not known, they are."""
-    size = length(axes)
-    return size is None or size * operators >= SMALL

@@ -25,19 +25,19 @@ from ...codegen.machine import Machine, RegisterTile, register_tiles
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.intrinsics.byte_units import PAIR_DOTS
+from ...te.intrinsics.dot_i16 import GROUP as PAIR
+from ...te.intrinsics.dots import LANES as PANEL
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, op_loads, source
 from .depthwise import windows
-from .gemm_plan import TASKS
-from .injective import worth_threads
+from .threads import TASKS, worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["PAIR", "dots_in_registers", "integer_depthwise", "integer_dots", "prepare_dots", "register_tile"]
 
-PANEL, PAIR = 16, 2
 BESIDE = 3
 """Registers beside sums and columns: a pair of a row, what is multiplied, and one without which LLVM now and then stores a sum."""
 FEW = 4
@@ -102,14 +102,14 @@ def dots_in_registers(sums: Stage, stage: Stage, at: IterVar, bytes_of_weights: 
     sums.tensorize(lane, te.intrinsics.get(PAIR_DOTS["int8" if bytes_of_weights else "int16"]))
 
 
-def register_tile(machine: Machine, m: int, n: int) -> RegisterTile:
+def register_tile(machine: Machine, m: int, n: int, beside: int = BESIDE) -> RegisterTile:
     """Return the tile for m rows and n columns: the one with most products for each load, its rows so that all tiles of a row of places
-    have about as many."""
+    have about as many. beside: registers beside sums and columns."""
     vectors = max(PANEL // machine.lanes(32), 1)
     best = next((tile for tile in register_tiles(machine, 32) if tile.vectors % vectors == 0), None)
     best = best or RegisterTile(max(machine.registers // vectors - 2, 1), vectors, PANEL)
     panels = min(best.vectors // vectors, ceil(n / PANEL))
-    most = max((machine.registers - panels * vectors - BESIDE) // (panels * vectors), 1)
+    most = max((machine.registers - panels * vectors - beside) // (panels * vectors), 1)
     rows = ceil(m / ceil(m / most))
     return RegisterTile(rows, panels * vectors, panels * PANEL)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ...codegen.machine import Machine
+from ...codegen.machine import WAYS, Machine
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.operation import Operation
@@ -23,9 +23,15 @@ from ...te.shape import constant_extent
 from ..loops import fuse_axes
 from .declaration import calls_functions, functions_at_once
 
-__all__ = ["ROUNDS", "reduce_lanes", "halves", "length", "floor_power", "move_lane_last"]
+__all__ = ["CHAINS", "LONG", "ROUNDS", "VECTORS", "reduce_lanes", "halves", "length", "floor_power", "move_lane_last"]
 
-MOST_ACCUMULATORS = 8
+VECTORS = 4
+"""Vectors side by side in a step: loads are under way, and sums that do not wait for each other, while others are computed on."""
+LONG = 128
+"""Terms of a sum that hide what it takes to add up the lanes of its parts, and up to which blocks of it gain nothing."""
+CHAINS = 2
+"""Vectors that are summed apart where rows are read as they lie: sums keep up with memory, and streams are no more than a processor
+follows."""
 ROUNDS = 6
 """Iterations that each accumulator takes part in at least: the tree above it has to pay, and shorter loops are unrolled, whose
 many loads a processor does not see to be one stream that it could fetch ahead."""
@@ -47,7 +53,7 @@ def reduce_lanes(
     extent, lane = length(axes), fuse_axes(s[op], axes)
     lanes = machine.lanes(max(tensor.dtype.bits for tensor in op.outputs))
     room = max(machine.registers * 3 // 4 // op.num_outputs, 1)  # what takes up a term has the rest
-    most = min(machine.accumulators, MOST_ACCUMULATORS, room) if accumulators is None else accumulators
+    most = min(machine.accumulators, WAYS, room) if accumulators is None else accumulators
     if accumulators is None and calls_functions(*op.values):
         most = min(most, functions_at_once(machine))
     if extent is None:

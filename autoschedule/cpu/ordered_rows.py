@@ -21,18 +21,14 @@ from ..forms.rows import full_load
 from ..loops import fuse_axes
 from ..operations import fixed_extent
 from .declaration import calls_functions
-from .injective import worth_threads
-from .lanes import floor_power
+from .lanes import CHAINS, floor_power
+from .threads import worth_threads
 from .transposes import MAX_TILE, WORD, find_strided_reads, transpose_rows
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["are_few", "are_short", "rows_in_order"]
-
-VECTORS = 2
-"""Vectors of rows: sums that do not wait for each other, and no more streams from memory than a processor follows. Rows that lie a
-multiple of a way of the first cache apart drive each other out: of these, one."""
 
 FEW = 4
 """Terms of a row up to which elements are read one by one, if each takes one instruction (dot products of 3: 26 us, turned 47).
@@ -104,7 +100,9 @@ def rows_in_order(group: Group) -> bool:
     sums = s[anchor] if group.output is not anchor else s[s.cache_write(list(anchor.outputs), "local")[0]]
     stage = s[group.output]
     pitch = prod(numeric_shape(load.producer, 1)[load.indices.index(row) + 1 :]) * load.dtype.bytes
-    several = size * (1 if pitch % (group.machine.l1 // WAYS) == 0 else min(VECTORS, fixed_extent(row) // size))
+    # rows that lie a multiple of a way of the first cache apart drive each other out
+    chains = 1 if pitch % (group.machine.l1 // WAYS) == 0 else min(CHAINS, fixed_extent(row) // size)
+    several = size * chains
     rows, lane = stage.split(stage.op.axis[place], factor=several)
     outer = [*(axis for at, axis in enumerate(stage.op.axis) if at != place), rows]
     stage.reorder(*outer, lane)

@@ -20,8 +20,10 @@ from ...codegen.machine import Machine
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...te.tensor import Tensor
 from ..accesses import contiguous_axes, find_axes, load_axes, numeric_shape
+from ..cost.vectors import APART, PACKED, PARTIAL, SECOND
 from ..loops import fuse_axes
-from .injective import sweep, worth_threads
+from .injective import sweep
+from .threads import worth_threads
 from .transposes import MAX_TILE
 
 if TYPE_CHECKING:
@@ -29,16 +31,6 @@ if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["Read", "is_movable", "copy_order", "pack", "packs", "find_reads"]
-
-PACKING, PACKING_FAR = 18, 40
-"""Operations on vectors in whose time a vector of a tensor is loaded and stored in another order: of one that the second cache
-holds, and of a larger one."""
-SECOND = 0.5
-"""And a vector is loaded that the first cache does not hold."""
-APART = 2.7
-"""Operations on vectors that a step loses where its vectors lie a row away from those of the step before."""
-FAR, FARTHER = 3, 10
-"""And for each line of which a step takes only what its rows need: of a tensor that the second cache holds, and of a larger one."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +86,8 @@ def find_reads(
             continue
         assert isinstance(load.producer, Tensor)
         vectors = prod(numeric_shape(load.producer, 1)) / lanes
-        near = vectors * machine.vector_bytes <= machine.l2
-        cost = vectors * (PACKING if near else PACKING_FAR)
+        size = vectors * machine.vector_bytes
+        cost = vectors * PACKED.of(size, machine)
         own = machine.lanes(load.dtype.bits)
         others = [other for other in loads if other.producer is load.producer and other is not load]
         if not axes.isdisjoint(lane):
@@ -103,11 +95,11 @@ def find_reads(
             if len(lane) == 1 and place is not None and is_movable(load, lane[0], loads):
                 apart = lane[0] not in side_by_side
                 twins = frozenset(index for other in others if isinstance(index := other.indices[place], IterVar))
-                excess = lanes - 1 if apart else APART if near else FARTHER
+                excess = lanes - 1 if apart else APART.of(size, machine)
                 yield Read(load, axes, True, excess, apart, cost, frozenset(), twins, own)
         elif not others and reduced[-1] in axes and reduced[-1] not in side_by_side and _is_ordered(load, reduced):
             yield Read(
-                load, axes, False, FAR if near else FARTHER, False, cost, frozenset(side_by_side), frozenset(), own
+                load, axes, False, PARTIAL.of(size, machine), False, cost, frozenset(side_by_side), frozenset(), own
             )
 
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...codegen.machine import Machine
+from ...codegen.machine import WAYS, Machine
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
@@ -27,23 +27,17 @@ from ..accesses import contiguous_axes, find_axes, op_loads
 from ..forms.rows import full_load
 from ..loops import fuse_axes
 from ..operations import find_inlined
-from .injective import worth_threads
-from .lanes import ROUNDS, length, move_lane_last, reduce_lanes
+from .lanes import ROUNDS, VECTORS, length, move_lane_last, reduce_lanes
 from .streams import prefetch_pages
+from .threads import PARTS, TASKS, WORTH_THREADS, worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["add_rows", "choose_layout", "places", "reads_once", "reduce", "too_few_rows"]
 
-TASKS = 32
-"""Tasks that a reduction is cut into: several for each of a few threads, one for each of many."""
-ROWS = 8
-"""Rows read side by side: as many streams as processors fetch ahead, and lines of one set that the L1 cache keeps."""
-SHORT, VECTORS = 16, 4
-"""Rows up to which a few vectors of results stay in registers for all of them; and how many."""
-SMALL = 1 << 15
-"""Elements of which a task should have at least as many."""
+SHORT = 16
+"""Rows up to which a few vectors of results stay in registers for all of them."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +99,7 @@ def places(group: Group) -> None:
     best = group.parts[0]
     threads = worth_threads((*best.axis, *best.reduce_axis))
     row = fuse_axes(stage, axes) if axes else None
-    at_rows = row is not None and (length(axes) or TASKS) >= TASKS
+    at_rows = row is not None and (length(axes) or PARTS) >= PARTS
     if row is not None and threads and at_rows:
         stage.parallel(row)
     for part in group.parts:
@@ -161,8 +155,9 @@ def _chunks(op: Operation, layout: Layout) -> int:
         return 1
     tasks = kept if not layout.kept else max(kept // (constant_extent(layout.kept[0]) or 1), 1)
     axes = _chunk_axes(op, layout)
-    longest = (length(axes) or 1) // (4 * ROWS)
-    return 1 if tasks >= TASKS else max(min(-(-TASKS // tasks), size // SMALL // tasks, longest), 1)
+    longest = (length(axes) or 1) // (4 * WAYS)
+    # what is just worth threads has one task's worth for each that they should have
+    return 1 if tasks >= PARTS else max(min(-(-PARTS // tasks), size * TASKS // WORTH_THREADS // tasks, longest), 1)
 
 
 def _chunk_axes(op: Operation, layout: Layout) -> tuple[IterVar, ...]:
@@ -176,7 +171,7 @@ def _schedule_chunks(group: Group, op: Operation, chunks: int) -> None:
     axes = _chunk_axes(op, layout)
     size = length(axes)
     assert size is not None
-    unit = 8 * group.machine.lanes(op.output(0).dtype.bits) if layout.reduced else ROWS
+    unit = 8 * group.machine.lanes(op.output(0).dtype.bits) if layout.reduced else WAYS
     factor = -(-size // (chunks * unit)) * unit
     chunk = s[op].split(fuse_axes(s[op], axes), factor=factor)[0]
     partial = s.rfactor(list(s[op].op.outputs), chunk, factor_axis=0)[0].op
@@ -256,7 +251,7 @@ def add_rows(stage: Stage, machine: Machine, extent: int | None) -> None:
     *data, lane = move_lane_last(stage.op.axis)
     *slow, row = stage.op.reduce_axis
     count = constant_extent(row)
-    rows, row = stage.split(row, factor=ROWS) if count is None or count > ROWS else (None, row)
+    rows, row = stage.split(row, factor=WAYS) if count is None or count > WAYS else (None, row)
     wide, lane = stage.split(lane, factor=lanes) if extent is None or extent > lanes else (None, lane)
     stage.reorder(*data, *slow, *(axis for axis in (rows, wide) if axis is not None), row, lane)
     stage.unroll(row)

@@ -19,6 +19,7 @@ from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import contiguous_axes, domain_axes, op_loads
+from ..cost.doubts import GUARDED
 from ..cost.estimate import Estimate, pad_estimate
 from ..forms.window import is_sliding, is_window
 from ..operations import find_inlined, fixed_extent
@@ -26,10 +27,11 @@ from ..plan import Candidate
 from .contraction import contraction
 from .conv import convolution
 from .histograms import schedule_cells
-from .injective import worth_threads
+from .lanes import VECTORS
 from .ordered_rows import are_few, are_short, rows_in_order
 from .reduce import reads_once, reduce
 from .sums import keep_loops, sums, time_of_sums
+from .threads import PARTS, worth_threads
 from .tuples import tuples
 from .windows import time_of_images, window_ways
 
@@ -37,13 +39,6 @@ if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["contraction_or_sums", "reduction", "sums_in_order"]
-
-CHUNKS = 64
-"""Into how many parts a reduction of everything is cut, for threads to share."""
-UNROLLED = 1.0
-"""Which part of their time sums of windows take longer than foreseen where windows are no tiles: guards stay around every tap."""
-VECTORS = 4
-"""Vectors of partial results: sums that do not wait for each other."""
 
 
 def reduction(group: Group) -> None:
@@ -75,7 +70,7 @@ def _windows(group: Group) -> bool:
     sums = time_of_sums(group)
     if sums is not None:
         images = time_of_images(group, group.heads).parts if group.heads else ()
-        sums = Estimate((*pad_estimate(sums, UNROLLED).parts, *images))
+        sums = Estimate((*pad_estimate(sums, GUARDED).parts, *images))
         ways.append(Candidate("as any sum", partial(contraction_or_sums, group), sums))
     group.choose("windows", ways)
     return True
@@ -199,9 +194,9 @@ def _reduce_to_scalar(group: Group, anchor: Operation, lane: IterVar | None) -> 
     """A reduction of everything to one element: chunks for the threads, lanes within each."""
     s = group.s
     first = anchor.reduce_axis[0]
-    chunked = _worth(group, anchor) and (constant_extent(first) or 0) >= 2 * CHUNKS
+    chunked = _worth(group, anchor) and (constant_extent(first) or 0) >= 2 * PARTS
     if chunked:
-        chunk, _ = s[anchor].split(first, nparts=CHUNKS)
+        chunk, _ = s[anchor].split(first, nparts=PARTS)
         chunks = s.rfactor(list(anchor.outputs), chunk)[0].op
         inner = chunks.reduce_axis[-1] if lane is not None else None
         if inner is not None and (constant_extent(inner) or 0) >= 2 * group.machine.lanes(anchor.output(0).dtype.bits):

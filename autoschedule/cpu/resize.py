@@ -11,15 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...te.shape import constant_extent
-from .injective import worth_threads
+from .lanes import VECTORS
+from .threads import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["resize"]
-
-VECTORS = 4
-"""Vectors of a row of the image that are blended at once."""
 
 
 def resize(group: Group) -> None:

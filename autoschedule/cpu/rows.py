@@ -28,27 +28,19 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import op_loads
 from ..forms.rows import RowChain, match_rows
-from ..loops import fuse_axes
-from ..operations import elements, find_inlined, fixed_extent, is_expensive, weight
-from .declaration import MOST_BODIES, calls_functions, unroll_short_loops
-from .injective import sweep, worth_threads
-from .lanes import length, move_lane_last, reduce_lanes
+from ..loops import MOST_BODIES, fuse_axes
+from ..operations import TRIVIAL, elements, find_inlined, fixed_extent, is_expensive, weight
+from .declaration import calls_functions, unroll_short_loops
+from .injective import sweep
+from .lanes import VECTORS, length, move_lane_last, reduce_lanes
 from .reduce import add_rows, choose_layout, reduce, too_few_rows
-from .streams import stream, streams
+from .streams import BLOCK, LINES, stream, streams
+from .threads import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["blocks", "rows"]
-
-VECTORS = 4
-"""Vectors side by side in a step of a loop over elements."""
-LIGHT = 8
-"""Operators of an element up to which it is computed for each of several readers, rather than stored."""
-LINES = 2
-"""Lines of the cache that have to lie side by side: of fewer columns, each row would be a stream of its own from memory."""
-BLOCK = 4096
-"""Elements of a result that is stored in blocks, for threads to share."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +134,7 @@ def _find_stored(chain: RowChain, anchor: Operation) -> tuple[Operation, ...]:
         for part in chain.parts
         if part in chain.inside
         and sum(part.output(0) in tensors for tensors in read) > 1
-        and (is_expensive(part) or weight(part) > LIGHT)
+        and (is_expensive(part) or weight(part) > TRIVIAL)
     )
 
 

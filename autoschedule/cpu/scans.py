@@ -32,18 +32,16 @@ from ..accesses import contiguous_axes, dimension, op_loads
 from ..forms.scans import SharedColumns, share_columns
 from ..loops import fuse_axes
 from ..operations import is_expensive, is_plain
-from .injective import worth_threads
 from .lanes import floor_power
+from .streams import LINES
 from .sums import sums_of_a_step
+from .threads import worth_threads
 from .transposes import MAX_TILE, find_readers, find_strided_reads, transpose_rows
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["scan"]
-
-LINES = 4
-"""Lines of the cache side by side that a block of columns has at least, so that memory is read in runs."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from ...schedule.model.axes import declared_ranges
 from ...te.tensor import Tensor
 from ..accesses import ASSUMED, tensor_bytes
 from ..cost.cpu import Lines, estimate
+from ..cost.doubts import UNFORESEEN
 from ..cost.estimate import pad_estimate
 from ..loop_nest import Body, Nest
 from ..lowered_nests import build_nest
@@ -43,8 +44,6 @@ from ..plan import Candidate, Chooser, Decision, decide
 
 __all__ = ["share_loops"]
 
-UNFORESEEN = 0.1
-"""What shared loops cost more than expected, as far as memory is not what both are about: it pushes each other out of caches."""
 OPERANDS = 2
 """Registers that an iteration needs beside its sums, if these are to wait for no memory."""
 SHARED = ("serial", "parallel")

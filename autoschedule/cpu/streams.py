@@ -8,17 +8,19 @@ from math import prod
 from ...ir.expr import IntImm, IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
+from ..cost.cpu import PAGE
 from ..operations import elements
 
-__all__ = ["prefetch_pages", "last_cache", "stream", "streams", "sweep_past_caches"]
+__all__ = ["BLOCK", "LINES", "prefetch_pages", "last_cache", "stream", "streams", "sweep_past_caches"]
 
 _USUAL = 32 << 20
 BLOCK = 8192
 """Elements that are stored in one go: lines at its ends may be stored in two parts."""
-PAGE = 4096
-"""Bytes that processors see to be one stream: they find out anew in each page, and memory idles meanwhile."""
+LINES = 2
+"""Lines of the cache that have to lie side by side: of fewer columns, each row would be a stream of its own from memory."""
 STEPS = 16
-"""Steps in a page at most, each of which asks for its lines: a step that is shorter takes longer to ask than to read."""
+"""Steps in a page at most, which is what processors see to be one stream, each of which asks for its lines: a shorter one takes longer
+to ask than to read."""
 
 
 def streams(op: Operation) -> bool:

@@ -27,24 +27,19 @@ from ...ir.visit import children, post_order
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import ASSUMED, contiguous_axes, domain_axes, find_axes, load_axes
+from ..cost.doubts import CUT, WORSE
+from ..cost.vectors import SCATTERED
+from .lanes import VECTORS
 from .packs import Read, find_reads, is_movable, packs
 
-__all__ = ["WORSE", "SumPlan", "Terms", "best_plan", "gathers", "plans", "find_terms"]
+__all__ = ["MOST_OPERATORS", "SumPlan", "Terms", "best_plan", "gathers", "plans", "find_terms"]
 
 FACTORS = (1, 2, 3, 4, 6, 8, 12)
 """Values of an axis that a tile may have of it, beside all."""
-MOST_OPERATORS = 192
+MOST_OPERATORS = 200
 """Operations on vectors in one step: longer bodies take long to compile, and gain nothing."""
-CUT = 1.05
-"""What an axis costs that is not whole in the tile: conditions on it are not known where its loop is written out."""
-SCATTERED, SCATTERED_FAR = 3, 16
-"""Operations on vectors in whose time a result is stored that does not lie beside the others of its vector: where the second cache
-holds all results, and where it does not."""
 MOST_ROWS = 4
 """Axes that a tile is chosen over."""
-WORSE = 2.0
-"""How many operations more than the fewest a plan may take that is considered."""
-VECTORS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -140,7 +135,7 @@ def best_plan(
     terms: Terms,
     machine: Machine,
     lane: tuple[IterVar, ...] | None = None,
-    vectors: Sequence[int] = VECTORS,
+    vectors: Sequence[int] = range(1, VECTORS + 1),
     movable: Collection[Tensor] = (),
 ) -> SumPlan | None:
     """The cheapest plan, of those with the given lane where there is one. movable: tensors that may be copied into another order
@@ -152,7 +147,7 @@ def plans(
     terms: Terms,
     machine: Machine,
     lane: tuple[IterVar, ...] | None = None,
-    vectors: Sequence[int] = VECTORS,
+    vectors: Sequence[int] = range(1, VECTORS + 1),
     movable: Collection[Tensor] = (),
     number: int | None = None,
 ) -> list[SumPlan]:
@@ -257,7 +252,7 @@ def _scattered_stores(terms: Terms, machine: Machine, lane: tuple[IterVar, ...])
     """The same in which results are stored that do not lie beside the others of their vector, one at a time."""
     if not lane or lane[0].kind == "reduce" or lane[-1] is terms.axis[-1]:
         return 0.0
-    return (SCATTERED if terms.results * terms.bits // 8 <= machine.l2 else SCATTERED_FAR) / terms.depth
+    return SCATTERED.of(terms.results * terms.bits // 8, machine) / terms.depth
 
 
 def _steps_of_lanes(terms: Terms, machine: Machine, lane: tuple[IterVar, ...], vectors: int) -> float:

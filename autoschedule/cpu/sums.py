@@ -30,6 +30,7 @@ from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import dimensions, find_axes, load_axes, op_loads
 from ..cost.cpu import Lines
+from ..cost.doubts import TILED, WORSE
 from ..cost.estimate import Estimate, soonest
 from ..drafts.draft import Drafts
 from ..loops import fuse_axes
@@ -38,28 +39,20 @@ from ..plan import Candidate
 from ..structure import structure_key
 from .declaration import calls_functions, part_left_by_llvm, unroll_short_loops
 from .fusion import axes_shared, computed_again
-from .injective import worth_threads
 from .lanes import floor_power, halves, length
 from .packs import pack
-from .sum_plan import WORSE, SumPlan, Terms, best_plan, count_operations, find_terms, plans
+from .sum_plan import SumPlan, Terms, best_plan, count_operations, find_terms, plans
+from .threads import TASKS, are_enough_tasks, worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
-__all__ = ["keep_loops", "sums", "sums_of_a_step", "time_of_sums"]
+__all__ = ["FEW", "keep_loops", "sums", "sums_of_a_step", "time_of_sums"]
 
-GAIN = 0.9
-"""What a tile has to cost at most of what plain lanes cost: the estimate is no better than that."""
-MOST_WAYS, MOST_COPIED = 24, 12
-"""How many plans are considered, and of those that copy."""
+MOST_WAYS, FEW = 24, 3
+"""How many plans are estimated; and how many for a question beside that: by other rules, of copies left out, or by who searches."""
 FURTHER = 40
 """How many more are where somebody searches."""
-MOST_IN_PLACE = 4
-"""Of those that copy, how many are considered without their copies too."""
-MOST_ASKED = 3
-"""How many are where the rule for contractions asks how long sums would take."""
-TASKS = 4
-"""Tasks for each thread that balance what else the machine does."""
 
 
 def sums(group: Group, plainly: IterVar | None, vectors: int) -> bool:
@@ -70,7 +63,7 @@ def sums(group: Group, plainly: IterVar | None, vectors: int) -> bool:
     if terms is None or not found:
         return False
     lane = (plainly,) if plainly is not None else ()
-    if not group.parts and found[0].cost > GAIN * count_operations(terms, group.machine, lane, vectors if lane else 1):
+    if not group.parts and found[0].cost > TILED * count_operations(terms, group.machine, lane, vectors if lane else 1):
         return False
     if _place_heads(group):
         terms = _terms(group, group.anchor)
@@ -98,7 +91,7 @@ def time_of_sums(group: Group) -> Estimate | None:
         return None
 
     def times() -> list[Estimate]:
-        found = _plans(group, terms, MOST_ASKED)
+        found = _plans(group, terms, FEW)
         estimates = _estimates(group, terms, found)
         return [estimates[soonest(estimates)]] if found else []
 
@@ -113,9 +106,7 @@ def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidat
     in_place = [plan for plan in found if not plan.packed]
     most = min((plan.cost for plan in in_place), default=0) * WORSE
     in_place = [plan for plan in in_place if plan.cost <= most]
-    first = [*copied[:MOST_COPIED], *(replace(plan, packed=()) for plan in copied[:MOST_IN_PLACE]), *in_place][
-        :MOST_WAYS
-    ]
+    first = [*copied[: MOST_WAYS // 2], *(replace(plan, packed=()) for plan in copied[:FEW]), *in_place][:MOST_WAYS]
     known = set(map(id, first))
     others = sorted((plan for plan in (*copied, *in_place) if id(plan) not in known), key=lambda plan: plan.cost)
     further = others[:FURTHER] if group.is_searched else []
@@ -345,7 +336,9 @@ def _nest(group: Group, plan: SumPlan, sizes: Mapping[int, int], width: int) -> 
         if at not in free and axis not in plan.lane and not (at in turned and at in sizes):
             tasks *= ceil((constant_extent(axis) or 1) / (block if at in turned else sizes.get(at, 1)))
     held = sum(_read(load, tile | {op.axis[at]: block for at in turned}) for load in copied) * op.output(0).dtype.bytes
-    panels = bool(copied) and not group.held and tasks >= TASKS * group.machine.cores and held <= group.machine.l2 // 2
+    panels = (
+        bool(copied) and not group.held and are_enough_tasks(tasks, group.machine) and held <= group.machine.l2 // 2
+    )
     return _Nest((*turned, *free), tuple(turned), block, panels)
 
 
@@ -421,7 +414,7 @@ def _parallelize_loops(group: Group, stage: Stage, loops: list[IterVar], trips: 
     if not loops[first:] or not worth_threads(computed, 2):
         return loops
     count, tasks = first, 1
-    while count < len(loops) and tasks < TASKS * group.machine.cores:
+    while count < len(loops) and not are_enough_tasks(tasks, group.machine):
         tasks *= trips.get(loops[count]) or constant_extent(loops[count]) or TASKS * group.machine.cores
         count += 1
     task = fuse_axes(stage, loops[first:count])

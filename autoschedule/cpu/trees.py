@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING
 
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED
-from .injective import worth_threads
+from .lanes import VECTORS
+from .threads import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["walk_trees"]
 
-VECTORS = 4
-"""Of trees side by side: a step waits for what the last one looked up, and others go on meanwhile."""
 ROWS = 64
 """Of a task."""
 OPERATORS = 16

@@ -25,18 +25,13 @@ from ...te.shape import constant_extent
 from ..accesses import domain_axes
 from ..loops import fuse_axes
 from ..operations import find_inlined
-from .injective import worth_threads
-from .lanes import floor_power, halves
+from .lanes import VECTORS, floor_power, halves
+from .threads import PARTS, worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["tuples"]
-
-VECTORS = (1, 2, 4)
-"""Vectors of tuples in a step to choose from."""
-CHUNKS = 64
-"""Parts of a reduction of everything that threads share."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,7 @@ def _bits(group: Group) -> int:
 def _lane_ways(group: Group, axis: IterVar) -> Iterator[_Way]:
     """The ways with lanes over an axis that fills them."""
     lanes, extent = group.machine.lanes(_bits(group)), constant_extent(axis)
-    for vectors in VECTORS:
+    for vectors in (1, 2, VECTORS):
         if extent is None or extent >= lanes * vectors or vectors == 1 and extent * 2 > lanes:
             yield _Way(axis, vectors)
 
@@ -138,7 +133,7 @@ def _put_lane_last(sums: Stage, lane: IterVar) -> None:
 def _share_chunks(group: Group, place: int, lanes: int) -> None:
     """Share a reduction of everything among threads, by parts of its first loop."""
     s, anchor = group.s, group.anchor
-    chunk, _ = s[anchor].split(s[anchor].op.reduce_axis[0], nparts=CHUNKS)
+    chunk, _ = s[anchor].split(s[anchor].op.reduce_axis[0], nparts=PARTS)
     own = s.rfactor(list(s[anchor].op.outputs), chunk)[0].op
     partials = _split_lanes(s, own, place, lanes)
     loop = s[own].op.axis[0]

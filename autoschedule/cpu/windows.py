@@ -28,33 +28,28 @@ from ...te.rewrite import collect_loads, inline
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, find_axes
 from ..cost.cpu import Lines
+from ..cost.doubts import WINDOWS_APART, WINDOWS_BEGUN, WINDOWS_FAR
 from ..cost.estimate import Estimate, pad_estimate
 from ..drafts.draft import Drafts
 from ..forms.window import is_sliding, is_window
 from ..loops import fuse_axes
-from ..operations import weight
+from ..operations import LIGHT, weight
 from ..plan import Candidate
 from .chain_member import tap_product
 from .chain_plan import ends_within_vectors
-from .injective import worth_threads
-from .lanes import floor_power
+from .lanes import VECTORS, floor_power
+from .sum_plan import MOST_OPERATORS
+from .threads import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["time_of_images", "window_ways"]
 
-FEW_VECTORS = 4
-"""Vectors of a row that are unrolled, where any of them ends within a row or a guard."""
 ROWS = (4, 8, 6, 3, 2, 1)
 """Places computed together, of those that take about as long the first."""
-CHEAP = 24
-"""Operators of what windows read up to which it may be computed for each tap: a guard of a padded image."""
-FAR, APART, EACH = 0.1, 0.3, 0.15
-"""Parts of their time that are not foreseen: of tiles that do not lie one after the other in memory, of lanes that guards tell
-apart where machines have no masks, and of what begins and ends a tile, shared among its places."""
-MOST_BODIES, MOST_GUARDED = 200, 150
-"""Taps of all places together that are written out, and those of which guards make several copies: at borders and within."""
+MOST_GUARDED = 150
+"""Taps of all places together that are written out where guards make several copies of them, at borders and within."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +101,7 @@ def _unforeseen(group: Group, plan: WindowPlan, guarded: set[int]) -> float:
     axes = group.s[group.output].op.axis
     far = any(constant_extent(axis) != 1 for axis in axes[plan.along + 1 : -1])
     apart = not plan.stored and len(axes) - 1 in guarded and not group.machine.masks
-    return EACH / plan.rows + FAR * far + APART * apart
+    return WINDOWS_BEGUN / plan.rows + WINDOWS_FAR * far + WINDOWS_APART * apart
 
 
 def _guarded_axes(group: Group, sums: Sequence[Operation], images: Sequence[Operation]) -> set[int]:
@@ -129,7 +124,7 @@ def _plans(group: Group, sums: Sequence[Operation], images: Sequence[Operation],
     """The plans worth estimating: along axes that windows slide along, where there are such beside the lanes'. Where guards ask for an
     axis that is one of several that make up tasks, they would stay around every tap: such are left out, unless all are."""
     taps, axes = max(map(tap_product, sums)), group.s[group.output].op.axis
-    held = [True] if any(weight(image) > CHEAP for image in images) else [False]
+    held = [True] if any(weight(image) > LIGHT for image in images) else [False]
     if held == [False] and any(map(partial(ends_within_vectors, machine=group.machine), images)):
         held = [False, True]
     plans: dict[WindowPlan, bool] = {}
@@ -140,7 +135,7 @@ def _plans(group: Group, sums: Sequence[Operation], images: Sequence[Operation],
         others = [at for at in range(len(axes) - 1) if at != along and constant_extent(axes[at]) != 1]
         for stored in held:
             inside = stored or len(others) < 2 or guarded.isdisjoint(others)
-            most = MOST_GUARDED if guarded and not stored else MOST_BODIES
+            most = MOST_GUARDED if guarded and not stored else MOST_OPERATORS
             plans.update(
                 (WindowPlan(along, rows, stored), inside) for rows in sizes if rows * taps <= most or rows == 1
             )
@@ -201,7 +196,7 @@ def _apply(group: Group, sums: Sequence[Operation], images: Sequence[Operation],
         or bool(extent % width)
         or any(s[op].op.axis[-1] in find_axes(guard.condition) for guard, op in guards)
     )
-    if ragged and -(-extent // width) <= FEW_VECTORS:
+    if ragged and -(-extent // width) <= VECTORS:
         stage.unroll(vector)
     for loop in (block, *([task] if task is not None else [])) if guards else ():
         stage.pragma(loop, "loop_partition_hint")
@@ -236,7 +231,7 @@ def _schedule_image(group: Group, stage: Stage) -> None:
     column = stage.op.axis[-1]
     width, extent = group.machine.lanes(stage.op.output(0).dtype.bits), constant_extent(column) or ASSUMED
     vector, lane = stage.split(column, factor=_vector(extent, width))
-    if -(-extent // width) <= FEW_VECTORS:
+    if -(-extent // width) <= VECTORS:
         stage.unroll(vector)
     stage.vectorize(lane)
 

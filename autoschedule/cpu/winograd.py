@@ -22,17 +22,16 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ..accesses import ASSUMED
 from .conv_plan import Layer, Tile, channel_tile
 from .gemm import gemm
-from .injective import sweep, worth_threads
+from .injective import sweep
+from .threads import worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["conv2d_winograd"]
-
-USUAL = 16
-"""For a number of tiles that is not known until the call."""
 
 
 def conv2d_winograd(group: Group) -> None:
@@ -96,7 +95,7 @@ class _Winograd:
         """Return whether a band's squares stay in the cache while all channels pass by, or a chunk's weights while all bands do. Where
         there is one chunk, each band's squares are computed once in any case."""
         weights = self._bytes(self.layer.inputs, self.layer.outputs)
-        bands = (self.layer.batch or 1) * -(-(self.layer.height or USUAL) // self.tile.rows)
+        bands = (self.layer.batch or 1) * -(-(self.layer.height or ASSUMED) // self.tile.rows)
         whole = self.layer.height % self.tile.rows == 0
         return whole and (
             self._vectors >= self.blocks or weights <= self.group.machine.l2 and bands >= 2 * self.group.machine.cores

@@ -26,7 +26,8 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from .conv_plan import Layer, Tile, channel_tile
 from .gemm import gemm
-from .injective import sweep, worth_threads
+from .injective import sweep
+from .threads import worth_threads
 from .winograd import sweep_part
 
 if TYPE_CHECKING:

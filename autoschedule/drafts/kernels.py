@@ -17,6 +17,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from ...ir.analysis.footprint import Access, Array, access_box
+from ...ir.analysis.warps import WIDEST
 from ...ir.expr import IterVar, ProducerLoad, Var
 from ..accesses import find_axes
 from ..cost.instructions import Work, distinct_elements
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from ...codegen.machine import Machine
 
 __all__ = ["kernels_of_draft", "make_transfer"]
-
-VECTOR = 16
-"""Bytes that a thread loads or stores at once."""
 
 
 def kernels_of_draft(draft: Draft, machine: Machine) -> tuple[Nest, ...]:
@@ -274,7 +272,7 @@ def make_transfer(access: Access, scope: str, places: float, lanes: Mapping[Var,
     moved = {axis: trips for axis, trips in lanes.items() if trips > 1 and access.step(axis)}
     count = prod(moved.values())
     beside = len(moved) == 1 and all(access.step(axis) == 1 for axis in moved)
-    size = min(count * access.bytes, VECTOR) if beside else access.bytes
+    size = min(count * access.bytes, WIDEST) if beside else access.bytes
     return Transfer(access, scope, places * max(count * access.bytes // size, 1), size)
 
 

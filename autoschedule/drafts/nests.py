@@ -31,15 +31,13 @@ from ..accesses import find_axes, numeric_shape, strip_clamps
 from ..cost.bodies import Load
 from ..cost.instructions import list_work
 from ..loop_nest import Nest
+from ..loops import MOST_BODIES
 from ..operations import is_known
 from .draft import Draft, DraftStage, Undrafted, extent_in_numbers
 from .frames import Frame, Parts, Value, find_fastest, is_register, parse_width
 from .stages import StageNest
 
 __all__ = ["Nests", "nest_of_draft", "pad_shape"]
-
-MOST_WRITTEN = 16
-"""Iterations of written-out loops up to which the value of each is looked at by itself."""
 
 
 def nest_of_draft(draft: Draft, machine: Machine) -> Nest:
@@ -161,7 +159,7 @@ class Nests:
         """A value for each iteration of loops that are written out, where these decide which elements it reads: then each is read
         once for all of them, and conditions on them are settled."""
         told = [leaf for leaf in leaves if any(map(partial(_distinguishes, leaf), value.values))]
-        if not told or prod(map(extent_in_numbers, told)) > MOST_WRITTEN:
+        if not told or prod(map(extent_in_numbers, told)) > MOST_BODIES // 2:  # else it takes longer than it tells
             return value
 
         def make() -> Value:

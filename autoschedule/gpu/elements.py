@@ -14,6 +14,7 @@ from functools import partial
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
+from ...ir.analysis.warps import WORD
 from ...ir.expr import Expr, IterVar, Node, ProducerLoad
 from ...ir.visit import children, post_order
 from ...schedule.model.inlining import expand_inlined
@@ -39,8 +40,6 @@ __all__ = ["DECLARED", "choose_or_declared", "element_a_thread", "injective", "v
 
 DECLARED = "an element a thread"
 """The description of a program as it was declared."""
-BANK = 4
-"""Bytes of a bank of shared memory."""
 TILE_COLUMNS = 8
 """Vectors of a row of a tile that is read across."""
 
@@ -62,7 +61,7 @@ def injective(group: Group) -> None:
     if across:
         names, lanes = ", ".join(dict.fromkeys(find_tensor(load).name for load in across[1])), _tile_lanes(op, *across)
         size = max(WARP, TILE_COLUMNS * lanes)
-        small = "; elements smaller than a bank meet in some" if op.output(0).dtype.bytes < BANK else ""
+        small = "; elements smaller than a bank meet in some" if op.output(0).dtype.bytes < WORD else ""
         text = (
             f"tiles of {size} x {size} in shared memory, {lanes} elements at once, since {names} is read across{small}"
         )
@@ -232,7 +231,7 @@ def _tile_lanes(op: Operation, across: IterVar, loads: Sequence[ProducerLoad]) -
     lanes = min(count_lanes(tensor.dtype) for tensor in (op.output(0), *map(find_tensor, loads)))
     extents = fixed_extent(across), fixed_extent(op.axis[-1])
     lanes = (
-        min(gcd(lanes, *extents), 8) if lanes * BANK >= VECTOR else 1
+        min(gcd(lanes, *extents), 8) if lanes * WORD >= VECTOR else 1
     )  # wider elements would meet in banks, two by two
     while lanes > 1 and TILE_COLUMNS * lanes > 2 * min(extents):
         lanes //= 2
@@ -263,7 +262,7 @@ def _apply_tiles(across: IterVar, loads: list[ProducerLoad], lanes: int, group: 
     stage.vectorize(vector)
     for copy in copies:
         copy.compute_at(stage, block)
-        bank = max(BANK // copy.op.output(0).dtype.bytes, 1)  # rows lie an odd number of banks apart
+        bank = max(WORD // copy.op.output(0).dtype.bytes, 1)  # rows lie an odd number of banks apart
         copy.storage_align(copy.op.axis[-2], 2 * bank, bank)
         rest, vector = copy.split(copy.fuse(*copy.op.axis), factor=lanes)
         copy.vectorize(vector)

@@ -13,12 +13,12 @@ from math import ceil
 from typing import TYPE_CHECKING, Protocol
 
 from ...codegen.gpus import Gpu
+from ...ir.analysis.warps import LINE
 from ...ir.expr import IterVar
 from ...ir.passes.gpu.hardware import RESIDENT
 from ...te.axis import thread_axis
-from ...te.compute import placeholder
-from ..cost.gpu import ENGINE_LATENCY
-from ..cost.kernels import KernelWork, Phase, Unique
+from ..cost.gpu import ENGINE_LATENCY, KEPT
+from ..cost.kernels import PARTS, RESULT, KernelWork, Phase, Unique
 from ..forms.contraction import Contraction
 from .threads import THREADS, VECTOR, WARP
 
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from ...schedule import Stage
 
 __all__ = [
-    "LINE",
-    "PARTS",
-    "RESULT",
+    "BANDS",
     "BlockTile",
     "Grid",
     "bind_blocks",
@@ -37,15 +35,7 @@ __all__ = [
     "loaded_sides",
 ]
 
-LINE = 128
-"""Bytes of shared memory in different banks."""
 BANDS = (4, 8, 16)
-KEPT = 0.5
-"""The part of the L2 cache that the panels of a product can have."""
-
-
-PARTS, RESULT = placeholder((1,), name="parts"), placeholder((1,), name="result")
-"""Stand for the parts of sums that one kernel stores and another adds up, and for their sums."""
 
 
 class BlockTile(Protocol):

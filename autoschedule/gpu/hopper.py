@@ -31,22 +31,26 @@ from typing import TYPE_CHECKING
 
 from ... import te
 from ...codegen.gpus import Gpu, target_gpu
+from ...ir.analysis.warps import LINE
 from ...ir.copies import BULK_STORE
 from ...ir.expr import Cast, IntImm, IterVar, ProducerLoad
-from ...ir.fragments import LATE_STAGES
+from ...ir.fragments import LATE_STAGES, WARPGROUP_LANES, WGMMA_ROWS
+from ...ir.passes.gpu.bulk_copies import MOST_DIMENSIONS, UNIT_BYTES
 from ...ir.passes.gpu.narrow_results import NARROW_RESULTS
-from ...ir.passes.gpu.swizzle import NARROW
+from ...ir.passes.gpu.swizzle import NARROW, PANEL_BYTES
+from ...ir.passes.gpu.swizzle import ROWS as PANEL_ROWS
 from ...schedule.model.inlining import expand_inlined
 from ...te.axis import thread_axis
 from ..accesses import source
 from ..cost.gpu import CLUSTER_LATENCY, DRAIN, ENGINE_LATENCY, FENCE, count_resident, estimate_works
 from ..cost.kernels import KernelWork, Phase
+from ..cost.tiles import DESCRIPTORS
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fuse_axes
 from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
-from .grids import LINE, Grid, count_product, loaded_sides
+from .grids import BANDS, Grid, count_product, loaded_sides
 from .tensor_cores import (
     OF_PACKED,
     SUMS,
@@ -72,26 +76,15 @@ __all__ = ["warpgroup_candidates"]
 
 WIDE = {**SUMS, "uint8": "int32"}
 """By the dtype of both sides, that of the sums."""
-GROUP = 4 * WARP
-"""Threads that multiply together."""
-ROWS, PANEL_BYTES, PANEL_ROWS = 64, 128, 8
-"""Of one instruction's sums; of a row in shared memory, and of the terms that are there at once; after which the exchange of rows
-repeats, so that a tile begins at multiples of as many."""
 OWN = ((64, 256), (128, 128), (64, 192), (64, 128), (128, 64), (64, 64), (64, 32), (64, 16))
 """Results of four warps, rows and columns."""
 GROUPS = (2, 1)
 STAGES = (6, 4, 3, 2)
-DESCRIPTORS = 24
-"""Registers of a thread that say where tiles and parts of the result lie."""
 CLUSTERS = {2: 1.0, 4: 32 / 33}
 """Blocks of one, and of the multiprocessors those that clusters of them can use: an H100's lie in parts of 16 or 18, of which each
 cluster has one."""
-BAND = 16
-"""Rows of blocks in a band that is there for clusters alone."""
 PARTS_STORED = (1, 2, 3, 4, 8)
 """Parts of the columns of a tile that are stored one after the other."""
-MOST_DIMENSIONS, ROW_BYTES = 5, 16
-"""Of a box; what rows of a tensor begin at multiples of."""
 
 
 @dataclass(frozen=True)
@@ -132,17 +125,17 @@ class Tile:
 
     @property
     def threads(self) -> tuple[int, ...]:
-        return GROUP, self.groups
+        return WARPGROUP_LANES, self.groups
 
     @property
     def all_threads(self) -> int:
         """Return the number of threads of a block, with those that ask the copy engine alone."""
-        return GROUP * (self.groups + self.roles)
+        return WARPGROUP_LANES * (self.groups + self.roles)
 
     @property
     def registers(self) -> int:
         """Return the number of registers of a thread."""
-        return self.own[0] * self.columns // GROUP + DESCRIPTORS
+        return self.own[0] * self.columns // WARPGROUP_LANES + DESCRIPTORS
 
     def __str__(self) -> str:
         return (
@@ -204,7 +197,7 @@ def _tiles(found: Contraction, gpu: Gpu, down: bool, result: int) -> Iterator[Ti
         for groups in GROUPS:
             for stages in STAGES:
                 tile = Tile(shape, groups, stages, result=result)
-                sides = (tile.rows, rows, ROWS), (tile.columns, columns, 16), (depth, terms, depth // 4)
+                sides = (tile.rows, rows, WGMMA_ROWS), (tile.columns, columns, 16), (depth, terms, depth // 4)
                 fits = all(own < 2 * max(whole, least) for own, whole, least in sides)
                 if fits and _shared_bytes(tile) <= gpu.block_shared and not (down and tile.columns % depth):
                     yield tile
@@ -233,7 +226,7 @@ def _comes_in_boxes(group: Group, found: Contraction, load: ProducerLoad) -> boo
     return (
         lies
         and isinstance(extent, IntImm)
-        and extent.value * size % ROW_BYTES == 0
+        and extent.value * size % UNIT_BYTES == 0
         and iteration_count(found.summed) > depth
     )
 
@@ -258,7 +251,7 @@ def _leaves_in_boxes(group: Group, found: Contraction) -> bool:
         and isinstance(extent, IntImm)
         and extent.value > 1
         and iteration_count(found.rows) > 1
-        and extent.value * result.dtype.bytes % ROW_BYTES == 0
+        and extent.value * result.dtype.bytes % UNIT_BYTES == 0
     )
 
 
@@ -286,9 +279,9 @@ def _cluster_tiles(found: Contraction, tile: Tile, gpu: Gpu) -> list[Tile]:
     """A tile, and the same for blocks in clusters, where there are whole ones that share their rows, or in bands their columns, which
     are more to share where a tile is wide."""
     grid = Grid.of(found, tile, gpu)
-    wide = tile.band == 1 and tile.columns > tile.rows and grid.down >= BAND
+    wide = tile.band == 1 and tile.columns > tile.rows and grid.down >= BANDS[-1]
     clusters: list[Tile] = []
-    for way in (tile, *([replace(tile, band=BAND)] if wide else [])):
+    for way in (tile, *([replace(tile, band=BANDS[-1])] if wide else [])):
         neighbours = way.band if way.band > 1 else grid.across
         for blocks, used in CLUSTERS.items():
             resident = int(tile.resident * used) // blocks * blocks
@@ -332,7 +325,7 @@ def _count(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]:
     main = Phase(
         parts,
         wgmma=tile.rows * tile.columns * depth * parts * size / 2,
-        accessed=parts * tile.rows // ROWS * (ROWS + tile.columns) * PANEL_BYTES / LINE,
+        accessed=parts * tile.rows // WGMMA_ROWS * (WGMMA_ROWS + tile.columns) * PANEL_BYTES / LINE,
         alone=parts * (DRAIN * (not tile.is_late) + FENCE * (not tile.boxes)),
     )
     copies = 0 if tile.boxes else parts * depth * count_copies(found, tile) / tile.all_threads

@@ -25,20 +25,20 @@ from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, target_gpu
+from ...ir.analysis.warps import LINE
 from ...ir.expr import IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ..accesses import domain_axes, find_axes, load_axes, source
-from ..cost.gpu import estimate_works
+from ..cost.gpu import OF_COPIES, estimate_works
 from ..cost.kernels import SLOTS, KernelWork, Phase, Unique
+from ..cost.tiles import MULTIPLIED, PASSES, POWERS_OF_PART, SCORE, SCORES, SUM
 from ..forms.online import OnlineForm, Rows, match_online, product_sides
 from ..loops import fuse_axes
 from ..operations import fixed_extent, is_plain
 from ..plan import Candidate, Decision
 from ..registry import registered_rules
-from .grids import LINE
-from .online_cores import OF_SUMS, POWERS_OF_PART, apply_on_cores, core_tiles, count_on_cores, count_online
-from .shortfalls import OF_COPIES
+from .online_cores import apply_on_cores, core_tiles, count_on_cores, count_online
 from .split_k import list_chunk_splits, split_chunks
 from .threads import WARP, count_lanes, keep_in_registers, lanes_along_last
 
@@ -60,12 +60,6 @@ MOST_OWN = 8
 MOST_COLUMNS = 256
 MOST_REGISTERS = 152
 """Of a thread's arrays, so that none is spilled."""
-MORE, OF_SCORES = 1.25, 20
-"""Instructions for each multiply-add, its loads among them, and for each score."""
-PASSES = 6
-"""How often scores go to memory or come from there where each operation is a kernel."""
-SCORES = 4096
-"""Of a block, where each operation is a kernel."""
 PADDING = 4
 """Elements behind each row in shared memory: neighbouring rows are as many banks apart."""
 
@@ -189,7 +183,7 @@ def _count(form: OnlineForm, tile: Tile) -> list[KernelWork]:
     across, own_terms = ceil(columns / tile.threads[1]), tile.terms / tile.threads[1]
     parts, warps = ceil(terms / tile.terms / tile.splits) * form.share, threads / WARP
     loads = threads * ((tile.own + own_terms) * depth + (tile.own + across) * tile.terms) * size / LINE
-    multiplied = MORE * tile.own * (own_terms * depth + across * tile.terms)
+    multiplied = MULTIPLIED * tile.own * (own_terms * depth + across * tile.terms)
     products = Phase(
         parts,
         is_synchronized=True,
@@ -199,14 +193,14 @@ def _count(form: OnlineForm, tile: Tile) -> list[KernelWork]:
         accessed=parts * loads,
     )
     # of each part the sums of a row are scaled by two powers, in every thread that has some
-    merged, powers = tile.own * OF_SUMS * across, POWERS_OF_PART * tile.own
-    taken = OF_SCORES * tile.own * own_terms + merged + SLOTS["call"] * powers
+    merged, powers = tile.own * SUM * across, POWERS_OF_PART * tile.own
+    taken = SCORE * tile.own * own_terms + merged + SLOTS["call"] * powers
     weights = Phase(
         parts,
         is_synchronized=True,
         issued=parts * warps * taken,
         of_thread=parts * taken,
-        arithmetic=parts * threads * (merged + OF_SUMS * tile.own * own_terms),
+        arithmetic=parts * threads * (merged + SUM * tile.own * own_terms),
         special=parts * (tile.rows * tile.terms + threads * powers),
     )
     registers, shared = _registers(tile, columns) + 3 * OF_COPIES, _shared_bytes(tile, depth, columns, size)

@@ -23,46 +23,40 @@ from math import ceil, gcd, prod
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ...codegen.gpus import Gpu
+from ...ir.analysis.warps import LINE
 from ...ir.expr import IterVar
-from ...ir.fragments import LANES
+from ...ir.fragments import K_BYTES, LANES, M, N
 from ...ir.passes.gpu.flushed_powers import FLUSH
 from ...te.axis import thread_axis
 from ..accesses import domain_axes
-from ..cost.kernels import SLOTS, KernelWork, Phase, Unique
+from ..cost.gpu import OF_COPIES
+from ..cost.kernels import PARTS, SLOTS, KernelWork, Phase, Unique
+from ..cost.tiles import ADDED, CORE_SCORE, MERGED, MERGED_BYTES, POWERS_OF_PART, SUM
 from ..forms.online import OnlineForm, Rows, product_heads
 from ..loops import fuse_axes
 from ..operations import fixed_extent
-from .grids import LINE, PARTS, BlockTile, count_merge
-from .shortfalls import OF_COPIES
+from .grids import BlockTile, count_merge
 from .split_k import list_chunk_splits, split_chunks
-from .tensor_cores import M, N, shared_by_all, tensorize_tiles
+from .tensor_cores import shared_by_all, tensorize_tiles
 from .threads import VECTOR, WARP, count_lanes, lanes_along_last
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
 
-__all__ = ["OF_SUMS", "POWERS_OF_PART", "CoreTile", "apply_on_cores", "core_tiles", "count_on_cores", "count_online"]
+__all__ = ["CoreTile", "apply_on_cores", "core_tiles", "count_on_cores", "count_online"]
 
 _Place: TypeAlias = "tuple[Stage, IterVar]"
 """Where stages are computed."""
-K = 16
-"""Terms of an instruction."""
 SIZE = 2
 """Bytes of what is multiplied."""
+K = K_BYTES // SIZE
+"""Terms of an instruction."""
 WARPS, OWN, TERMS, STAGES = (4, 2, 8, 1), (16, 32), (64, 32), (2, 1, 3)
 """Of a block; rows of each; terms of a part of the sum, and parts on their way."""
 MOST_REGISTERS, MOST_HELD = 170, 64
 """Of a thread's arrays; of them, those that fragments of the block's rows may take for all parts."""
 SLICE = 40
 """Columns of a part's sums that are in registers at once, beside those of all parts, at most."""
-OF_SCORES, OF_SUMS = 9, 3
-"""Instructions for each score, and for each element of what is merged."""
-ADDED = (3, 2, 40)
-"""Of them, sums and products of each score, of each element of what is merged, and of each row, in all lanes that have it."""
-MERGED, MERGED_BYTES = 3, 4
-"""Numbers of a part for each result: the largest score, the total and the sum; bytes of each."""
-POWERS_OF_PART = 2
-"""Of a row, by which its sums and those of a part are scaled before they are merged."""
 
 
 class SplitTile(BlockTile, Protocol):
@@ -171,7 +165,7 @@ def count_on_cores(form: OnlineForm, tile: CoreTile) -> list[KernelWork]:
     products = tile.own // M * (tile.terms // N * depth + columns // N * tile.terms) / K
     fragments = (filled + again) / (N * K * SIZE)
     powers = POWERS_OF_PART * tile.rows * LANES[0]  # all lanes that have a row take them
-    elements = (scores * OF_SCORES + tile.rows * columns * OF_SUMS + powers * SLOTS["call"]) / WARP / tile.warps
+    elements = (scores * CORE_SCORE + tile.rows * columns * SUM + powers * SLOTS["call"]) / WARP / tile.warps
     own = parts * (products + fragments + elements)
     main = Phase(
         parts,

@@ -23,19 +23,19 @@ from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, target_gpu
+from ...ir.analysis.warps import LINE
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.ops import bitwise
 from ...te.axis import thread_axis
-from ..cost.gpu import estimate_works
+from ..cost.gpu import OF_COPIES, estimate_works
 from ..cost.kernels import KernelWork, Phase
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
 from .elements import choose_or_declared
-from .grids import LINE, Grid, bind_blocks, count_product, loaded_sides
+from .grids import Grid, bind_blocks, count_product, loaded_sides
 from .hopper import warpgroup_candidates
-from .shortfalls import OF_COPIES
 from .split_k import list_splits, sum_in_parts
 from .tensor_cores import tensor_core_candidates
 from .threads import WARP, count_lanes, explain_width, keep_in_registers

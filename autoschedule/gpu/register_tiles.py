@@ -12,6 +12,7 @@ How long the sum is differs from block to block, so nothing is kept in shared me
 
 from __future__ import annotations
 
+from math import isqrt
 from typing import TYPE_CHECKING
 
 from ...ir.expr import IterVar, ProducerLoad
@@ -20,17 +21,12 @@ from ...te.tensor import find_tensor
 from ..accesses import contiguous_axes, domain_axes, find_axes, op_loads
 from ..operations import fixed_extent
 from ..plan import Candidate
-from .threads import count_lanes
+from .threads import EACH, THREADS, count_lanes
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["register_tiles"]
-
-OWN = 4
-"""Rows and columns of a thread."""
-THREADS = 16
-"""Of a block, along either, at most."""
 
 
 def register_tiles(group: Group) -> list[Candidate]:
@@ -49,15 +45,15 @@ def register_tiles(group: Group) -> list[Candidate]:
         [load for load in loads if one in contiguous_axes(load) and not _reads(load, other)]
         for one, other in ((rows, columns), (columns, rows))
     ]
-    whole = not any(fixed_extent(axis) % OWN or not fixed_extent(axis) for axis in (rows, columns))
+    whole = not any(fixed_extent(axis) % EACH or not fixed_extent(axis) for axis in (rows, columns))
     if (
         not all(sides)
         or len(sides[0]) + len(sides[1]) < len(loads)
         or not whole
-        or count_lanes(op.output(0).dtype) < OWN
+        or count_lanes(op.output(0).dtype) < EACH
     ):
         return []
-    return group.draft_candidates([(f"{OWN} x {OWN} a thread, from memory, since sums are of many lengths", _apply)])
+    return group.draft_candidates([(f"{EACH} x {EACH} a thread, from memory, since sums are of many lengths", _apply)])
 
 
 def _reads(load: ProducerLoad, axis: IterVar) -> bool:
@@ -69,10 +65,10 @@ def _apply(group: Group) -> None:
     summed = s.cache_write(list(anchor.outputs), "local")[0].op if anchor is output else anchor
     stage, sums = s[output], s[summed]
     *outer, row, column = stage.op.axis
-    rows, row = stage.split(row, factor=OWN)
-    columns, column = stage.split(column, factor=OWN)
-    some, down = stage.split(rows, factor=min(THREADS, fixed_extent(rows) or THREADS))
-    others, across = stage.split(columns, factor=min(THREADS, fixed_extent(columns) or THREADS))
+    rows, row = stage.split(row, factor=EACH)
+    columns, column = stage.split(column, factor=EACH)
+    some, down = stage.split(rows, factor=min(isqrt(THREADS), fixed_extent(rows) or isqrt(THREADS)))
+    others, across = stage.split(columns, factor=min(isqrt(THREADS), fixed_extent(columns) or isqrt(THREADS)))
     stage.reorder(*outer, some, others, down, across, row, column)
     stage.bind(stage.fuse(*outer, some, others), thread_axis("blockIdx.x"))
     stage.bind(down, thread_axis("threadIdx.y"))

@@ -15,6 +15,7 @@ from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 from ...ir.expr import Expr, IterVar, ProducerLoad
+from ...ir.passes.gpu.hardware import MAX_THREADS
 from ...ir.structural import structural_key
 from ...te.axis import thread_axis
 from ...te.operation import Operation
@@ -22,7 +23,7 @@ from ...te.tensor import find_tensor
 from ..accesses import contiguous_axes, dimension, find_axes, op_loads
 from ..loops import fuse_axes
 from ..operations import fixed_extent
-from .threads import SECTOR, THREADS, VECTOR, WARP
+from .threads import EACH, SECTOR, THREADS, VECTOR, WARP
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -40,9 +41,6 @@ __all__ = [
 
 KEPT, MOST_KEPT = 16, 32
 """Elements of a row that a thread keeps in registers: as many as leave room for enough other threads, and at most."""
-MOST_THREADS = 1024
-EACH = 4
-"""Terms for each thread that shares a sum, and threads, at least."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +184,7 @@ def bytes_at_once(tensors: Iterable[Tensor], along: bool, last: int) -> tuple[in
 
 def row_blocks(row: Row) -> list[RowBlock]:
     """The blocks that may have such rows, those first that load whole sectors and leave room for others."""
-    most = MOST_THREADS if row.along else MOST_THREADS // WARP
+    most = MAX_THREADS if row.along else MAX_THREADS // WARP
     powers = [1 << at for at in range(most.bit_length())]
     threads = [each for each in powers if each == 1 or each * row.vector <= row.extent]
     kept = [each for each in threads if _elements(row, each) <= KEPT] or [

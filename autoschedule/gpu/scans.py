@@ -19,6 +19,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from ...codegen.gpus import target_gpu
+from ...ir.analysis.warps import LINE
 from ...ir.expr import IterVar, ProducerLoad
 from ...te.axis import thread_axis
 from ...te.operation import Operation
@@ -30,7 +31,6 @@ from ..cost.kernels import KernelWork, Phase, Unique
 from ..operations import fixed_extent, is_plain
 from ..plan import Candidate
 from .elements import injective
-from .grids import LINE
 from .threads import THREADS, WARP
 
 if TYPE_CHECKING:

@@ -15,16 +15,13 @@ from ...codegen.gpus import Gpu, Occupancy
 from ...ir.analysis.warps import Touch, find_block, touches
 from ...ir.buffer import Buffer
 from ...ir.copies import ASYNCHRONOUS
+from ...ir.passes.gpu.hardware import MAX_THREADS
 from ...ir.stmt import Attr, BufferStore, For
 from ...ir.visit import statements
+from ..cost.doubts import ENOUGH
+from ..cost.gpu import FEWEST_REGISTERS, OF_COPIES
 
 __all__ = ["shortfalls"]
-
-OTHER_REGISTERS, OF_COPIES = 20, 8
-"""Of a thread, beside its arrays: addresses, counters, what is on its way; and for each array that comes asynchronously the places
-that it comes from and goes to."""
-ENOUGH = 0.75
-"""Of the threads that a multiprocessor can hold."""
 
 
 def shortfalls(kernels: Iterable[For], gpu: Gpu) -> str:
@@ -66,8 +63,8 @@ def _list_threads(kernel: For, gpu: Gpu) -> Iterator[str]:
         if isinstance(node, BufferStore)
     }
     threads = prod(block.threads.values())
-    registers = round(block.registers) + OTHER_REGISTERS + OF_COPIES * len(copied)
-    if not block.threads or threads > 1024:
+    registers = round(block.registers) + FEWEST_REGISTERS + OF_COPIES * len(copied)
+    if not block.threads or threads > MAX_THREADS:
         return
     held = Occupancy.of(gpu, threads, registers, block.shared)
     if 0 < held.share < ENOUGH:

@@ -20,7 +20,7 @@ from ...te.tensor import Tensor
 from ..forms.online import OnlineForm, Rows
 from ..operations import fixed_extent
 from .elements import vectors_a_thread
-from .threads import count_lanes
+from .threads import EACH, count_lanes
 
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
@@ -30,8 +30,6 @@ __all__ = ["list_chunk_splits", "list_splits", "split_chunks", "sum_in_parts"]
 
 MOST = 64
 """Parts of a sum, at most: as many reads for each result."""
-EACH = 4
-"""Iterations of the main loop in a part, at least."""
 
 
 def list_splits(blocks: int, iterations: int, gpu: Gpu) -> Iterator[int]:

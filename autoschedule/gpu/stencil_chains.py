@@ -27,6 +27,7 @@ from ...ir.expr import IterVar
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.tensor import Tensor
+from ..cost.doubts import UNFORESEEN
 from ..cost.estimate import pad_estimate
 from ..drafts.draft import Drafts
 from ..forms.window import Reach, find_reaches
@@ -45,8 +46,6 @@ __all__ = ["stencil_chains"]
 THREADS = (8, 32)
 TILES = ((32, 64), (16, 64), (32, 32), (64, 64), (16, 32), (32, 128), (8, 64))
 """Rows and columns of the last stencil that a block stores."""
-UNFORESEEN = 0.1
-"""The part of the time of stencils apart that their own rules may add."""
 MOST_TERMS, MOST_STENCILS, COMPONENTS = 64, 8, 4
 """Of a stencil's sum, of a chain, and of an element of an image."""
 

@@ -26,15 +26,12 @@ from ..plan import Candidate
 from .elements import DECLARED, choose_or_declared, element_a_thread
 from .register_tiles import register_tiles
 from .row_blocks import Row, RowBlock, bytes_at_once, describe_block, find_vector_terms, row_blocks
-from .threads import THREADS, VECTOR, WARP
+from .threads import EACH, THREADS, VECTOR, WARP
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["apply_usual", "sums"]
-
-FILLED = 4
-"""Blocks for each multiprocessor that a sum is split among, at most."""
 
 
 def sums(group: Group) -> None:
@@ -99,7 +96,7 @@ def _among_blocks(group: Group, row: Row) -> list[_Way]:
     first = fixed_extent(op.reduce_axis[0])
     whole = THREADS * row.vector if row.along and len(op.reduce_axis) == 1 else 1
     tiles = row.count if row.along else ceil(row.count / WARP)
-    most = min(FILLED * gpu.processors // tiles, first // whole)
+    most = min(EACH * gpu.processors // tiles, first // whole)
     chunk = ceil(first / (max(most, 1) * whole)) * whole
     parts = ceil(first / chunk)
     if parts < 2:

@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ... import te
 from ...codegen.gpus import Gpu, target_gpu
+from ...ir.analysis.warps import LINE, WORD
 from ...ir.expr import Cast, IterVar, ProducerLoad
+from ...ir.fragments import K_BYTES, M, N
 from ...ir.passes.gpu.narrow_results import NARROW_RESULTS
 from ...ir.visit import children, post_order
 from ...schedule.model.inlining import expand_inlined
@@ -32,16 +34,16 @@ from ...te.axis import thread_axis
 from ...te.factors import factors
 from ...te.tf32 import unwrap_tf32
 from ..accesses import source
-from ..cost.gpu import estimate_works
-from ..cost.kernels import SLOTS_OF_TRANSFER, KernelWork, Phase, Unique
+from ..cost.gpu import OF_COPIES, estimate_works
+from ..cost.kernels import RESULT, SLOTS_OF_TRANSFER, KernelWork, Phase, Unique
+from ..cost.tiles import ROUNDED
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fuse_axes
 from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
 from .elements import vectors_a_thread
-from .grids import LINE, RESULT, BlockTile, Grid, bind_blocks, count_product, loaded_sides
-from .shortfalls import OF_COPIES
+from .grids import BlockTile, Grid, bind_blocks, count_product, loaded_sides
 from .split_k import list_splits, sum_in_parts
 from .threads import THREADS, VECTOR, WARP, count_lanes, explain_width
 
@@ -72,9 +74,6 @@ SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
 """By the dtype that is multiplied, that of the sums."""
 _SUMS = {**SUMS, "uint8": "int32", "float32": "float32"}
 """Those of mma.sync, which takes bytes with a sign or without, and float32 that is rounded to TF32."""
-M, N = 16, 8
-WORD = 4
-"""Bytes of a bank of shared memory."""
 OWN = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 16))
 """Results of a warp, rows and columns."""
 WARPS = ((2, 4), (2, 2), (4, 2), (1, 2), (1, 1))
@@ -83,8 +82,6 @@ DEPTH_BYTES = 128
 """Of a row of terms in shared memory: what 8 threads store at once then lies in one row, and meets no bank twice."""
 OF_PACKED = ", of copies in whole rows"
 """Said of products of which a side is copied first."""
-ROUNDED = 2
-"""Instructions that round a register to TF32."""
 
 
 class PackedTile(BlockTile, Protocol):
@@ -234,7 +231,7 @@ def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
         for warps in WARPS:
             for stages in STAGES:
                 tile = Tile(own, warps, depth, stages)
-                sides = ((tile.rows, rows, M), (tile.columns, columns, N), (depth, terms, 32 // size))
+                sides = ((tile.rows, rows, M), (tile.columns, columns, N), (depth, terms, K_BYTES // size))
                 fits = all(own < 2 * max(whole, least) for own, whole, least in sides)
                 if fits and _shared_bytes(tile, size) <= gpu.block_shared:
                     blocks = batch * ceil(rows / tile.rows) * ceil(columns / tile.columns)
@@ -265,7 +262,7 @@ def count_work(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]
     warps, (tiles_down, tiles_across) = prod(tile.warps), (tile.own[0] // M, tile.own[1] // N)
     size = found.a.dtype.bytes
     parts = ceil(found.sizes[2] / (tile.depth * tile.splits))
-    steps = parts * tile.depth * size / 32
+    steps = parts * tile.depth * size / K_BYTES
     rounded = ROUNDED * (4 * tiles_down + 2 * tiles_across) if size == WORD else 0
     own = steps * (tiles_down * tiles_across + tiles_down + tiles_across + rounded)
     read = (tile.rows + tile.columns) * parts * tile.depth * size
@@ -323,7 +320,7 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
     outer, inner = _sum_fragments(sums, (s[made], warp), tile, size, layouts, dtypes)
     loads = "cuda.mma_load_a", "cuda.mma_load_b"
     for stage, layout, load, dtype in zip(fragments, layouts, loads, dtypes, strict=True):
-        sizes = {"m": M, "n": N, "k": 32 // size}
+        sizes = {"m": M, "n": N, "k": K_BYTES // size}
         stage.compute_at(sums, inner)
         shape = sizes[layout[0]], sizes[layout[1]]
         arguments = ("shared", *shape, layout, dtype) if "m" in layout else (layout, "shared", *shape, dtype)
@@ -408,10 +405,10 @@ def _sum_fragments(
     sums.compute_at(*at)
     i, j = sums.op.axis[-2:]
     outer, inner = sums.split(sums.op.reduce_axis[0], factor=tile.depth)
-    some, term = sums.split(inner, factor=32 // size)
+    some, term = sums.split(inner, factor=K_BYTES // size)
     sums.reorder(*sums.op.axis[:-2], outer, some, i, j, term)
     sums.unroll(some)
-    shape = M, N, 32 // size
+    shape = M, N, K_BYTES // size
     intrinsic = (
         ("cuda.mma_m16n8k16", layouts[1], *shape, dtypes[0], layouts[0])
         if size == 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING
 
+from ...ir.analysis.warps import SECTOR, WARP
+from ...ir.analysis.warps import WIDEST as VECTOR
 from ...ir.dtype import DType
 from ...ir.expr import IntImm, IterVar
 from ...schedule.model.inlining import expand_inlined
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from ...schedule import Stage
 
 __all__ = [
+    "EACH",
     "SECTOR",
     "THREADS",
     "VECTOR",
@@ -28,13 +31,10 @@ __all__ = [
     "keep_in_registers",
 ]
 
-WARP = 32
 THREADS = 256
 """Of a block that needs no particular number."""
-VECTOR = 16
-"""Bytes that a thread loads or stores at once."""
-SECTOR = 32
-"""Bytes that memory gives at once."""
+EACH = 4
+"""What hides waits: results of a thread along an axis, terms or iterations of a shared sum, blocks of a multiprocessor."""
 
 
 def count_lanes(dtype: DType) -> int:

@@ -20,6 +20,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from ...codegen.gpus import Gpu, target_gpu
+from ...ir.analysis.warps import BANKS
 from ...ir.expr import Expr, FloatImm, IfThenElse, IntImm, IterVar
 from ...te.axis import thread_axis
 from ...te.operation import Operation
@@ -45,8 +46,6 @@ OWN = (4, 1)
 """Neighbours of a thread along the last axis but one."""
 UNROLLED = 128
 """Terms of a thread's sums up to which all of its loops are unrolled."""
-BANKS = 32
-"""Of shared memory."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy as np
 from ...codegen.target import Target
 from ...ir.lazy_values import cached_property
 from ...te import Tensor
+from ..cost.doubts import ALIKE
 from ..cost.estimate import Estimate
 from ..plan import Candidate, cheapest
 from ..registry import registered_rules
@@ -26,10 +27,6 @@ from .fingerprint import code_text, fingerprint
 from .space import Config, Made
 
 __all__ = ["DecisionSpace"]
-
-NEAR = 0.02
-"""By how much a candidate without an estimate is taken to be slower than the one before it: rules list the best first."""
-
 
 _Path: TypeAlias = tuple[tuple[str, int | str], ...]
 
@@ -76,7 +73,7 @@ def _slower(candidates: Sequence[Candidate], usual: int) -> list[float]:
     estimates = [candidate.estimate.seconds if candidate.estimate is not None else None for candidate in candidates]
     known = estimates[usual]
     return [
-        seconds / known if known and seconds is not None else 1 + NEAR * (at + 1)
+        seconds / known if known and seconds is not None else ALIKE ** (at + 1)  # rules list the best first
         for at, seconds in enumerate(estimates)
     ]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 
+from ...ir.fragments import HELD
 from .tensor_core import sums_stored
 
 __all__ = ["WARPGROUP_ROWS", "product_rows"]
@@ -66,8 +67,6 @@ _KINDS = {
     "uint8": ("unsigned char", "int", "s32.u8.u8", False, 3),
 }
 """By dtype: its C type, that of sums, the instruction's types, whether it says scales and order, and how the emulator calls it."""
-HELD = "held_"
-"""The part of a name that says that A lies in registers."""
 
 
 def _one_line(name: str, instruction: str, emulated: str, said: str, template: str = "", operand: str = "") -> str:

@@ -36,20 +36,8 @@ _V1 = units((4, 2), (2, 2), (3, 2), (10, 1 / 9), (10, 1 / 9), (3, 1), 2, 1 / 8, 
 """Of vectors of 256 bits, each of which takes two of the four units of 128."""
 _FIRESTORM = units((4, 4), (3, 4), (4, 4), (10, 1), (13, 1 / 2), (2, 4), 4, 1 / 2, 3, 2, 1, {})
 # LLVM and Fujitsu give 98 cycles for a division or a root of 512 bits, which blocks its unit
-_A64FX = units(
-    (9, 2),
-    (9, 2),
-    (9, 2),
-    (98, 1 / 98),
-    (98, 1 / 98),
-    (4, 1),
-    1,
-    1 / 16,
-    2,
-    1,
-    1,
-    {"select": "0", "div": "01", "sqrt": "01"},
-)
+_ALONE = {"select": "0", "div": "01", "sqrt": "01"}
+_A64FX = units((9, 2), (9, 2), (9, 2), (98, 1 / 98), (98, 1 / 98), (4, 1), 1, 1 / 16, 2, 1, 1, _ALONE)
 
 
 def _apple(cpu: str, l2: int, clock: float, rate: float, shared: float, cores: int, width: float = 8) -> Machine:

@@ -29,9 +29,25 @@ from ..stmt import Allocate, BufferStore, Evaluate, For, Function, If, LetStmt, 
 from ..visit import children, post_order, statements, walk
 from .footprint import Array
 
-__all__ = ["Block", "Touch", "collect_kernels", "count_transactions", "find_block", "touches"]
+__all__ = [
+    "BANKS",
+    "LINE",
+    "SECTOR",
+    "WARP",
+    "WIDEST",
+    "WORD",
+    "Block",
+    "Touch",
+    "collect_kernels",
+    "count_transactions",
+    "find_block",
+    "touches",
+]
 
 WARP, SECTOR, BANKS, WORD, WIDEST = 32, 32, 32, 4, 16
+"""Threads of a warp; bytes of a sector; banks of shared memory, bytes of one; bytes that a thread moves at once."""
+LINE = BANKS * WORD
+"""Bytes of shared memory in different banks; and that the first cache keeps together."""
 _PARTS = (2, 3)
 """At a half and at a third: where the grid is looked at."""
 Lanes = np.ndarray[Any, Any]

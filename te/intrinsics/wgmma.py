@@ -17,7 +17,7 @@ from ...ir.buffer import Buffer
 from ...ir.builder import ProgramBuilder
 from ...ir.dtype import DType
 from ...ir.expr import Expr, Var
-from ...ir.fragments import WGMMA_COLUMNS, fragment_tile
+from ...ir.fragments import HELD, K_BYTES, WGMMA_COLUMNS, WGMMA_ROWS, fragment_tile
 from ...ir.ops import const
 from ...ir.pointers import READS, WRITES
 from ...ir.stmt import Stmt
@@ -43,7 +43,7 @@ from .tiles import (
 __all__ = ["wgmma", "wgmma_store"]
 
 _FEATURE = "wgmma"
-_ROWS, _K_BYTES, _PANEL_BYTES = 64, 32, 128
+_PANEL_BYTES = 128
 _SUMS = {**SUMS, "uint8": "int32"}
 
 
@@ -84,20 +84,20 @@ def wgmma(
     def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
         def begin(ib: ProgramBuilder) -> None:
             calls = [
-                ("tw_wgmma_fill", const(n // 2), tile_pointer(outs[0], (i, 0), WRITES)) for i in range(0, m, _ROWS)
+                ("tw_wgmma_fill", const(n // 2), tile_pointer(outs[0], (i, 0), WRITES)) for i in range(0, m, WGMMA_ROWS)
             ]
             emit_tensor_core(ib, _FEATURE, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
 
         def go_on(ib: ProgramBuilder) -> None:
             products = [
                 (
-                    f"tw_wgmma_{'held_' if held else ''}{dtype}_{n}",
+                    f"tw_wgmma_{HELD if held else ''}{dtype}_{n}",
                     *turned,
                     tile_pointer(outs[0], (i, 0), READS | WRITES),
                     tile_pointer(ins[0], layout_dimensions(a_layout, i, 0, term), READS),
                     tile_pointer(ins[1], layout_dimensions(layout, 0, 0, term), READS),
                 )
-                for term, i in tile_origins((k, m), (_K_BYTES // size, _ROWS))
+                for term, i in tile_origins((k, m), (K_BYTES // size, WGMMA_ROWS))
             ]
             # PTX: nothing else may touch the registers of sums between the fence and the wait
             calls = [("tw_wgmma_fence",), *products, ("tw_wgmma_commit",), ("tw_wgmma_wait", const(0))]
@@ -129,12 +129,12 @@ def _check(extents: tuple[int, int, int], layouts: tuple[str, str], size: int, a
         raise _refusal(f"takes no A of {layouts[0]!r} from {a_scope!r}", '"swizzled", or "wgmma_a" where A lies [m, k]')
     if layouts[0] not in ("mk", "km") or layouts[1] not in ("kn", "nk") or (size == 1 and layouts != ("mk", "nk")):
         raise _refusal(f"takes no layouts {layouts}", 'A of "mk" or "km", B of "kn" or "nk"; of bytes "mk" and "nk"')
-    whole = m > 0 and k > 0 and not m % _ROWS and not k % (_K_BYTES // size) and n in WGMMA_COLUMNS[size]
+    whole = m > 0 and k > 0 and not m % WGMMA_ROWS and not k % (K_BYTES // size) and n in WGMMA_COLUMNS[size]
     if not whole or (layouts[1] == "kn" and n > panel and n % panel):
         raise _refusal(
             f"is not a {m} by {n} by {k} one",
-            f"m: multiples of {_ROWS}; n: {', '.join(map(str, WGMMA_COLUMNS[size]))}, of B in rows of n to {panel} or "
-            f"multiples of it; k: multiples of {_K_BYTES // size}",
+            f"m: multiples of {WGMMA_ROWS}; n: {', '.join(map(str, WGMMA_COLUMNS[size]))}, of B in rows of n to {panel} or "
+            f"multiples of it; k: multiples of {K_BYTES // size}",
         )
 
 

@@ -277,79 +277,64 @@ def _still_used(fault: _Fault, owner: str, line: int | None) -> str:
 def _unordered_error(
     fault: _Fault, at: str, who: str, owner: str, line: int | None, common: dict[str, Any]
 ) -> EmulatedUnordered:
-    if fault.detail == 0:
-        return EmulatedUnordered(
-            f"a product in {at}: {who} begins it too early",
-            reason="it has touched the sums of products since the last fence, or there was none",
-            fix="tw_wgmma_fence() before the first product",
-            **common,
-        )
-    if fault.detail == 1:
-        return EmulatedUnordered(
-            f"a product in {at}: {who} begins it too early",
-            reason=f"{owner} stored what it reads at line {line}, without a fence behind that",
-            fix="tw_proxy_fence() before the barrier",
-            **common,
-        )
-    if fault.detail == 8:
-        return EmulatedUnordered(
-            f"a product in {at}: {who} reads what does not lie as it thinks",
-            reason=f"the box of line {line} came with parts of 16 bytes exchanged within {fault.size} bytes, and it reads rows of "
-            f"{fault.element}",
-            fix="a map with the swizzle of the memory that it fills",
-            **common,
-        )
-    if fault.detail == 9:
-        return EmulatedUnordered(
-            f"a cluster in {at}: {who} reaches into the memory of another block",
-            reason="that block may have ended: no barrier of the cluster stands behind it",
-            fix="tw_cluster_barrier() at the end of the kernel",
-            **common,
-        )
-    if fault.detail == 10:
-        return EmulatedUnordered(
-            f"a box in {at}: {who} stores it too early",
-            reason=f"{owner} stored what it reads at line {line}, without a fence behind that",
-            fix="tw_proxy_fence() before the barrier",
-            **common,
-        )
-    if fault.detail == 11:
-        return EmulatedUnordered(
-            f"a box in {at}: {who} ends while the copy engine reads it",
-            reason="shared memory is another block's from there on",
-            fix="tw_bulk_store_commit(), and tw_bulk_store_wait() at the end",
-            **common,
-        )
-    if fault.detail > 2:
-        return _describe_misuse(fault, at, who, owner, line, common)
-    return EmulatedUnordered(
-        f"products in {at}: not all threads of the four warps of {who} begin them",
-        reason=f"it has not begun as many as {owner}",
-        fix="let all 128 threads begin each product",
-        **common,
+    """Describe what is out of order: a product or a box that begins too early, or a barrier in memory that is misused."""
+    early, barrier = (
+        f"a product in {at}: {who} begins it too early",
+        f"a barrier in {at}: {who} uses it, or what it guards, too early",
     )
-
-
-def _describe_misuse(
-    fault: _Fault, at: str, who: str, owner: str, line: int | None, common: dict[str, Any]
-) -> EmulatedUnordered:
-    """Describe the misuse of a barrier in memory, or of who waits there."""
-    reason, fix = {
-        3: ("nobody has made that barrier", "tw_bulk_init() by one thread, and a barrier of the block behind it"),
-        4: (f"{owner} made it at line {line} already", "make each barrier once"),
+    stored = f"{owner} stored what it reads at line {line}, without a fence behind that"
+    what, reason, fix = {
+        0: (
+            early,
+            "it has touched the sums of products since the last fence, or there was none",
+            "tw_wgmma_fence() before the first product",
+        ),
+        1: (early, stored, "tw_proxy_fence() before the barrier"),
+        2: (
+            f"products in {at}: not all threads of the four warps of {who} begin them",
+            f"it has not begun as many as {owner}",
+            "let all 128 threads begin each product",
+        ),
+        3: (
+            barrier,
+            "nobody has made that barrier",
+            "tw_bulk_init() by one thread, and a barrier of the block behind it",
+        ),
+        4: (barrier, f"{owner} made it at line {line} already", "make each barrier once"),
         5: (
+            barrier,
             "as many threads have arrived as it was made for, and their bytes have not come",
             "wait for the end of a phase before the next begins",
         ),
         6: (
+            barrier,
             f"the copy engine wrote there, for what is at line {line}, and the thread has not waited for it",
             "tw_bulk_wait() at the barrier of that copy",
         ),
-        7: (f"{owner} made it at line {line}, and has not told the copy engine", "tw_bulk_begin() by that thread"),
+        7: (
+            barrier,
+            f"{owner} made it at line {line}, and has not told the copy engine",
+            "tw_bulk_begin() by that thread",
+        ),
+        8: (
+            f"a product in {at}: {who} reads what does not lie as it thinks",
+            f"the box of line {line} came with parts of 16 bytes exchanged within {fault.size} bytes, and it reads rows of "
+            f"{fault.element}",
+            "a map with the swizzle of the memory that it fills",
+        ),
+        9: (
+            f"a cluster in {at}: {who} reaches into the memory of another block",
+            "that block may have ended: no barrier of the cluster stands behind it",
+            "tw_cluster_barrier() at the end of the kernel",
+        ),
+        10: (f"a box in {at}: {who} stores it too early", stored, "tw_proxy_fence() before the barrier"),
+        11: (
+            f"a box in {at}: {who} ends while the copy engine reads it",
+            "shared memory is another block's from there on",
+            "tw_bulk_store_commit(), and tw_bulk_store_wait() at the end",
+        ),
     }[fault.detail]
-    return EmulatedUnordered(
-        f"a barrier in {at}: {who} uses it, or what it guards, too early", reason=reason, fix=fix, **common
-    )
+    return EmulatedUnordered(what, reason=reason, fix=fix, **common)
 
 
 def _extent(memories: Sequence[Memory], fault: _Fault, shared: bool) -> str:

@@ -97,7 +97,7 @@ class OwnPart:
         self.places = [each.indices for each in touched]
         self.divided: dict[int, _Division] = {}
         if not self.hidden:
-            for dim in range(len(buffer.shape) - TILE_DIMENSIONS * bool(pointers)):
+            for dim in range(len(buffer.shape) - (TILE_DIMENSIONS if pointers else 0)):
                 division = self._division([indices[dim] for indices in self.places])
                 if division is not None:
                     self.divided[dim] = division
