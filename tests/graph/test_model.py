@@ -233,16 +233,21 @@ def test_ten_thousand_calls_leave_nothing_behind() -> None:
 def test_verify_finds_the_node_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     from tilewright.graph.operators import OPERATORS
 
-    g = blocks(3)
-    m = tw.build(g)
-    x = np.ones((1, 5, 7, 6), "float32")
-    assert m.verify(x) and "every value agrees" in str(m.verify(x))
+    b = Builder("scores")
+    x = b.input("x", (5, 7, 3))
+    rows = b.node("reshape", b.node("matmul", x, x, transpose_b=True), shape=(1, 7, 35))
+    # with the rows as a result, the relu leaves the kernel of the softmax and is stored too
+    weights = b.node("softmax", b.node("relu", rows, source="line 1"), axis=2)
+    b.output("y", b.node("matmul", weights, rows, transpose_b=True))
+    m = tw.build(b.graph())
+    ones = np.ones((5, 7, 3), "float32")
+    assert m.verify(ones) and "every value agrees" in str(m.verify(ones))
     row = OPERATORS["relu"]
     wrong: Any = replace(row, reference=lambda x: np.maximum(x, 0) + 1)
     monkeypatch.setitem(OPERATORS, "relu", wrong)
-    found = m.verify(x)
+    found = m.verify(ones)
     assert (
-        not found and found.node is not None and found.node.source == "block 0" and "relu (block 0) gives" in str(found)
+        not found and found.node is not None and found.node.source == "line 1" and "relu (line 1) gives" in str(found)
     )
 
 
