@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -46,6 +46,18 @@ def alike(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]
         return x, y
     kind = array_dtype(str(common_dtype(DType(str(x.dtype)), DType(str(y.dtype)))))
     return x.astype(kind), y.astype(kind)
+
+
+def channel_weights(x: NDArray[Any], weights: NDArray[Any], axis: int) -> NDArray[Any]:
+    """Weights in float64, one for each index along an axis of x."""
+    return weights.astype(np.float64).reshape([-1 if at == axis else 1 for at in range(x.ndim)])
+
+
+def standardize(x: NDArray[Any], axes: Sequence[int], epsilon: float) -> NDArray[Any]:
+    """Return x in float64, less its mean along axes and over its deviation there."""
+    wide, axes = x.astype(np.float64), tuple(axes)
+    distance = wide - wide.mean(axes, keepdims=True)
+    return distance / np.sqrt((distance**2).mean(axes, keepdims=True) + epsilon)
 
 
 def dtype_bound(dtype: np.dtype[Any], upper: bool) -> Any:

@@ -13,29 +13,26 @@ from ...te.tensor import Tensor
 from ...topi.alternatives import Algorithm
 from ...topi.nn.conv2d import saves_by_winograd, winograd_way
 from ...topi.nn.convolutions import layout_windows, sum_windows, tap_count
-from ...topi.nn.spatial import spatial, strided_windows
-from ...topi.references import wide
-from ...topi.row import floating, sample
+from ...topi.nn.spatial import spatial
+from ...topi.row import find_reference, floating, sample
 from .row import operator
 
 __all__: list[str] = []
 
 
-def _block_windows(x: Any, reach: Any, stride: Any, padding: Any, dilation: Any) -> Any:
-    """The windows of an image in blocks: (N, C, b, OH, OW, KH, KW)."""
-    stride, padding, dilation = spatial(2, stride, padding, dilation)
-    around = np.pad(x, [(0, 0), (0, 0), (padding[0], padding[2]), (padding[1], padding[3]), (0, 0)])
-    # the channels of a block come next to their block, before windows are cut
-    return strided_windows(np.moveaxis(around, 4, 2), reach, stride, dilation)
-
-
-def _numpy_convolution(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> Any:
-    windows = _block_windows(x, w.shape[2:4], stride, padding, dilation)
-    batch, chunks, block, *rest = windows.shape
+def _numpy_convolution(x: Any, w: Any, **how: Any) -> Any:
+    outputs, parts, *reach, part, lanes = w.shape
+    kernel = w.transpose(0, 5, 1, 4, 2, 3).reshape(outputs * lanes, parts * part, *reach)
     # what fills the last block up takes no part
-    terms = windows.reshape(batch, chunks * block, *rest)[:, : w.shape[1] * w.shape[4]]
-    parts = terms.reshape(batch, w.shape[1], w.shape[4], *rest)
-    return np.einsum("ncbijxy,ocxybp->noijp", parts, w, optimize=True)
+    return _convolve_channels(x, kernel, lanes, parts * part, how)
+
+
+def _convolve_channels(x: Any, kernel: Any, lanes: int, channels: int, how: dict[str, Any]) -> Any:
+    """The reference of conv, of the first channels of blocks, as blocks of so many lanes."""
+    batch, chunks, *size, block = x.shape
+    image = np.moveaxis(x, 4, 2).reshape(batch, chunks * block, *size)[:, :channels]
+    result = find_reference("conv")(image, kernel, **how)
+    return np.moveaxis(result.reshape(batch, len(kernel) // lanes, lanes, *result.shape[2:]), 2, 4)
 
 
 def _find_winograd(
@@ -50,7 +47,7 @@ def _find_winograd(
 
 @operator(
     "conv_in_blocks",
-    wide(_numpy_convolution),
+    _numpy_convolution,
     alternatives={"winograd": Algorithm(_find_winograd)},
     samples=[
         sample(floating(1, 2, 5, 7, 4), floating(3, 2, 3, 1, 4, 8), stride=(2, 1), padding=(1, 0, 0, 2)),
@@ -86,15 +83,16 @@ def _convolve_block_parts(x: Tensor, w: Tensor, stride: Any, padding: Any, dilat
     )
 
 
-# each channel has its window, so that there is nothing to sum over channels
-def _numpy_depthwise(x: Any, w: Any, *, stride: Any, padding: Any, dilation: Any) -> Any:
-    windows = _block_windows(x, w.shape[1:3], stride, padding, dilation)
-    return np.einsum("ncbijxy,cxyb->ncijb", windows, w, optimize=True)
+def _numpy_depthwise(x: Any, w: Any, **how: Any) -> Any:
+    chunks, *reach, block = w.shape
+    # each channel has its window, so that there is nothing to sum over channels
+    kernel = np.moveaxis(w, 3, 1).reshape(chunks * block, 1, *reach)
+    return _convolve_channels(x, kernel, block, len(kernel), {**how, "groups": len(kernel)})
 
 
 @operator(
     "depthwise_in_blocks",
-    wide(_numpy_depthwise),
+    _numpy_depthwise,
     samples=[
         sample(floating(2, 2, 9, 7, 16), floating(2, 3, 5, 16), stride=(2, 1), padding=(1, 2, 0, 2)),
         sample(floating(1, 3, 7, 6, 4), floating(3, 2, 2, 4), dilation=(2, 1)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ... import topi
+from ...topi.row import find_reference
 from . import references
 from .operator_rows import Operands, Rows, Value, known
 from .terms import FLOATS, numpy_type
@@ -110,16 +111,14 @@ def quantize_values(draw: Operands, x: Value) -> Value | None:
         scales, zeros = _power(draw), draw.pick([0, 3, -20])
         s, z = scales, zeros
     dtype = draw.pick(_BYTES)
-    ends = np.iinfo(dtype)
+    given = x.array, np.asarray(scales, "float32"), np.asarray(zeros, "int32")
     if x.is_float and x.is_exact and x.scale < 1e4:
-        expected = np.clip(np.rint(x.array / scales) + zeros, ends.min, ends.max)
-        return Value(topi.nn.quantize(x.tensor, s, z, dtype), expected.astype(dtype), dtype)
+        return Value(topi.nn.quantize(x.tensor, s, z, dtype), find_reference("quantize")(*given, dtype=dtype), dtype)
     if x.dtype in _BYTES:
-        expected = scales * (x.array.astype("float64") - zeros)
-        return draw.rounded(topi.nn.dequantize(x.tensor, s, z), expected, "float32")
+        return draw.rounded(topi.nn.dequantize(x.tensor, s, z), find_reference("dequantize")(*given), "float32")
     if x.dtype == "int32" and x.scale < 2**24:
-        expected = np.clip(np.rint(x.array * scales) + zeros, ends.min, ends.max)
-        return Value(topi.nn.requantize(x.tensor, s, z, dtype), expected.astype(dtype), dtype)
+        expected = find_reference("requantize")(*given, dtype=dtype)
+        return Value(topi.nn.requantize(x.tensor, s, z, dtype), expected, dtype)
     return None
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ...base.arguments import to_list
+from ...topi.references import standardize
 from ...topi.row import find_reference
 
 __all__ = [
@@ -88,12 +90,10 @@ def pool(
 
 def layer_norm(x: Any, axis: Any, epsilon: float = 1e-5) -> tuple[Any, Any]:
     """The normalised values before gamma and beta, and the bound."""
-    wide, axes = x.astype("float64"), [at % x.ndim for at in np.atleast_1d(axis)]
-    last = range(-len(axes), 0)
-    normal = find_reference("layer_norm")(np.moveaxis(wide, axes, last), axis=-len(axes), epsilon=epsilon)
-    exact, deviation = np.moveaxis(normal, last, axes), np.sqrt(wide.var(tuple(axes), keepdims=True) + epsilon)
+    wide, axes = x.astype("float64"), tuple(to_list(axis))
+    exact, deviation = standardize(wide, axes, epsilon), np.sqrt(wide.var(axes, keepdims=True) + epsilon)
     n = math.prod(x.shape[at] for at in axes)
-    most = np.abs(wide).max(tuple(axes), keepdims=True) / deviation
+    most = np.abs(wide).max(axes, keepdims=True) / deviation
     return exact, (n / 16 + 16) * UNIT * (1 + np.abs(exact) + most)
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from ... import topi
 from ...te.tensor import Tensor
 from ..references import array_dtype
-from ..row import Drawn, Sample, floating, integers, operator, positive, sample
-from .spatial import spatial, strided_windows, surround
+from ..row import Drawn, Sample, find_reference, floating, integers, operator, positive, sample
+from .spatial import spatial
 from .weight_only import GROUP
 
 if TYPE_CHECKING:
@@ -138,29 +138,9 @@ def _integer_matmul(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> A
     return product if x.ndim == 2 else topi.reshape(product, (*x.shape[:-1], w.shape[1]))
 
 
-def _numpy_integer_conv(
-    x: Any,
-    w: Any,
-    x_zero: Any = None,
-    w_zero: Any = None,
-    *,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-) -> Any:
-    rank = x.ndim - 2
-    stride, padding, dilation = spatial(rank, stride, padding, dilation)
-    image = surround(np.moveaxis(_less_zero(x, x_zero, 0), -1, 1), padding, 0)
-    windows = strided_windows(image, w.shape[2:], stride, dilation)
-    places, taps = "ABC"[:rank], "xyz"[:rank]
-    parts = [
-        np.einsum(f"nc{places}{taps},oc{taps}->n{places}o", part, weight)
-        for part, weight in zip(
-            np.split(windows, groups, 1), np.split(_less_zero(w, w_zero, 0), groups, 0), strict=True
-        )
-    ]
-    return np.concatenate(parts, -1)
+def _numpy_integer_conv(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, **how: Any) -> Any:
+    image, weights = np.moveaxis(_less_zero(x, x_zero, 0), -1, 1), _less_zero(w, w_zero, 0)
+    return np.moveaxis(find_reference("conv")(image, weights, **how), 1, -1)
 
 
 @operator(

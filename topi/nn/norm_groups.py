@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ... import te
@@ -17,6 +16,7 @@ from ...te.tensor import Tensor, tensor_text
 from .. import filling, mathematics, reduction, transform
 from ..checks import integers, normalize_axes, normalize_axis, tensor
 from ..errors import BadOperand, BadParameter
+from ..references import channel_weights, standardize
 from ..row import floating, operator, sample
 from .activation import batch_norm_inference
 from .norm import layer_norm
@@ -128,12 +128,10 @@ def batch_norm(
 def _numpy_group_norm(
     x: NDArray[Any], scale: Any = None, shift: Any = None, *, groups: int, epsilon: float = 1e-5
 ) -> Any:
-    wide = x.astype(np.float64).reshape(x.shape[0], groups, math.prod(x.shape[1:]) // groups)
-    mean = wide.mean(2, keepdims=True)
-    normal = ((wide - mean) / np.sqrt(((wide - mean) ** 2).mean(2, keepdims=True) + epsilon)).reshape(x.shape)
-    channels = (-1, *[1] * (x.ndim - 2))
-    normal = normal if scale is None else normal * scale.astype(np.float64).reshape(channels)
-    return normal if shift is None else normal + shift.astype(np.float64).reshape(channels)
+    rows = x.reshape(x.shape[0], groups, math.prod(x.shape[1:]) // groups)
+    normal = standardize(rows, (2,), epsilon).reshape(x.shape)
+    normal = normal if scale is None else normal * channel_weights(x, scale, 1)
+    return normal if shift is None else normal + channel_weights(x, shift, 1)
 
 
 @operator(

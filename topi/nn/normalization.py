@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ... import topi
 from ...te.shape import same_extent
+from ..references import channel_weights, standardize
 from ..row import bools, floating, operator, positive, sample
 from .softmax import numpy_softmax
 
 
-def _channel_weights(x: Any, weights: Any, axis: int) -> Any:
-    return weights.astype(np.float64).reshape([-1 if at == axis else 1 for at in range(x.ndim)])
-
-
-def _standard(x: Any, axes: Sequence[int], epsilon: float) -> Any:
-    x = x.astype(np.float64)
-    mean = x.mean(tuple(axes), keepdims=True)
-    return (x - mean) / np.sqrt(((x - mean) ** 2).mean(tuple(axes), keepdims=True) + epsilon)
-
-
 def _numpy_batch_norm(x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float) -> Any:
-    normal = (x.astype(np.float64) - _channel_weights(x, mean, 1)) / np.sqrt(_channel_weights(x, variance, 1) + epsilon)
-    return normal * _channel_weights(x, scale, 1) + _channel_weights(x, shift, 1)
+    normal = (x.astype(np.float64) - channel_weights(x, mean, 1)) / np.sqrt(channel_weights(x, variance, 1) + epsilon)
+    return normal * channel_weights(x, scale, 1) + channel_weights(x, shift, 1)
 
 
 @operator(
@@ -40,7 +30,7 @@ def _batch_norm(x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, eps
 
 
 def _numpy_instance_norm(x: Any, scale: Any, shift: Any, *, epsilon: float) -> Any:
-    return _standard(x, range(2, x.ndim), epsilon) * _channel_weights(x, scale, 1) + _channel_weights(x, shift, 1)
+    return standardize(x, range(2, x.ndim), epsilon) * channel_weights(x, scale, 1) + channel_weights(x, shift, 1)
 
 
 @operator(
@@ -53,7 +43,7 @@ def _instance_norm(x: Any, scale: Any, shift: Any, *, epsilon: float = 1e-5) -> 
 
 
 def _numpy_layer_norm(x: Any, scale: Any = None, shift: Any = None, *, axis: int, epsilon: float) -> Any:
-    normal = _standard(x, range(axis % x.ndim, x.ndim), epsilon)
+    normal = standardize(x, range(axis % x.ndim, x.ndim), epsilon)
     return normal * (1 if scale is None else scale) + (0 if shift is None else shift)
 
 
