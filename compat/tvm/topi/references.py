@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ....base.arguments import to_list
+from ....graph.operators.row import row_of
+from ....topi import references
 from ....topi.nn.window import each_side, expand_numbers
 from ....topi.row import find_reference
 
@@ -35,7 +37,6 @@ __all__ = [
 ]
 
 _arange: Callable[..., Any] = np.arange  # without their overloads, which choose none where something may be anything
-_place: Callable[..., Any] = np.searchsorted
 
 
 def reference(name: str, *arrays: Any, **attributes: Any) -> Any:
@@ -45,10 +46,7 @@ def reference(name: str, *arrays: Any, **attributes: Any) -> Any:
 
 def standardize(data: Any, axes: Any, epsilon: float) -> Any:
     """Return data of mean 0 and variance 1 along axes."""
-    over = [at % data.ndim for at in to_list(axes)]
-    last = range(-len(over), 0)
-    normal = reference("layer_norm", np.moveaxis(data, over, last), axis=-len(over), epsilon=epsilon)
-    return np.moveaxis(normal, last, over)
+    return references.standardize(data, to_list(axes), epsilon).astype(data.dtype)
 
 
 def conv2d_transpose_nchw_python(
@@ -198,23 +196,12 @@ def slice_axis_python(data: Any, axis: int, begin: int, end: int | None = None) 
 
 def searchsorted_ref(sorted_sequence: Any, values: Any, right: bool, out_dtype: Any) -> Any:
     """Return the positions of values in sorted rows."""
-    side = "right" if right else "left"
-    if sorted_sequence.ndim == 1:
-        return _place(sorted_sequence, values, side).astype(out_dtype)
-    rows = zip(
-        sorted_sequence.reshape(-1, sorted_sequence.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True
-    )
-    return np.stack([_place(row, each, side) for row, each in rows]).reshape(values.shape).astype(out_dtype)
+    return row_of("searchsorted").reference(sorted_sequence, values, right=right).astype(out_dtype)
 
 
 def scatter_nd_python(data: Any, indices: Any, updates: Any, mode: str = "update") -> Any:
     """The data with updates at places (indices[:, ...]), or added there."""
-    result, places = np.array(data), tuple(indices)
-    if mode == "add":
-        np.add.at(result, places, updates)
-    else:
-        result[places] = updates
-    return result
+    return reference("scatter_nd", data, np.moveaxis(indices, 0, -1), updates, reduction=mode)
 
 
 def nll_loss(predictions: Any, targets: Any, weights: Any, reduction: str = "mean", ignore_index: int = -100) -> Any:

@@ -243,26 +243,23 @@ def poolnd_python(
     layout: str = "",
 ) -> Any:
     """Pooling of (N, C, ...), or of another layout."""
-    dims = len(kernel)
-    space = [at for at, letter in enumerate(layout) if letter in "DHW"] or list(range(2, 2 + dims))
-    data = np.moveaxis(np_data, space, range(-dims, 0))
     how: dict[str, Any] = {"kernel": kernel, "stride": strides, "dilation": dilation, "ceil_mode": ceil_mode}
     how["padding"] = (*padding_before, *padding_after)
-    if pool_type == "max":
-        result = reference("max_pool", data, **how)
-    else:
-        result = reference("avg_pool", data, count_padding=count_include_pad, **how)
-    return np.moveaxis(result, range(-dims, 0), space).astype(dtype)
+    if pool_type != "max":
+        how["count_padding"] = count_include_pad
+    return _pool("max_pool" if pool_type == "max" else "avg_pool", np_data, layout or "NCDHW", how).astype(dtype)
 
 
 def adaptive_pool(np_data: Any, out_size: Sequence[int], pool_type: str, layout: str = "NCHW") -> Any:
     """Pooling to a size."""
-    result = np_data
-    for at, out in zip([at for at, letter in enumerate(layout) if letter in "DHW"], out_size, strict=True):
-        size = result.shape[at]
-        cuts = [result.take(range(i * size // out, -(-(i + 1) * size // out)), at) for i in range(out)]
-        result = np.stack([cut.max(at) if pool_type == "max" else cut.mean(at) for cut in cuts], at)
-    return result
+    return _pool("adaptive_pool", np_data, layout, {"size": out_size, "kind": pool_type})
+
+
+def _pool(name: str, data: Any, layout: str, how: dict[str, Any]) -> Any:
+    """Pool the dimensions that a layout calls depth, height and width."""
+    space = [at for at, letter in enumerate(layout[: data.ndim]) if letter in "DHW"]
+    last = range(-len(space), 0)
+    return np.moveaxis(reference(name, np.moveaxis(data, space, last), **how), last, space)
 
 
 # Elements that move
@@ -318,14 +315,12 @@ def strided_slice_python(
 
 def gather_python(data: Any, axis: int, indices: Any) -> Any:
     """Elements by their places along an axis."""
-    places: list[Any] = [*np.indices(indices.shape, sparse=True)]
-    places[axis] = indices
-    return data[tuple(places)]
+    return reference("gather", data, indices, axis=axis)
 
 
 def gather_nd_python(a_np: Any, indices_np: Any) -> Any:
     """Elements by their coordinates."""
-    return a_np[tuple(indices_np.astype(int))]
+    return reference("gather_nd", a_np, np.moveaxis(indices_np.astype(int), 0, -1))
 
 
 def one_hot(indices: Any, on_value: Any, off_value: Any, depth: int, axis: int, dtype: Any) -> Any:
