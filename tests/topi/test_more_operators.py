@@ -8,7 +8,8 @@ import pytest
 import tilewright as tw
 from numpy.lib.stride_tricks import sliding_window_view
 from tilewright import te, topi
-from tilewright.topi.row import find_reference
+from tilewright.compat.tvm.topi import testing
+from tilewright.topi.row import find_reference, load_rows
 from topi_run import floats, run, whole
 
 
@@ -105,20 +106,15 @@ def test_reflections() -> None:
 
 def test_space_to_depth_and_batch_and_back() -> None:
     x = floats((3, 2, 4, 6))
-    deep = x.reshape(3, 2, 2, 2, 3, 2)
-    deep = deep.transpose(0, 3, 5, 1, 2, 4).reshape(3, 8, 2, 3)
+    deep = find_reference("space_to_depth")(x, block=2)
     close(run(lambda a: topi.nn.space_to_depth(a, 2), x), deep, 0)
     close(run(lambda a: topi.nn.depth_to_space(a, 2), deep.copy()), x, 0)
-    by_channel = floats((1, 8, 1, 3)).copy()
-    close(
-        run(lambda a: topi.nn.depth_to_space(a, 2, mode="CRD"), by_channel),
-        by_channel.reshape(1, 2, 2, 2, 1, 3).transpose(0, 1, 4, 2, 5, 3).reshape(1, 2, 2, 6),
-        0,
-    )
+    by_channel = floats((1, 8, 1, 3))
+    want = find_reference("depth_to_space")(by_channel, block=2, mode="CRD")
+    close(run(lambda a: topi.nn.depth_to_space(a, 2, mode="CRD"), by_channel), want, 0)
     y = floats((2, 3, 4, 1))
     many = run(lambda a: topi.nn.space_to_batch_nd(a, (2, 3), (1, 0), (0, 2)), y)
-    wide = np.pad(y, ((0, 0), (1, 0), (0, 2), (0, 0))).reshape(2, 2, 2, 2, 3, 1)
-    close(many, wide.transpose(2, 4, 0, 1, 3, 5).reshape(12, 2, 2, 1), 0)
+    close(many, testing.space_to_batch_nd_python(y, (2, 3), (1, 0), (0, 2)), 0)
     close(run(lambda a: topi.nn.batch_to_space_nd(a, (2, 3), (1, 0), (0, 2)), many), y, 0)
     with pytest.raises(tw.TilewrightError, match="3 is not a multiple of 2"):
         topi.nn.space_to_depth(te.placeholder((1, 1, 3, 4)), 2)
@@ -154,18 +150,17 @@ def test_symbolic_sizes_that_leave_a_rest_are_refused_at_the_call(declare, shape
 
 def test_norms_by_groups_and_batches() -> None:
     x, g, b = floats((3, 6, 5)), floats((6,), seed=1), floats((6,), seed=2)
-    parts = x.reshape(3, 2, 15).astype("float64")
-    normed = (parts - parts.mean(-1, keepdims=True)) / np.sqrt(parts.var(-1, keepdims=True) + 1e-5)
-    close(run(lambda *t: topi.nn.group_norm(*t, 2), x, g, b), normed.reshape(3, 6, 5) * g[:, None] + b[:, None], 1e-5)
+    close(run(lambda *t: topi.nn.group_norm(*t, 2), x, g, b), find_reference("group_norm")(x, g, b, groups=2), 1e-5)
     mean, var = floats((6,), seed=3), floats((6,), low=0.5, seed=4)
+    by_batches = find_reference("batch_norm")
     kept, m, v = run(lambda *t: topi.nn.batch_norm(*t, axis=1), x, g, b, mean, var)
-    close(kept, (x - mean[:, None]) / np.sqrt(var[:, None] + 1e-5) * g[:, None] + b[:, None], 1e-5)
+    close(kept, by_batches(x, g, b, mean, var), 1e-5)
     assert (m == mean).all() and (v == var).all()
     trained, m, v = run(
         lambda *t: topi.nn.batch_norm(*t, axis=1, scale=False, training=True, momentum=0.25), x, g, b, mean, var
     )
     ours, theirs = x.mean((0, 2)), x.var((0, 2))
-    close(trained, (x - ours[:, None]) / np.sqrt(theirs[:, None] + 1e-5) + b[:, None], 1e-5)
+    close(trained, by_batches(x, np.ones(6), b, ours, theirs), 1e-5)
     close(m, mean * 0.75 + ours * 0.25)
     close(v, var * 0.75 + theirs * 0.25)
     with pytest.raises(tw.TilewrightError, match="cannot cut 6 channels into 4 groups"):
@@ -201,15 +196,13 @@ def test_order(shape, ascending) -> None:
     x = whole(shape, "int32", -3, 3).astype("float32")
     if x.size > 5:
         x[0, 2] = np.nan
-    order = np.argsort(x if ascending else -x, axis=1, kind="stable")
-    if x.size > 5 and not ascending:  # numpy has NaNs last in either direction
-        order[0] = np.roll(order[0], 1)
+    ordered, order = load_rows()["topk"].reference(x, k=-1, axis=1, largest=not ascending)
     np.testing.assert_array_equal(run(lambda a: topi.argsort(a, axis=1, is_ascend=ascending, dtype="int32"), x), order)
-    np.testing.assert_array_equal(run(lambda a: topi.sort(a, 1, ascending), x), np.take_along_axis(x, order, 1))
+    np.testing.assert_array_equal(run(lambda a: topi.sort(a, 1, ascending), x), ordered)
     if x.shape[1] > 1:
         values, places = run(lambda a: topi.topk(a, 2, 1, "both", ascending), x)
         np.testing.assert_array_equal(places, order[:, :2])
-        np.testing.assert_array_equal(values, np.take_along_axis(x, order, 1)[:, :2])
+        np.testing.assert_array_equal(values, ordered[:, :2])
         assert places.dtype == "int64"
     with pytest.raises(tw.TilewrightError, match="cannot give 3"):
         topi.topk(te.placeholder((2,)), 3)
@@ -221,45 +214,35 @@ def test_orders_of_a_part_and_of_a_permutation() -> None:
     np.testing.assert_array_equal(run(topi.invert_permutation, np.array([2, 0, 3, 1], "int64")), [1, 3, 0, 2])
 
 
-@pytest.mark.parametrize(
-    ("kind", "write"),
-    [("add", np.add), ("mul", np.multiply), ("min", np.minimum), ("max", np.maximum), ("update", None)],
-)
-def test_writing_to_places(kind, write) -> None:
+@pytest.mark.parametrize("kind", ["add", "mul", "min", "max", "update"])
+def test_writing_to_places(kind) -> None:
     x, updates = whole((4, 3), "int32"), whole((5, 3), "int32", seed=1)
     index = np.array([[0, 3, 1], [-1, 0, 1], [2, 2, 1], [0, 1, 1], [3, 0, 0]], "int64")
-    want = x.copy()
-    for i, j in np.ndindex(index.shape):
-        want[index[i, j], j] = updates[i, j] if write is None else write(want[index[i, j], j], updates[i, j])
+    want = find_reference("scatter_elements")(x, index, updates, axis=0, reduction=kind)
     np.testing.assert_array_equal(run(lambda a, k, u: topi.scatter_elements(a, k, u, 0, kind), x, index, updates), want)
-    rows, at = x.copy(), np.array([[1, 0, 1]], "int32")
-    for i, row in enumerate(at[0]):
-        rows[row] = updates[i] if write is None else write(rows[row], updates[i])
-    np.testing.assert_array_equal(run(lambda a, k, u: topi.scatter_nd(a, k, u, kind), x, at, updates[:3].copy()), rows)
+    at, rows = np.array([[1, 0, 1]], "int32"), updates[:3].copy()
+    want = find_reference("scatter_nd")(x, at.T, rows, reduction=kind)
+    np.testing.assert_array_equal(run(lambda a, k, u: topi.scatter_nd(a, k, u, kind), x, at, rows), want)
     with pytest.raises(tw.TilewrightError, match="no reduction 'sub'"):
         topi.scatter_nd(te.placeholder((2,)), te.placeholder((1, 2), "int32"), te.placeholder((2,)), "sub")
 
 
 def test_sequences() -> None:
     x, lengths = floats((5, 3)), np.array([0, 5, 2], "int32")
-    before = np.arange(5)[:, None] < lengths
-    close(run(lambda a, n: topi.sequence_mask(a, n, 7), x, lengths), np.where(before, x, 7), 0)
-    close(run(lambda a, n: topi.sequence_mask(a, n, 7, 1), x.T.copy(), lengths), np.where(before, x, 7).T, 0)
-    place = np.where(before, lengths - 1 - np.arange(5)[:, None], np.arange(5)[:, None])
-    close(run(lambda a, n: topi.reverse_sequence(a, n, 0, 1), x, lengths), np.take_along_axis(x, place, 0), 0)
+    for axis, data in ((0, x), (1, x.T.copy())):
+        want = testing.sequence_mask(data, lengths, 7, axis)
+        close(run(lambda a, n, axis=axis: topi.sequence_mask(a, n, 7, axis), data, lengths), want, 0)
+    want = find_reference("reverse_sequence")(x, lengths, time_axis=0, batch_axis=1)
+    close(run(lambda a, n: topi.reverse_sequence(a, n, 0, 1), x, lengths), want, 0)
 
 
 def test_diagonals() -> None:
     x = floats((2, 3, 5))
     close(run(lambda a: topi.trilu(a, -1, True), x), np.triu(x, -1), 0)
     close(run(lambda a: topi.trilu(a, 2, False), x), np.tril(x, 2), 0)
-    given, want = floats((2, 3), seed=1), x.copy()
-    want[:, range(3), range(1, 4)] = given
-    close(run(lambda a, d: topi.matrix_set_diag(a, d, 1), x, given), want, 0)
-    bands, want = floats((2, 2, 3), seed=2), x.copy()
-    want[:, range(3), range(3)] = bands[:, 0]
-    want[:, [1, 2], [0, 1]] = bands[:, 1, :2]
-    close(run(lambda a, d: topi.matrix_set_diag(a, d, (-1, 0)), x, bands), want, 0)
+    for diagonals, at in ((floats((2, 3), seed=1), 1), (floats((2, 2, 3), seed=2), (-1, 0))):
+        want = testing.matrix_set_diag(x, diagonals, at)
+        close(run(lambda a, d, at=at: topi.matrix_set_diag(a, d, at), x, diagonals), want, 0)
 
 
 def test_grids_shapes_and_windows() -> None:
@@ -290,25 +273,23 @@ def test_grids_shapes_and_windows() -> None:
 @pytest.mark.parametrize("cut", [(0, 6, 1), (1, 5, 2), (-2, 100, 1), (4, 0, -2), (3, 3, 1)])
 def test_a_part_is_replaced(cut) -> None:
     x = floats((6, 2))
-    want = x.copy()
-    part = floats(want[slice(*cut)].shape, seed=1)
-    want[slice(*cut)] = part
-    close(run(lambda a, v: topi.strided_set(a, v, *([one] for one in cut)), x, part), want, 0)
+    part, ends = floats(x[slice(*cut)].shape, seed=1), [[one] for one in cut]
+    want = testing.strided_set_python(x, part, *ends)
+    close(run(lambda a, v: topi.strided_set(a, v, *ends), x, part), want, 0)
 
 
 def test_lookups() -> None:
     x, i, j = floats((5, 6, 2)), np.array([[0], [-1]], "int32"), np.array([1, 5, 3], "int32")
     close(run(lambda a, p, q: topi.adv_index(a, [p, q]), x, i, j), x[i, j], 0)
     places = np.array([[[1, 0], [2, 5]] * 2 + [[3, 3]]], "int32")
-    close(run(lambda a, p: topi.gather_nd(a, p, 1), x, places), np.stack([x[n, places[0, n]] for n in range(5)]), 0)
+    want = find_reference("gather_nd")(x, np.moveaxis(places, 0, -1), batch_dims=1)
+    close(run(lambda a, p: topi.gather_nd(a, p, 1), x, places), want, 0)
 
 
 @pytest.mark.parametrize("how", ["none", "sum", "mean"])
 def test_negative_log_likelihood(how) -> None:
     x, w, target = floats((4, 3)), floats((3,), low=0.1, seed=1), np.array([0, 2, -100, 1], "int32")
-    picked = np.where(target == -100, 0, w[target.clip(0)])
-    each = -x[range(4), target.clip(0)] * picked
-    want = each if how == "none" else each.sum() / (picked.sum() if how == "mean" else 1)
+    want = testing.nll_loss(x, target, w, how)
     close(run(lambda p, t, v: topi.nn.nll_loss(p, t, v, how), x, target, w), want)
 
 
