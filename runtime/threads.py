@@ -1,4 +1,4 @@
-"""CPU threads: how many, and who has them: on Linux and macOS the process's own pool, which generated code brings
+"""CPU threads: how many, and who has them: on Linux, macOS and Windows the process's own pool, which generated code brings
 (codegen.abi.pool), else an OpenMP library.
 
 Generated code reads one record, `ThreadState`. Its page is wiped in a forked child (threads do not survive a fork, and waiting

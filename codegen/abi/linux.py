@@ -1,6 +1,6 @@
 """Linux under the pool of threads (codegen.abi.pool), as LLVM IR text: waiting, the numbers and clocks of threads, their CPUs.
 
-codegen.abi.posix has these functions for other systems.
+codegen.abi.posix and codegen.abi.windows have these functions for other systems.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ jobs at once.
 Threads without a job watch a counter, the epoch, which each offer increments. Nobody misses an offer: a thread reads the epoch,
 then looks through the slots, and goes to sleep only if the epoch is still what it read; it counts itself among the
 sleepers before, and whoever offers increments the epoch before it asks whether anybody sleeps. A futex (Franke, Russell and
-Kirkwood 2002) compares and queues in one step, as does a condition under its mutex. What the system does is `tw_system_...`, in two
-modules: codegen.abi.linux by futexes, codegen.abi.posix by conditions.
+Kirkwood 2002) compares and queues in one step, as does a condition under its mutex. What the system does is `tw_system_...`, in
+three modules: codegen.abi.linux by futexes, codegen.abi.posix by conditions, codegen.abi.windows by WaitOnAddress.
 
 Reserves wait for the epoch too, always asleep and not counted: one that misses an offer is not missed. They join what names them in
 the slot (`spare`), which its owner writes before it wakes them. An owner who waits for those inside sleeps for 0.1 ms, then longer,
@@ -32,7 +32,8 @@ import re
 
 from .linux import CALLS, LINUX_TEXT, NUMBERS
 from .placement import PLACEMENT_TEXT, RESERVES
-from .posix import POSIX_TEXT, find_numbers
+from .posix import POSIX_TEXT, POSIX_THREADS_TEXT, UNPLACED_TEXT, find_numbers
+from .windows import WINDOWS_TEXT
 
 __all__ = ["POOL_NUMBER", "POOL_RUN", "pool_text"]
 
@@ -55,31 +56,13 @@ _TEXT = """
 @tw_epoch = internal global [16 x i32] zeroinitializer, align 64
 @tw_sleepers = internal global [16 x i32] zeroinitializer, align 64
 @tw_made = internal global i32 0
-; as large as the largest of the C libraries that are known
-@tw_once = internal global [2 x i64] [ i64 ONCE_INIT, i64 0 ]
-@tw_key = internal global i64 0
 
-declare i32 @pthread_create(ptr, ptr, ptr, ptr) nounwind
-declare i32 @pthread_detach(i64) nounwind
-declare i32 @pthread_once(ptr, ptr) nounwind
-declare i32 @pthread_key_create(ptr, ptr) nounwind
-declare ptr @pthread_getspecific(i64) nounwind
-declare i32 @pthread_setspecific(i64, ptr) nounwind
-declare i32 @pthread_sigmask(i32, ptr, ptr) nounwind
-declare i32 @sigfillset(ptr) nounwind
 declare i32 @llvm.umin.i32(i32, i32)
 declare i64 @llvm.umin.i64(i64, i64)
 DECLARE_PAUSE
 
-define internal void @tw_begin() nounwind {
-  call void @tw_system_begin()
-  %made = call i32 @pthread_key_create(ptr @tw_key, ptr null)
-  ret void
-}
-
 define i32 @tw_pool_number() nounwind {
-  %key = load i64, ptr @tw_key
-  %self = call ptr @pthread_getspecific(i64 %key)
+  %self = call ptr @tw_system_own()
   %wide = ptrtoint ptr %self to i64
   %number = trunc i64 %wide to i32
   ret i32 %number
@@ -145,8 +128,7 @@ entry:
   %role = lshr i32 %both, 16
   %index64 = zext i32 %index to i64
   %self = inttoptr i64 %index64 to ptr
-  %key = load i64, ptr @tw_key
-  %set = call i32 @pthread_setspecific(i64 %key, ptr %self)
+  call void @tw_system_set_own(ptr %self)
   %record = call ptr @tw_record(i32 %index, i32 %role)
   %nobody = icmp eq ptr %record, @tw_records
   %id = call i32 @tw_system_thread()
@@ -206,9 +188,6 @@ sleep:
 ; Have threads of the numbers up to `wanted`, as far as the system gives them: their reserves in so many roles, or, for 0, themselves.
 define internal void @tw_grow(ptr %counter, i32 %wanted, i32 %roles) noinline nounwind {
 entry:
-  %all = alloca [32 x i64], align 8
-  %old = alloca [32 x i64], align 8
-  %thread = alloca i64
   %first = icmp ne i32 %roles, 0
   %from = zext i1 %first to i32
   br label %look
@@ -222,20 +201,14 @@ claim:
   %claimed = extractvalue { i32, i1 } %claiming, 1
   br i1 %claimed, label %make, label %look
 make:
-  %role = phi i32 [ %from, %claim ], [ %next_role, %detach ]
-  %filled = call i32 @sigfillset(ptr %all)
-  %masked = call i32 @pthread_sigmask(i32 SET_MASK, ptr %all, ptr %old)
+  %role = phi i32 [ %from, %claim ], [ %next_role, %next ]
   %high = shl i32 %role, 16
   %both = or i32 %high, %number
   %wide = zext i32 %both to i64
   %self = inttoptr i64 %wide to ptr
-  %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr @tw_worker, ptr %self)
-  %restored = call i32 @pthread_sigmask(i32 SET_MASK, ptr %old, ptr null)
-  %made = icmp eq i32 %failed, 0
-  br i1 %made, label %detach, label %done
-detach:
-  %id = load i64, ptr %thread
-  %detached = call i32 @pthread_detach(i64 %id)
+  %made = call i1 @tw_system_start(ptr @tw_worker, ptr %self)
+  br i1 %made, label %next, label %done
+next:
   %next_role = add i32 %role, 1
   %more_roles = icmp ule i32 %next_role, %roles
   br i1 %more_roles, label %make, label %look
@@ -245,7 +218,7 @@ done:
 
 define void @tw_pool_run(ptr %function, ptr %job, i32 %team, i32 %unplaced) nounwind {
 entry:
-  %keyed = call i32 @pthread_once(ptr @tw_once, ptr @tw_begin)
+  call void @tw_system_once()
   %self = call i32 @tw_pool_number()
   %nested = icmp ne i32 %self, 0
   %child = call i1 @tw_system_is_child()
@@ -367,9 +340,11 @@ def pool_text(architecture: str, system: str, *, conditions: bool = False) -> st
     if architecture not in CALLS:
         return ""
     if system == "linux" and not conditions:
-        waiting, numbers = LINUX_TEXT, NUMBERS | CALLS[architecture]
+        waiting, numbers = LINUX_TEXT + POSIX_THREADS_TEXT, NUMBERS | CALLS[architecture]
+    elif system.startswith("win"):  # a name may end in a version
+        waiting, numbers = WINDOWS_TEXT + UNPLACED_TEXT, {}
     else:
-        waiting, numbers = POSIX_TEXT, find_numbers(system)
+        waiting, numbers = POSIX_TEXT + POSIX_THREADS_TEXT + UNPLACED_TEXT, find_numbers(system)
     if numbers is None:
         return ""
     words = {

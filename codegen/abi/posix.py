@@ -10,7 +10,7 @@ number, and runs its loops alone.
 
 from __future__ import annotations
 
-__all__ = ["POSIX_TEXT", "find_numbers"]
+__all__ = ["POSIX_TEXT", "POSIX_THREADS_TEXT", "UNPLACED_TEXT", "find_numbers"]
 
 _NUMBERS = {
     # what PTHREAD_ONCE_INIT begins with, SIG_SETMASK, CLOCK_MONOTONIC
@@ -119,15 +119,6 @@ define internal void @tw_system_wake(ptr %word, i32 %count, i32 %bits) nounwind 
   ret void
 }
 
-; Threads have no numbers by which somebody else could move them.
-define internal i32 @tw_system_thread() nounwind {
-  ret i32 1
-}
-
-define internal i32 @tw_system_first_thread() nounwind {
-  ret i32 1
-}
-
 ; Nanoseconds of a clock that never goes back.
 define internal i64 @tw_system_time() nounwind {
   %time = alloca { i64, i64 }
@@ -138,6 +129,17 @@ define internal i64 @tw_system_time() nounwind {
   %scaled = mul i64 %seconds, 1000000000
   %now = add i64 %scaled, %rest
   ret i64 %now
+}
+"""
+
+UNPLACED_TEXT = """
+; Threads have no numbers by which somebody else could move them.
+define internal i32 @tw_system_thread() nounwind {
+  ret i32 1
+}
+
+define internal i32 @tw_system_first_thread() nounwind {
+  ret i32 1
 }
 
 define internal i64 @tw_system_thread_time(i32 %thread) nounwind {
@@ -156,3 +158,65 @@ define internal void @tw_system_set_mask(i32 %thread, ptr %mask) nounwind {
   ret void
 }
 """
+"""What a system without masks of CPUs says of threads."""
+
+POSIX_THREADS_TEXT = """
+declare i32 @pthread_create(ptr, ptr, ptr, ptr) nounwind
+declare i32 @pthread_detach(i64) nounwind
+declare i32 @pthread_once(ptr, ptr) nounwind
+declare i32 @pthread_key_create(ptr, ptr) nounwind
+declare ptr @pthread_getspecific(i64) nounwind
+declare i32 @pthread_setspecific(i64, ptr) nounwind
+declare i32 @pthread_sigmask(i32, ptr, ptr) nounwind
+declare i32 @sigfillset(ptr) nounwind
+
+; as large as the largest of the C libraries that are known
+@tw_once = internal global [2 x i64] [ i64 ONCE_INIT, i64 0 ]
+@tw_key = internal global i64 0
+
+define internal void @tw_begin() nounwind {
+  call void @tw_system_begin()
+  %made = call i32 @pthread_key_create(ptr @tw_key, ptr null)
+  ret void
+}
+
+; Make what the pool needs of the system, the first time.
+define internal void @tw_system_once() nounwind {
+  %done = call i32 @pthread_once(ptr @tw_once, ptr @tw_begin)
+  ret void
+}
+
+; What a thread keeps for itself: its number in the pool; null of all other threads.
+define internal ptr @tw_system_own() nounwind {
+  %key = load i64, ptr @tw_key
+  %own = call ptr @pthread_getspecific(i64 %key)
+  ret ptr %own
+}
+
+define internal void @tw_system_set_own(ptr %own) nounwind {
+  %key = load i64, ptr @tw_key
+  %failed = call i32 @pthread_setspecific(i64 %key, ptr %own)
+  ret void
+}
+
+; Start a thread that takes no signals; whether there is one.
+define internal i1 @tw_system_start(ptr %worker, ptr %argument) nounwind {
+entry:
+  %all = alloca [32 x i64], align 8
+  %old = alloca [32 x i64], align 8
+  %thread = alloca i64
+  %filled = call i32 @sigfillset(ptr %all)
+  %masked = call i32 @pthread_sigmask(i32 SET_MASK, ptr %all, ptr %old)
+  %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr %worker, ptr %argument)
+  %restored = call i32 @pthread_sigmask(i32 SET_MASK, ptr %old, ptr null)
+  %made = icmp eq i32 %failed, 0
+  br i1 %made, label %detach, label %done
+detach:
+  %id = load i64, ptr %thread
+  %detached = call i32 @pthread_detach(i64 %id)
+  br label %done
+done:
+  ret i1 %made
+}
+"""
+"""Threads on Linux and other POSIX systems."""

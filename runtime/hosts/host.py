@@ -37,8 +37,8 @@ class Host:
     """A system of which nothing is known: one address space, no forks that are seen, files and processes as Python has them."""
 
     waiting = ""
-    """By "futex" or "conditions" the pool of threads (codegen.abi.pool) waits; where it is empty, loops run by OpenMP's threads, or
-    serially."""
+    """By "futex", "conditions" or "addresses" the pool of threads (codegen.abi.pool) waits; where it is empty, loops run by OpenMP's
+    threads, or serially."""
 
     # The processor
 

@@ -19,6 +19,8 @@ _LIMITED_QUERY, _STILL_ACTIVE = 0x1000, 259
 class Windows(Host):
     """Services of Windows."""
 
+    waiting = "addresses"
+
     def processor_word(self, word: str) -> int | None:
         """Ask IsProcessorFeaturePresent."""
         kind, _, number = word.partition(".")

@@ -1,8 +1,9 @@
-"""Objects for macOS, Windows and Android: their format, and that they call nothing which those systems have not."""
+"""Objects for macOS, Windows and Android: their format, and that they call nothing which those systems have not; the pools of threads."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from tilewright import te, topi
 from tilewright.codegen.abi.parallel import parallel_text
 from tilewright.codegen.abi.pool import pool_text
 from tilewright.codegen.names import machine_and_system
+from tilewright.codegen.target import Target
 
 READER = next(filter(None, map(shutil.which, ("llvm-readobj", "llvm-readobj-16", "llvm-readobj-14"))), None)
 ARCHIVER = next(filter(None, map(shutil.which, ("llvm-ar", "llvm-ar-16", "llvm-ar-14"))), None)
@@ -122,19 +124,72 @@ def test_a_program_for_the_system_links(triple: str, zig: str, start: bytes, tmp
     assert (tmp_path / "program").read_bytes().startswith(start)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="the ziglang package is not installed")
-@pytest.mark.parametrize(("architecture", "zig"), [("arm64", "aarch64-macos"), ("x86_64", "x86_64-macos")])
-def test_the_pool_of_threads_links_for_macos(architecture: str, zig: str, tmp_path: Path) -> None:
-    """With Apple's list of what its C library has: no system call of Linux is left."""
-    triple = f"{architecture}-apple-macosx14.0.0"
-    text = parallel_text(pool=pool_text(*machine_and_system(triple)))
+POOL_OF_MACOS = "int tw_parallel_for(void *, void *, int); int main(void) { return tw_parallel_for(0, 0, 0); }"
+POOL_OF_WINDOWS = """
+#include <stdint.h>
+#include <stdio.h>
+#include <windows.h>
+enum { TASKS = 16 };
+int32_t tw_parallel_for(int32_t (*)(int32_t, int32_t, void *), void *, int32_t);
+extern struct { void *state, *run, *number; } tw_threads;
+static struct { int32_t count, unplaced; void *run, *number; } state = {4, 0, 0, 0};
+static volatile LONG sum, begun;
+static DWORD threads[TASKS];
+static int32_t body(int32_t task, int32_t tasks, void *context) {
+  (void)context;
+  InterlockedAdd(&sum, task + 1);
+  threads[InterlockedIncrement(&begun) % TASKS] = GetCurrentThreadId();
+  if (begun < 3) Sleep(1);  /* others come meanwhile */
+  return tasks == TASKS ? 0 : 5;
+}
+int main(void) {
+  int others = 0;
+  state.run = tw_threads.run, state.number = tw_threads.number, tw_threads.state = &state;
+  for (int round = 0; round < 100; round++) {
+    sum = begun = 0;
+    if (tw_parallel_for(body, 0, TASKS) || sum != TASKS * (TASKS + 1) / 2) return 3;
+    for (int i = 1; i < TASKS; i++) others += threads[i] != threads[0];
+    if (round % 10 == 9) Sleep(2);  /* they fall asleep */
+  }
+  puts(others ? "side by side" : "alone");
+  return 0;
+}
+"""
+WINE = next(filter(None, map(shutil.which, ("wine64", "wine", "/usr/lib/wine/wine64"))), None)
+
+
+def link_pool(triple: str, program: str, folder: Path, *libraries: str) -> Path:
+    """A program of the pool of threads, by that system's list of what its C library has: no system call of Linux is left."""
+    machine, system = machine_and_system(triple)
+    text = parallel_text(pool=pool_text(machine, system))
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     module = binding.parse_assembly(f'target triple = "{triple}"\n{text}')
-    machine = binding.Target.from_triple(triple).create_target_machine(reloc="pic")
-    (tmp_path / "pool.o").write_bytes(machine.emit_object(module))
-    (tmp_path / "main.c").write_text(
-        "int tw_parallel_for(void *, void *, int); int main(void) { return tw_parallel_for(0, 0, 0); }"
-    )
-    command = [sys.executable, "-m", "ziglang", "cc", "-target", zig, "main.c", "pool.o", "-o", "program"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    code = binding.Target.from_triple(triple).create_target_machine(reloc="pic").emit_object(module)
+    (folder / "pool.o").write_bytes(code)
+    (folder / "main.c").write_text(program)
+    zig = f"{machine}-macos" if system.startswith("macos") else f"{machine}-windows-gnu"
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", zig, "main.c", "pool.o", *libraries, "-o", "program"]
+    subprocess.run(command, cwd=folder, check=True)
+    return folder / "program"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="the ziglang package is not installed")
+@pytest.mark.parametrize("architecture", ["arm64", "x86_64"])
+def test_the_pool_of_threads_links_for_macos(architecture: str, tmp_path: Path) -> None:
+    link_pool(f"{architecture}-apple-macosx14.0.0", POOL_OF_MACOS, tmp_path)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="the ziglang package is not installed")
+@pytest.mark.parametrize("architecture", ["aarch64", "x86_64"])
+def test_the_pool_of_threads_links_for_windows_and_runs(architecture: str, tmp_path: Path) -> None:
+    """Where there is Wine, every task runs once, on several threads, also after these have fallen asleep."""
+    program = link_pool(f"{architecture}-pc-windows-gnu", POOL_OF_WINDOWS, tmp_path, "-lapi-ms-win-core-synch-l1-2-0")
+    assert program.read_bytes().startswith(b"MZ")
+    if architecture != Target().architecture:
+        return
+    if WINE is None:
+        pytest.skip("linked, and not run: Wine is not installed")
+    quiet = {"WINEPREFIX": str(tmp_path / "prefix"), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml="}
+    told = subprocess.run([WINE, program], env=os.environ | quiet, check=True, capture_output=True, text=True).stdout
+    assert told.split("\n")[0].strip() == "side by side"
