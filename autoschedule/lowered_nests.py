@@ -15,6 +15,7 @@ from ..ir.analysis.warps import collect_kernels
 from ..ir.analysis.work import Statement, Work, measure_work
 from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Call, ProducerLoad, Var
+from ..ir.passes.common.solved_loops import solve_loops
 from ..ir.stmt import BufferStore, LoopKind
 from ..ir.visit import post_order, walk
 from ..schedule import Schedule, Stage
@@ -108,13 +109,18 @@ def _estimate_kernels(s: Schedule, lowered: Lowered, rows: Sequence[Decision], g
 
 def estimate_schedule(s: Schedule, machine: Machine) -> Estimate:
     """Time of a whole schedule, from its loops. Raises LoweringError where it does not hold together."""
-    return estimate(build_nest(measure_work(lower_parts(s, all_arguments(s)).function), machine), machine)
+    return estimate(build_nest(_measure(lower_parts(s, all_arguments(s))), machine), machine)
+
+
+def _measure(lowered: Lowered) -> Work:
+    """The work of a program, of loops over cells that data chooses a single iteration."""
+    return measure_work(solve_loops(lowered.function))
 
 
 def _nests(s: Schedule, lowered: Lowered, rows: Sequence[Decision]) -> dict[int, Nest]:
     """Return the loops of each row, by its place."""
     items: list[_Item[Statement | Work]] = []
-    for item in measure_work(lowered.function).body:
+    for item in _measure(lowered).body:
         statements = item.all_statements() if isinstance(item, Work) else [item]
         accesses = [access for each in statements for access in each.accesses]
         stored, read = ([access.array for access in accesses if access.stored is kind] for kind in (True, False))

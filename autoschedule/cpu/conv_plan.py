@@ -14,7 +14,7 @@ from itertools import product
 from math import prod
 
 from ...codegen.machine import Machine
-from ..cost.cpu import tile_cycles
+from ..cost.cpu import copy_cycles, fetch_cycles, tile_cycles
 
 __all__ = [
     "USUAL",
@@ -40,10 +40,6 @@ MOST_TILES = 8
 MOST_ROWS = 32
 ROW_BYTES = 14 * 1024
 """What the sums of a band take at most: they live in the first cache until they are stored."""
-PACKING = 4
-"""Cycles for a vector of the image that is copied to a panel."""
-BEGINNING = 300
-"""Cycles that a task takes besides."""
 USUAL = 64
 """For a size that is not known until the call."""
 
@@ -158,17 +154,18 @@ def channel_tile(layer: Layer, machine: Machine) -> Tile:
 
 def _channel_tiles(layer: Layer, machine: Machine) -> list[Tile]:
     """All of them, that one first."""
-    height, width = layer.height or USUAL, layer.width or USUAL
-    found: list[tuple[float, int, Tile]] = []
-    for tile in _tiles(layer, machine):
-        cycles = 0.0
-        for (rows, row_count), (columns, column_count) in product(
-            split_extent(height, tile.rows), split_extent(width, tile.columns)
-        ):
-            cycles += row_count * column_count * tile_cycles(rows * columns, tile.vectors, machine)
-        cycles *= -(-layer.outputs // (tile.vectors * layer.lanes))
-        found.append((cycles, tile.rows, tile))
-    return [tile for *_, tile in sorted(found, key=lambda each: each[:2])]
+    height = layer.height or USUAL
+    tiles = list(_tiles(layer, machine))
+    return sorted(tiles, key=lambda tile: (_step_cycles(layer, tile, height, machine), tile.rows))
+
+
+def _step_cycles(layer: Layer, tile: Tile, height: int, machine: Machine) -> float:
+    """Cycles of a term of the sums of so many rows of the result, edges included."""
+    places = product(split_extent(height, tile.rows), split_extent(layer.width or USUAL, tile.columns))
+    each = sum(
+        many * across * tile_cycles(rows * columns, tile.vectors, machine) for (rows, many), (columns, across) in places
+    )
+    return each * -(-layer.outputs // (tile.vectors * layer.lanes))
 
 
 def _tiles(layer: Layer, machine: Machine) -> Iterator[Tile]:
@@ -250,14 +247,16 @@ def _first_band(layer: Layer, tile: Tile) -> int:
 
 def _bands(layer: Layer, tile: Tile, machine: Machine, chunks: int) -> Iterator[tuple[float, int, int]]:
     """(how well threads are used, rows of a band, parts of the channels)."""
-    height, width = layer.height or USUAL, layer.width or USUAL
+    height = layer.height or USUAL
     teams = {machine.cores, TURNS * machine.cores, *(1 << power for power in range(machine.cores.bit_length()))}
     terms = layer.inputs * prod(layer.taps)
     first = _first_band(layer, tile)
     for rows in range(first, max(min(height, MOST_ROWS), first) + 1, tile.rows):
         if rows > first and layer.image(rows) > machine.l2 // 2:
             return
-        copied = layer.image(rows) * 8 // layer.bits / layer.lanes * PACKING * layer.groups if layer.padded else 0.0
+        copied = layer.image(rows) * 8 // layer.bits / layer.lanes * copy_cycles(machine) if layer.padded else 0.0
+        fetched = layer.weights * fetch_cycles(layer.weights * layer.groups, machine)
+        sums = _step_cycles(layer, tile, rows, machine) * terms
         for parts in range(1, min(chunks, 2 * machine.cores) + 1):
             if chunks % parts:
                 continue
@@ -266,5 +265,4 @@ def _bands(layer: Layer, tile: Tile, machine: Machine, chunks: int) -> Iterator[
             busy = sum(
                 (tasks * height) / (-(-tasks // team) * team * (whole + bool(cut)) * rows) for team in teams
             ) / len(teams)
-            work = rows * width * layer.outputs * layer.groups / parts * terms / layer.lanes / machine.fma_rate
-            yield busy / (1 + (copied + BEGINNING) / max(work, 1)), rows, parts
+            yield busy / (1 + (copied * parts + fetched) / max(sums, 1)), rows, parts

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import ceil, prod
+from math import prod
 from typing import TYPE_CHECKING
 
 from ...ir.analysis.conditional_values import value_or_zero
@@ -23,9 +23,8 @@ from ...ir.expr import EQ, Expr, IterVar, ProducerLoad, Reduce
 from ...ir.ops import conjuncts
 from ...ir.visit import post_order
 from ...te.operation import Operation
-from ..accesses import find_axes, tensor_bytes
-from ..cost.estimate import Estimate
-from ..operations import fixed_extent, iteration_count
+from ..accesses import find_axes
+from ..operations import fixed_extent
 from ..plan import Candidate
 from .injective import sweep
 from .threads import worth_threads
@@ -37,8 +36,6 @@ __all__ = ["find_cells", "schedule_cells"]
 
 FEW = 16
 """Cells that may as well ask all elements, in vectors."""
-STEP = 8
-"""Instructions that find the cell of an element."""
 ELEMENTS = 4
 """Elements for each cell of a chunk below which adding up the chunks costs as much as what they share."""
 
@@ -75,8 +72,7 @@ def schedule_cells(group: Group) -> bool:
     cells = find_cells(anchor)
     if not cells or prod(map(fixed_extent, cells)) <= FEW or group.parts or anchor.num_outputs > 1:
         return False
-    way = Candidate("a step for each element", partial(_steps, group, cells), _time_of_steps(group, cells))
-    group.choose("cells", [way])
+    group.choose("cells", [Candidate("a step for each element", partial(_steps, group, cells))])
     return True
 
 
@@ -113,26 +109,3 @@ def _steps(group: Group, cells: Sequence[IterVar]) -> None:
         stage.vectorize(lanes[0])
     if group.output is not anchor:
         sweep(group, group.output)
-
-
-def _time_of_steps(group: Group, cells: Sequence[IterVar]) -> Estimate:
-    """An element waits for none before it, but for those that added to its cell just now, if cells are few."""
-    anchor, machine = group.anchor, group.machine
-    code, result = machine.instructions, anchor.output(0).dtype.bytes
-    terms, rows = (
-        iteration_count(anchor.reduce_axis),
-        iteration_count([axis for axis in anchor.axis if axis not in cells]),
-    )
-    lane = _side_by_side(anchor, cells)
-    vectors = ceil(fixed_extent(lane) * result / machine.vector_bytes) if lane is not None else 1
-    steps = terms * max(rows // max(fixed_extent(lane), 1), 1) * vectors if lane is not None else terms * rows
-    read = sum(tensor_bytes(tensor) for tensor in anchor.input_tensors)
-    cycle = 1e-9 / machine.clock
-    return Estimate(
-        (
-            ("loads", steps * 2 / code.load.rate * cycle),
-            ("stores", steps / code.store.rate * cycle),
-            ("instructions", terms * STEP / machine.width * cycle),
-            ("memory bandwidth", read / machine.memory_rate * cycle if read > machine.levels[-2].size else 0.0),
-        )
-    )
