@@ -36,6 +36,8 @@ _CODES = {
     "uint16": "U16",
     "uint32": "U32",
     "uint64": "U64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
     "float16": "F16",
     "bfloat16": "BF16",
     "float32": "F32",

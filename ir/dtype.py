@@ -28,7 +28,7 @@ __all__ = [
     "UINT8",
 ]
 
-DTypeKind = Literal["bool", "int", "uint", "float", "bfloat", "handle"]
+DTypeKind = Literal["bool", "int", "uint", "float", "bfloat", "float8_e4m3fn", "float8_e5m2", "handle"]
 
 SCALAR_TYPES = (
     "bool",
@@ -40,6 +40,8 @@ SCALAR_TYPES = (
     "uint16",
     "uint32",
     "uint64",
+    "float8_e4m3fn",
+    "float8_e5m2",
     "float16",
     "bfloat16",
     "float32",
@@ -47,8 +49,12 @@ SCALAR_TYPES = (
 )
 """What users may declare. `handle` (a pointer) occurs in calls to external code alone."""
 
-_PATTERN = re.compile(r"(bool|bfloat16|handle|(?:int|uint)(?:8|16|32|64)|float(?:16|32|64))(?:x([1-9][0-9]*))?")
+_PATTERN = re.compile(
+    r"(bool|bfloat16|handle|float8_e4m3fn|float8_e5m2|(?:int|uint)(?:8|16|32|64)|float(?:16|32|64))(?:x([1-9][0-9]*))?"
+)
 _INTERNED: dict[str, DType] = {}
+_KINDS = {"bfloat16": "bfloat", "float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2"}
+_BITS = {"bool": 1, "handle": 64, "float8_e4m3fn": 8, "float8_e5m2": 8}
 
 
 class DType(str):
@@ -83,7 +89,7 @@ class DType(str):
 
     @property
     def is_signed(self) -> bool:
-        return self.kind in ("int", "float", "bfloat")
+        return self.is_float or self.kind == "int"
 
     def with_lanes(self, lanes: int) -> DType:
         """The same element type over `lanes` lanes."""
@@ -128,11 +134,11 @@ def _parse(text: str) -> DType:
         raise UnknownDType(f"unknown dtype {text!r}", called=user_source(), allowed=", ".join(SCALAR_TYPES), fix=fix)
     scalar, lanes = match[1], int(match[2] or 1)
     dtype = str.__new__(DType, scalar if lanes == 1 else f"{scalar}x{lanes}")
-    kind = "bfloat" if scalar == "bfloat16" else scalar.rstrip("0123456789")
+    kind = _KINDS.get(scalar) or scalar.rstrip("0123456789")
     dtype.kind = cast("DTypeKind", kind)
-    dtype.bits = {"bool": 1, "handle": 64}.get(kind) or int(scalar[len(kind) :])
+    dtype.bits = _BITS.get(kind) or int(scalar[len(kind) :])
     dtype.lanes = lanes
-    dtype.is_float = kind in ("float", "bfloat")
+    dtype.is_float = "float" in kind
     dtype.is_integer = kind in ("int", "uint")
     dtype.is_bool = kind == "bool"
     dtype.least = -(1 << (dtype.bits - 1)) if kind == "int" else 0

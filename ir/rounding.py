@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import struct
+from typing import NamedTuple
 
 from .dtype import DType
 
 __all__ = [
+    "FLOAT8",
+    "Float8",
     "ceil_quotient",
+    "float8_byte",
     "floor_quotient",
     "floor_remainder",
     "round_float",
@@ -16,6 +20,42 @@ __all__ = [
     "truncated_remainder",
     "wrap_int",
 ]
+
+
+class Float8(NamedTuple):
+    """A format of floats in 8 bits, as the OCP's specification of them has it.
+
+    fraction: its bits. bias: of the exponent. overflow: the byte of numbers that are too large. nan: the byte of NaN. least: the
+    exponent of the least number above 0. limit: what numbers stay below once they are rounded.
+    """
+
+    fraction: int
+    bias: int
+    overflow: int
+    nan: int
+    least: int
+    limit: float
+
+
+FLOAT8 = {
+    # all bits 1 is NaN, and there is no infinity
+    "float8_e4m3fn": Float8(3, 7, 0x7F, 0x7F, -9, 480.0),
+    "float8_e5m2": Float8(2, 15, 0x7C, 0x7E, -16, 65536.0),
+}
+"""By the kind of a dtype."""
+
+
+def float8_byte(value: float, dtype: DType) -> int:
+    """The byte, 0 to 255, of a number that is rounded to an 8-bit dtype."""
+    kind = FLOAT8[dtype.kind]
+    sign = 0x80 if math.copysign(1.0, value) < 0 else 0
+    if math.isnan(value) or math.isinf(value):
+        return sign | (kind.nan if math.isnan(value) else kind.overflow)
+    _, exponent = math.frexp(abs(value))
+    exponent = max(exponent, kind.least + kind.fraction + 1)
+    # 1.fraction * 2^exponent; the leading digit of a normal number counts as one more in the exponent
+    digits = int(math.ldexp(abs(value), kind.fraction + 1 - exponent))
+    return sign | (exponent - 2 + kind.bias << kind.fraction) + digits if value else sign
 
 
 def wrap_int(value: int, dtype: DType) -> int:
@@ -28,18 +68,30 @@ def wrap_int(value: int, dtype: DType) -> int:
 
 def round_float(value: float, dtype: DType) -> float:
     """`value` rounded to the precision of a float dtype, to nearest, ties to even; overflow gives infinity."""
-    if dtype.bits == 64 or math.isnan(value) or math.isinf(value):
+    if dtype.bits == 64 or math.isnan(value):
         return value
+    if math.isinf(value):
+        return math.nan if dtype.kind == "float8_e4m3fn" else value
     if dtype.kind == "bfloat":  # 8 bits of precision, down to 2^-133
-        fraction, exponent = math.frexp(value)
-        last = max(exponent - 8, -133)
-        rounded = math.ldexp(round(math.ldexp(fraction, exponent - last)), last)
-        return math.copysign(rounded if abs(rounded) < 2.0**128 else math.inf, value)
+        return _rounded(value, 8, -133, 2.0**128, math.inf)
+    if dtype.kind in FLOAT8:
+        kind = FLOAT8[dtype.kind]
+        return _rounded(
+            value, kind.fraction + 1, kind.least, kind.limit, math.nan if kind.overflow == kind.nan else math.inf
+        )
     code = "<f" if dtype.bits == 32 else "<e"
     try:
         return struct.unpack(code, struct.pack(code, value))[0]
     except OverflowError:
         return math.copysign(math.inf, value)
+
+
+def _rounded(value: float, digits: int, least: int, limit: float, overflow: float) -> float:
+    """A number of so many binary digits, the last of which is not below 2^least; `overflow` from `limit` on."""
+    fraction, exponent = math.frexp(value)
+    last = max(exponent - digits, least)
+    rounded = math.ldexp(round(math.ldexp(fraction, exponent - last)), last)
+    return math.copysign(rounded if abs(rounded) < limit else overflow, value)
 
 
 def floor_quotient(a: int, b: int) -> int:

@@ -94,9 +94,12 @@ def _operands_fit(node: Call) -> bool:
     row = INTRINSICS.get(node.name)
     if row is None or row.result == "given":
         return True
-    floats, integers = ("float", "bfloat"), ("int", "uint")
-    kinds = {"float": floats, "integer": integers, "any": (*integers, *floats, "bool")}
-    return all(a.dtype.kind in kinds[row.operands] and a.dtype == node.args[0].dtype for a in node.args)
+    return all(
+        (row.operands == "any" or (a.dtype.is_float if row.operands == "float" else a.dtype.is_integer))
+        and a.dtype.kind != "handle"
+        and a.dtype == node.args[0].dtype
+        for a in node.args
+    )
 
 
 def _call_type_fits(node: Call) -> bool:

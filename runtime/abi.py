@@ -116,6 +116,8 @@ def _dlpack(code: int, bits: int) -> int:
 DLPACK_TYPES = {
     "bool": _dlpack(6, 8),
     "bfloat16": _dlpack(4, 16),
+    "float8_e4m3fn": _dlpack(10, 8),
+    "float8_e5m2": _dlpack(12, 8),
     **{f"int{bits}": _dlpack(0, bits) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": _dlpack(1, bits) for bits in (8, 16, 32, 64)},
     **{f"float{bits}": _dlpack(2, bits) for bits in (16, 32, 64)},
@@ -139,7 +141,9 @@ NUMPY_TYPE_NUMBERS = {
     "float64": (12,),
     "float16": (23,),
 }
-"""numpy's type numbers, public and fixed; bfloat16 gets its own when ml_dtypes registers it."""
+"""numpy's type numbers, public and fixed."""
+REGISTERED_TYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+"""The dtypes of ml_dtypes, which get their numbers when it registers them."""
 
 
 class ArrayFields(ctypes.Structure):
@@ -185,7 +189,7 @@ class CallTable(ctypes.Structure):
         for name in (
             "array_type",
             "own_array_type",
-            "bfloat16_number",
+            *(f"{name}_number" for name in REGISTERED_TYPES),
             "none",
             "true",
             "false",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..base.arguments import is_array
 from ..base.errors import is_interruption, user_source
-from .abi import DLPACK_TYPES, ITEM_BYTES
+from .abi import DLPACK_TYPES, ITEM_BYTES, REGISTERED_TYPES
 from .cuda_array import device_array, device_empty
 from .device import Device, cpu
 from .errors import KernelOutOfMemory, NotATensor, UnknownDevice, UnreadableTensor, WrongDType, WrongShape
@@ -22,6 +22,7 @@ from .tensors import (
     NoMemory,
     RefusedMemory,
     capsule_tensor,
+    find_numpy_dtype,
     find_tensor,
     is_ordinary,
     make_array,
@@ -33,8 +34,6 @@ __all__ = ["ALIGNMENT", "Array", "array", "dtype_name", "empty", "from_dlpack", 
 
 ALIGNMENT = 64
 """Of the first element's address in bytes: a cache line, and the longest vector."""
-
-_DLPACK_BFLOAT16 = DLPACK_TYPES["bfloat16"]
 
 
 class Array(np.ndarray[Any, np.dtype[Any]]):
@@ -88,24 +87,21 @@ class Array(np.ndarray[Any, np.dtype[Any]]):
         return Array.copyfrom(cast("Array", target), self)
 
     def __dlpack__(self, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if dtype_name(self.dtype) != "bfloat16":  # numpy exports all other dtypes itself
+        name = dtype_name(self.dtype)
+        if name not in REGISTERED_TYPES:  # numpy exports all other dtypes itself
             return super().__dlpack__(**options)
-        # numpy exports no bfloat16: export the bits, and name their type in the capsule.
-        capsule = self.view(np.uint16).__dlpack__(**options)
+        # of these numpy exports none: export the bits, and name their type in the capsule.
+        capsule = self.view(f"u{self.dtype.itemsize}").__dlpack__(**options)
         tensor = capsule_tensor(capsule)[0]
-        tensor.dtype = _DLPACK_BFLOAT16
+        tensor.dtype = DLPACK_TYPES[name]
         return capsule
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """numpy's dtype of this name; bfloat16 is ml_dtypes'. Raises WrongDType (TW0504) for one that we do not have."""
+    """numpy's dtype of this name, or ml_dtypes'. Raises WrongDType (TW0504) for one that we do not have."""
     if name not in ITEM_BYTES:
         raise WrongDType(f"unknown dtype {name!r}", called=user_source(), allowed=", ".join(ITEM_BYTES))
-    if name == "bfloat16":
-        from ml_dtypes import bfloat16
-
-        return np.dtype(bfloat16)
-    return np.dtype(name)
+    return find_numpy_dtype(name)
 
 
 @lru_cache(maxsize=256)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .abi import REGISTERED_TYPES
 from .capsule import make_capsule
 from .cuda_driver import context
 from .cuda_streams import Event, is_capturing, order_streams
@@ -62,8 +63,8 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        # numpy has no letter for bfloat16
-        kind = self.dtype.str if self.dtype.kind != "V" else f"<V{self.dtype.itemsize}"
+        # numpy has no letters for dtypes of ml_dtypes
+        kind = f"<V{self.dtype.itemsize}" if self.dtype.name in REGISTERED_TYPES else self.dtype.str
         return {
             "version": 3,
             "shape": self.shape,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..base.errors import user_source
 from . import diagnose
+from .abi import ITEM_BYTES, REGISTERED_TYPES
 from .array import numpy_dtype
 from .cuda_array import DeviceArray, device_array
 from .cuda_binding import Binding, Step, find_binding
@@ -295,12 +296,14 @@ _FORMATS = {
     "uint32": "I",
     "int64": "q",
     "uint64": "Q",
+    "float8_e4m3fn": "B",
+    "float8_e5m2": "B",
     "float16": "H",
     "bfloat16": "H",
     "float32": "f",
     "float64": "d",
 }
-"""How pycuda packs a scalar, in the letters of Python's struct; of 16-bit floats it packs the bits."""
+"""How pycuda packs a scalar, in the letters of Python's struct; of narrower floats it packs the bits."""
 
 
 def _formats(signature: Signature, program: DeviceProgram, launch: KernelLaunch) -> str:
@@ -318,8 +321,8 @@ def _launch_value(param: object, value: Found | int | float) -> Any:
     if isinstance(value, Found):
         return value.data
     assert isinstance(param, ScalarParam)
-    if param.dtype in ("float16", "bfloat16"):
-        return int(np.asarray(value, numpy_dtype(param.dtype)).view(np.uint16))
+    if param.dtype in ("float16", *REGISTERED_TYPES):
+        return int(np.asarray(value, numpy_dtype(param.dtype)).view(f"u{ITEM_BYTES[param.dtype]}"))
     return float(value) if param.dtype.startswith("float") else int(value)
 
 

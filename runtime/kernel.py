@@ -22,7 +22,7 @@ from ..base.arguments import is_a, is_array
 from ..base.errors import user_source
 from ..base.limits import BEYOND_MEMORY
 from . import diagnose
-from .abi import ArgumentRecord, CallTable, numpy_layout_holds
+from .abi import REGISTERED_TYPES, ArgumentRecord, CallTable, numpy_layout_holds
 from .array import Array, numpy_dtype
 from .errors import NoFramework, NoSuchSource, NothingToExport
 from .records import make_records
@@ -171,8 +171,8 @@ def _fill_table(table: CallTable, signature: Signature) -> None:
     known = numpy_layout_holds()
     # an unknown layout of numpy sends every call to Python
     table.array_type, table.own_array_type = (id(np.ndarray), id(Array)) if known else (None, None)
-    if any(p.dtype == "bfloat16" for p in signature.params):
-        table.bfloat16_number = numpy_dtype("bfloat16").num
+    for name in {p.dtype for p in signature.params}.intersection(REGISTERED_TYPES):
+        setattr(table, f"{name}_number", numpy_dtype(name).num)
     table.none, table.true, table.false = id(None), id(True), id(False)
     table.int_type, table.float_type = (id(int), id(float)) if known else (None, None)
     table.incref, table.decref, table.int_value = map(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .abi import DLPACK_TYPES, ArgumentRecord, Flag
+from .abi import DLPACK_TYPES, ITEM_BYTES, REGISTERED_TYPES, ArgumentRecord, Flag
 from .array import numpy_dtype
 from .signature import Signature
 from .tensors import Found
@@ -42,9 +42,9 @@ def make_records(
 
 def _scalar_bits(dtype: str, value: float) -> int:
     """64 bits that hold a scalar as generated code expects it (see ArgumentRecord)."""
-    if dtype in ("float16", "bfloat16"):
+    if dtype in ("float16", *REGISTERED_TYPES):
         with np.errstate(over="ignore"):
-            return int(np.asarray(value, numpy_dtype(dtype)).view(np.uint16))
+            return int(np.asarray(value, numpy_dtype(dtype)).view(f"u{ITEM_BYTES[dtype]}"))
     if dtype in ("float32", "float64"):
         return int.from_bytes(struct.pack("<d", value), "little")
     return int(value) & (1 << 64) - 1

@@ -23,6 +23,8 @@ __all__ = ["DATA_TYPES", "L2_PROMOTION", "MAP_ALIGNMENT", "MAP_BYTES", "MOST_DIM
 MAP_BYTES, MAP_ALIGNMENT, MOST_DIMENSIONS = 128, 64, 5
 DATA_TYPES = {
     "bool": 0,
+    "float8_e4m3fn": 0,
+    "float8_e5m2": 0,
     "int8": 0,
     "uint8": 0,
     "int16": 1,

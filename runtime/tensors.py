@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..base.arguments import is_array
 from ..base.errors import is_interruption
 from ..base.limits import BEYOND_MEMORY
-from .abi import DLPACK_TYPES, ITEM_BYTES, DLTensor, ExchangeApi
+from .abi import DLPACK_TYPES, ITEM_BYTES, REGISTERED_TYPES, DLTensor, ExchangeApi
 from .device import HOST_KINDS, dlpack_name
 from .span import RefusedMemory, require_span, usable_strides
 
@@ -33,6 +33,7 @@ __all__ = [
     "capsule_tensor",
     "describing_function",
     "find_device_tensor",
+    "find_numpy_dtype",
     "find_tensor",
     "is_compact_tensor",
     "is_negative_view",
@@ -230,7 +231,7 @@ def make_array(found: Found) -> NDArray[Any]:
     owner: object = found.owner
     if is_array(owner):
         return owner
-    return np.asarray(_Interface(found)).view(_numpy_dtype(found.dtype))
+    return np.asarray(_Interface(found)).view(find_numpy_dtype(found.dtype))
 
 
 def is_ordinary(found: Found) -> bool:
@@ -245,7 +246,7 @@ def quick_view(value: Any, writable: bool) -> NDArray[Any] | None:
         _sound_tensor(capsule)  # numpy believes what it says
         view = np.from_dlpack(_Exported(capsule))
     except (RefusedMemory, BufferError, RuntimeError, TypeError, ValueError):
-        return None  # numpy knows no bfloat16, no other devices; find_tensor does, and says what is wrong
+        return None  # numpy knows no dtypes of ml_dtypes, no other devices; find_tensor does, and says what is wrong
     return view if view.flags.writeable or not writable else None
 
 
@@ -307,12 +308,13 @@ class _Interface:
         }
 
 
-def _numpy_dtype(name: str) -> np.dtype[Any]:
-    if name != "bfloat16":
+def find_numpy_dtype(name: str) -> np.dtype[Any]:
+    """numpy's dtype for one of ours, or ml_dtypes'."""
+    if name not in REGISTERED_TYPES:
         return np.dtype(name)
-    from ml_dtypes import bfloat16
+    import ml_dtypes
 
-    return np.dtype(bfloat16)
+    return np.dtype(getattr(ml_dtypes, name))
 
 
 def _find_array(values: NDArray[Any], owner: Any) -> Found:

@@ -14,7 +14,8 @@ from typing import Any
 from ..base.errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType
-from ..ir.expr import Expr
+from ..ir.errors import LiteralOutOfRange
+from ..ir.expr import Expr, FloatImm
 from ..ir.intrinsics import INTRINSICS
 from .elementwise import lift
 from .errors import BadReinterpret
@@ -312,6 +313,8 @@ def const(value: Any, dtype: object = None) -> Expr:
 
 
 _GREATEST_FLOAT = {
+    "float8_e4m3fn": 448.0,
+    "float8_e5m2": 57344.0,
     "float16": 65504.0,
     "bfloat16": (2 - 2**-7) * 2.0**127,
     "float32": (2 - 2**-23) * 2.0**127,
@@ -332,8 +335,28 @@ def max_value(dtype: object) -> Expr:
 
 
 def infinity(dtype: object) -> Expr:
-    """Infinity, as a constant of a float dtype. Raises LiteralOutOfRange (TW0105) for others, UnknownDType (TW0101)."""
-    return ops.const(math.inf, DType(dtype))
+    """Infinity, as a constant of a float dtype. Raises LiteralOutOfRange (TW0105) for others, and for float8_e4m3fn, which has none;
+    UnknownDType (TW0101)."""
+    value = ops.const(math.inf, DType(dtype))
+    if isinstance(value, FloatImm) and math.isnan(value.value):
+        raise LiteralOutOfRange(
+            f"{dtype} has no infinity",
+            called=user_source(),
+            fix=f'take te.max_value("{dtype}"), or compute in another type: x.astype("float16")',
+        )
+    return value
+
+
+def lowest(dtype: object) -> Expr:
+    """The value that no other of `dtype` is below: minus infinity where there is one."""
+    kind = DType(dtype)
+    return ops.const(-math.inf, kind) if kind.is_float and kind.kind != "float8_e4m3fn" else min_value(kind)
+
+
+def highest(dtype: object) -> Expr:
+    """The value that no other of `dtype` is above: infinity where there is one."""
+    kind = DType(dtype)
+    return ops.const(math.inf, kind) if kind.is_float and kind.kind != "float8_e4m3fn" else max_value(kind)
 
 
 def reinterpret(dtype: object, value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from ..ir.dtype import DType
 from ..ir.expr import CommReducer, Expr, IterVar, Mul, Reduce, Var
 from .elementwise import lift
 from .errors import BadReducer, NotAReduceAxis
+from .math import highest, lowest
 
 __all__ = ["Reducer", "comm_reducer", "max", "min", "prod", "sum"]
 
@@ -220,17 +220,6 @@ def comm_reducer(
     return Reducer(fcombine, fidentity, name)
 
 
-def _least(dtype: str) -> Expr:
-    """The identity of max: -inf for floats, so that data which holds nothing else comes out right."""
-    kind = DType(dtype)
-    return ops.const(-math.inf if kind.is_float else kind.least, kind)
-
-
-def _greatest(dtype: str) -> Expr:
-    kind = DType(dtype)
-    return ops.const(math.inf if kind.is_float else kind.greatest, kind)
-
-
 @lift
 def minimum(x: Any, y: Any) -> Any:
     """The lesser of two values."""
@@ -276,7 +265,7 @@ prod = Reducer(
 
 min = Reducer(
     minimum,
-    _greatest,
+    highest,
     "min",
     elementwise=True,
     help="""The least of `expr` over one or several axes, or of values.
@@ -286,7 +275,7 @@ min = Reducer(
 
 max = Reducer(
     maximum,
-    _least,
+    lowest,
     "max",
     elementwise=True,
     help="""The greatest of `expr` over one or several axes, or of values.

@@ -1,4 +1,4 @@
-"""Sums of products of float16 and bfloat16, which are added up in float32 and rounded once."""
+"""Sums of products of floats of 8 and 16 bits, which are added up in float32 and rounded once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def sum_dtype(dtype: DType, out_dtype: ElementType | None = None) -> DType:
     """The dtype in which products of `dtype` are taken and added up: `out_dtype` where it is given."""
     if out_dtype:  # what the caller asks for is not widened
         return scalar_dtype(out_dtype)
-    return FLOAT32 if dtype.is_float and dtype.bits == 16 else dtype
+    return FLOAT32 if dtype.is_float and dtype.bits <= 16 else dtype
 
 
 def convert_elements(tensor: Tensor, dtype: ElementType) -> Tensor:

@@ -25,6 +25,7 @@ from ..ir.expr import Expr, IntImm, IterVar
 from ..ir.ops import is_const
 from ..te import polymorphic as te
 from ..te.elementwise import operate
+from ..te.math import highest, lowest
 from ..te.shape import INT64_FROM
 from ..te.tensor import Tensor, tensor_text
 from .arg_blocks import are_long, place_by_blocks
@@ -382,7 +383,7 @@ def _reduction(
     def element(value: Any) -> Any:
         if truth and not data.dtype.is_bool:
             return value != ops.const(0, data.dtype)
-        return value.astype("float32") if wide and data.dtype.is_float and data.dtype.bits == 16 else value
+        return value.astype("float32") if wide and data.dtype.is_float and data.dtype.bits <= 16 else value
 
     reduce_axes = _reduce_axes(data, axes)
 
@@ -495,8 +496,7 @@ def arg_reducer(
         return te.select(first, i, j), te.select(first, a, b)
 
     def identity(index: str, value: str) -> Any:
-        kind = DType(value)
-        least = ops.const(worst, kind) if kind.is_float else te.min_value(kind) if worst < 0 else te.max_value(kind)
+        least = lowest(value) if worst < 0 else highest(value)
         return te.const(-1, index) if last else te.max_value(index), least
 
     return te.comm_reducer(combine, identity, name)

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from ..ir.dtype import DType
+from ..ir.interpret.scalars import numpy_dtype
 from ..ir.ops import common_dtype
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -18,7 +18,7 @@ erf = np.vectorize(math.erf, otypes=[np.float64])
 
 def array_dtype(name: str) -> np.dtype[Any]:
     """numpy's dtype of this name."""
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+    return numpy_dtype(DType(name))
 
 
 def wide(function: Callable[..., Any]) -> Callable[..., Any]:

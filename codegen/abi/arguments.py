@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ...runtime.abi import (
     DLPACK_TYPES,
     NUMPY_TYPE_NUMBERS,
+    REGISTERED_TYPES,
     WRITEABLE,
     ArgumentRecord,
     ArrayFields,
@@ -123,9 +124,9 @@ def _read_array(text: StraightLine, table: str, i: int, param: BufferParam, give
     """Fill the record of a numpy array."""
     descr = text.load("ptr", given, ArrayFields.descr.offset)
     number = text.load("i32", descr, DescrFields.type_num.offset)
-    if param.dtype == "bfloat16":
+    if param.dtype in REGISTERED_TYPES:
         # ml_dtypes registers it at run time, so that its number is not known when the kernel is compiled
-        registered = text.value(f"trunc i64 {process_word(text, table, 'bfloat16_number', 'i64')} to i32")
+        registered = text.value(f"trunc i64 {process_word(text, table, f'{param.dtype}_number', 'i64')} to i32")
         wrong = text.compare("ne", "i32", number, registered)
     else:
         # one dtype may have two numbers in numpy, as long and long long are both int64
@@ -168,8 +169,8 @@ def read_scalar(text: StraightLine, table: str, i: int, param: ScalarParam, give
         text.leave_if(text.compare("ne", "ptr", kind, process_word(text, table, "float_type")), "slow")
         text.store("i64", text.load("i64", given, 16), "%records", record_offset(i, "data"))  # PyFloatObject.ob_fval
         return
-    if param.dtype in ("float16", "bfloat16"):
-        text.leave_if("true", "slow")  # rounding to 16 bits is the Python path's business
+    if param.dtype in ("float16", *REGISTERED_TYPES):
+        text.leave_if("true", "slow")  # rounding to so few bits is the Python path's business
         return
     text.leave_if(text.compare("ne", "ptr", kind, process_word(text, table, "int_type")), "slow")
     value = text.value(f"call i64 {process_word(text, table, 'int_value')}(ptr {given}, ptr %overflow)")

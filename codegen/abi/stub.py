@@ -40,7 +40,8 @@ __all__ = [
     "stub_text",
 ]
 
-_SCALAR_TYPES = {"bool": "i1", "float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
+_SCALAR_TYPES = {"bool": "i1", "float16": "half", "float32": "float", "float64": "double"}
+"""Others are integers, as those floats are that are carried as their bits."""
 
 
 def kernel_symbol(name: str) -> str:

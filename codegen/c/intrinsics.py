@@ -56,7 +56,9 @@ def _reinterpret_bits(em: CExprEmitter, text: str, dtype: DType) -> str:
         return f"(({text} & 1) != 0)"  # a byte may hold more than one bit
     if dtype.is_float and dtype.bits > 16:
         return f"tw_double_of({text})" if dtype.bits == 64 else f"tw_float_of((uint32_t)({text}))"
-    return em.loaded(f"(uint16_t)({text})", dtype) if dtype.is_float else f"({value_type(dtype)})({text})"
+    if dtype.is_float and dtype.bits == 16:
+        return em.loaded(f"(uint16_t)({text})", dtype)
+    return f"({value_type(dtype)})({text})"
 
 
 # Outside code

@@ -6,6 +6,7 @@ from __future__ import annotations
 from ...ir.passes.common.bound_checks import bound_checks
 from ...ir.passes.common.cse import share_subexpressions
 from ...ir.passes.common.flatten import flatten
+from ...ir.passes.common.float8 import widen_float8
 from ...ir.passes.common.fused_sums import round_sums
 from ...ir.passes.common.hoist import hoist_invariants
 from ...ir.passes.common.loop_partition import loop_partition
@@ -39,6 +40,7 @@ def c_pipeline(bounds_check: bool, options: PassOptions, fuses: bool = True) -> 
         Pass("target_facts", lambda function: resolve_facts(function, lambda _: False)),
         Pass("lower_threads", lower_threads),
         Pass("fused_sums", lambda function: round_sums(function, fuses)),
+        Pass("float8", widen_float8),
         Pass("parallel_launch", launch_once),
         Pass("simplify", simplify),
         Pass("cse", share_subexpressions),

@@ -9,19 +9,19 @@ __all__ = ["constant", "quote_string", "storage_type", "suffix", "value_type"]
 
 
 def storage_type(dtype: DType) -> str:
-    """The type of an element in memory. A bool takes a byte, and any byte but 0 is true; 16-bit floats are their bits."""
-    if dtype.kind in ("int", "uint"):  # uint16_t stands for the 16-bit floats, whose bits they are
-        return f"{dtype.kind}{dtype.bits}_t"
-    return {"bool": "uint8_t", "float32": "float", "float64": "double"}.get(str.__str__(dtype.element), "uint16_t")
+    """The type of an element in memory. A bool takes a byte, and any byte but 0 is true; floats of 8 and 16 bits are their bits."""
+    if dtype.kind == "int":
+        return f"int{dtype.bits}_t"
+    return {1: "uint8_t", 32: "float", 64: "double"}.get(0 if dtype.is_integer else dtype.bits) or f"uint{dtype.bits}_t"
 
 
 def value_type(dtype: DType) -> str:
-    """The type that a value is computed in: 16-bit floats are floats, rounded after each operation."""
+    """The type that a value is computed in: 16-bit floats are floats, rounded after each operation; those of 8 bits are only moved."""
     if dtype.kind == "handle":
         return "void *"
     if dtype.kind == "bool":
         return "bool"
-    return ("double" if dtype.bits == 64 else "float") if dtype.is_float else storage_type(dtype)
+    return "float" if dtype.is_float and dtype.bits == 16 else storage_type(dtype)
 
 
 def suffix(dtype: DType) -> str:

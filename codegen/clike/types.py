@@ -6,6 +6,7 @@ import math
 import struct
 
 from ...ir.dtype import DType
+from ...ir.rounding import FLOAT8, float8_byte
 
 __all__ = ["bare", "constant", "write_signed"]
 
@@ -14,6 +15,8 @@ def constant(value: float, dtype: DType) -> str:
     """A constant in the type that values of `dtype` are computed in: a bool, a float, or an integer of 32 or 64 bits."""
     if dtype.kind == "bool":
         return "true" if value else "false"
+    if dtype.kind in FLOAT8:
+        return str(float8_byte(value, dtype))
     if dtype.is_float:
         return _float(float(value), "" if dtype.bits == 64 else "f")  # an f keeps arithmetic from being done in double
     number = int(value)

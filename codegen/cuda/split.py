@@ -19,6 +19,7 @@ from ...ir.ops import const, logical_not
 from ...ir.passes.common.bound_checks import bound_checks as check_bounds
 from ...ir.passes.common.early_exit import leave_loops
 from ...ir.passes.common.flatten import flatten
+from ...ir.passes.common.float8 import widen_float8
 from ...ir.passes.common.fused_sums import round_sums
 from ...ir.passes.common.remove_likely import remove_likely
 from ...ir.passes.common.runner import Pass, Watcher, run_pipeline
@@ -146,6 +147,7 @@ def _device_pipeline(
     checks = (Pass("bound_checks", check_bounds),) if bounds_check else ()
     return (
         Pass("fused_sums", lambda function: round_sums(function, fuses)),
+        Pass("float8", widen_float8),
         Pass("simplify", simplify),
         *checks,
         Pass("unsafe_select", lambda function: unsafe_select(function, counts_places=True)),

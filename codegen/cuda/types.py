@@ -20,6 +20,8 @@ _STORAGE = {
     "uint32": "unsigned int",
     "int64": "long long",
     "uint64": "unsigned long long",
+    "float8_e4m3fn": "unsigned char",
+    "float8_e5m2": "unsigned char",
     "float16": "tw_half",
     "bfloat16": "tw_bfloat16",
     "float32": "float",
@@ -33,7 +35,7 @@ def storage_type(dtype: DType) -> str:
 
 
 def value_type(dtype: DType) -> str:
-    """The type that a value is computed in: 16-bit floats are floats, rounded after each operation."""
+    """The type that a value is computed in: 16-bit floats are floats, rounded after each operation; those of 8 bits are only moved."""
     if dtype.kind == "bool":
         return "bool"
     return "float" if dtype.is_float and dtype.bits == 16 else _STORAGE[str.__str__(dtype.element)]

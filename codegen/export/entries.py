@@ -28,7 +28,7 @@ from .statuses import FAR_DATA, NULL_DATA, NULL_SHAPE, NULL_TENSOR, WRONG_PROCES
 
 __all__ = ["carried_kinds", "entries_text"]
 
-_CARRIED = {"bool": "i8", "float16": "i16", "bfloat16": "i16"}
+_CARRIED = {"bool": "i8", "float16": "i16"}
 """How scalars come from C where that is not the type that the kernel takes."""
 
 

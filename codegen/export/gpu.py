@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.constant import Constant, aligned_copy
-from ...runtime.abi import ITEM_BYTES, Trouble
+from ...runtime.abi import ITEM_BYTES, REGISTERED_TYPES, Trouble
 from ...runtime.cuda_errors import RESULTS, TROUBLES
 from ...runtime.cuda_launch import KernelLaunch, Workspace
 from ...runtime.signature import BufferParam, Signature
@@ -301,7 +301,7 @@ class _Launches(StraightLine):
             # a bool is a byte in memory, as kernels read it
             self._item("i8" if kind == "i1" else kind, self.value(f"zext i1 %p{i} to i8") if kind == "i1" else f"%p{i}")
             # floats and bools are never part of an extent
-            if kind.startswith("i") and param.dtype not in ("bool", "bfloat16"):
+            if kind.startswith("i") and param.dtype not in ("bool", *REGISTERED_TYPES):
                 extended = f"{'s' if param.dtype.startswith('int') else 'z'}ext {kind} %p{i} to i64"
                 self.known[param.name] = f"%p{i}" if kind == "i64" else self.value(extended)
         for k in range(len(variant.workspaces) + len(variant.constants)):

@@ -13,20 +13,23 @@ __all__ = ["declarations", "header_text"]
 
 _C_TYPES = {
     "bool": "bool",
+    "float8_e4m3fn": "uint8_t",
+    "float8_e5m2": "uint8_t",
     "float16": "uint16_t",
     "bfloat16": "uint16_t",
     "float32": "float",
     "float64": "double",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
-"""C has no half and no bfloat16 everywhere: their bits are passed."""
+"""C has no narrow floats everywhere: their bits are passed."""
 
 _DLPACK = """\
 #ifndef DLPACK_DLPACK_H_   /* the same as in dlpack.h; where a program uses that as well, include it first */
 #define DLPACK_DLPACK_H_
 typedef enum { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3 } DLDeviceType;
 typedef struct { int32_t device_type; int32_t device_id; } DLDevice;
-typedef enum { kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLBfloat = 4, kDLBool = 6 } DLDataTypeCode;
+typedef enum { kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLBfloat = 4, kDLBool = 6,
+               kDLFloat8_e4m3fn = 10, kDLFloat8_e5m2 = 12 } DLDataTypeCode;
 typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } DLDataType;
 typedef struct {
     void *data;

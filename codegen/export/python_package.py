@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...base.errors import user_source
+from ...runtime.abi import REGISTERED_TYPES
 from ...runtime.signature import BufferParam, ScalarParam, Signature
 from .errors import NotACName
 from .names import check_version, parameter_names
@@ -140,9 +141,9 @@ def package_sources(
         names[key] = python_name(key, taken)
         text = "\n\n".join(map(str, group))
         functions.append(_FUNCTION.format(name=names[key], key=key, parameters=_parameters(group[0]), text=repr(text)))
-    bfloat16 = any(param.dtype == "bfloat16" for signature in signatures for param in signature.params)
+    registered = any(param.dtype in REGISTERED_TYPES for signature in signatures for param in signature.params)
     # only for libraries that use the type
-    needed = '["numpy>=1.26", "ml_dtypes>=0.4"]' if bfloat16 else '["numpy>=1.26"]'
+    needed = '["numpy>=1.26", "ml_dtypes>=0.4"]' if registered else '["numpy>=1.26"]'
     face = _FACE.format(name=name, own=own, version=version, exported=["KernelError", *names.values()])
     texts = {
         "pyproject.toml": _PROJECT.format(name=name, version=version, own=own, needed=needed, machine=machine).encode(),

@@ -10,6 +10,7 @@ from ...ir.passes.common.bound_checks import bound_checks as check_bounds
 from ...ir.passes.common.cse import share_subexpressions
 from ...ir.passes.common.early_exit import leave_loops
 from ...ir.passes.common.flatten import flatten
+from ...ir.passes.common.float8 import widen_float8
 from ...ir.passes.common.fused_sums import round_sums
 from ...ir.passes.common.hoist import hoist_invariants
 from ...ir.passes.common.loop_partition import loop_partition
@@ -83,6 +84,7 @@ def cpu_pipeline(
         Pass("target_facts", lambda function: resolve_facts(function, has)),  # first: what is not chosen costs nothing
         Pass("lower_threads", lower_threads),  # early: three loop kinds are left for all the others
         Pass("fused_sums", lambda function: round_sums(function, fuses)),  # what rounds how is plain from here on
+        Pass("float8", widen_float8),  # after sums, which are rounded once
         Pass("parallel_launch", launch_once),  # while indices are sums of loop variables, and guards innermost
         Pass("simplify", simplify),  # few forms for the rest to match
         Pass("cse", share_subexpressions),  # before shared values are walked, or copied with their statements

@@ -1,7 +1,8 @@
 """Our dtypes in LLVM's text: types in registers, in memory and in intrinsics' names, and constants.
 
 bool is i1 in registers and one byte in memory. float16 is `half` in both and bfloat16 its bits
-(workarounds/bfloat_vectors.py); arithmetic on them is done in float32 and rounded back.
+(workarounds/bfloat_vectors.py); arithmetic on them is done in float32 and rounded back. Floats of 8 bits are only moved
+(ir/passes/common/float8.py).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import struct
 from functools import cache
 
 from ...ir.dtype import FLOAT32, DType
+from ...ir.rounding import FLOAT8, float8_byte
 from .workarounds.bfloat_vectors import CARRIED_AS
 
 __all__ = [
@@ -27,6 +29,8 @@ __all__ = [
 
 _REGISTER = {
     "bool": "i1",
+    "float8_e4m3fn": "i8",
+    "float8_e5m2": "i8",
     "float16": "half",
     "bfloat16": CARRIED_AS,
     "float32": "float",
@@ -82,7 +86,9 @@ def int_constant(value: int, dtype: DType) -> str:
 
 def float_constant(value: float, dtype: DType) -> str:
     """`value`, exact in `dtype`, in every lane. LLVM writes float constants as the bits of a double."""
-    if dtype.kind == "bfloat":
+    if dtype.kind in FLOAT8:
+        text = str(float8_byte(value, dtype))
+    elif dtype.kind == "bfloat":
         text = str(struct.unpack("<i", struct.pack("<f", value))[0] >> 16)
     elif dtype.bits == 16:
         text = f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"

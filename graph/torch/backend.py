@@ -18,6 +18,7 @@ from typing import Any
 from ...base.errors import TilewrightError, is_interruption, user_source
 from ...codegen.errors import ArgumentNotBuildable
 from ...codegen.result import BuildOptions
+from ...runtime.abi import REGISTERED_TYPES
 from ..graph import Graph
 from ..model import Model
 from .call import ROWS
@@ -187,9 +188,9 @@ def _build_or_keep(
 
 
 def _tensor(torch: Any, array: Any) -> Any:
-    """A tensor in the memory of an array, of which torch reads no bfloat16."""
-    if array.dtype.name == "bfloat16":
-        return torch.from_numpy(array.view("int16")).view(torch.bfloat16)
+    """A tensor in the memory of an array, of which torch reads no dtypes of ml_dtypes."""
+    if array.dtype.name in REGISTERED_TYPES:
+        return torch.from_numpy(array.view(f"u{array.itemsize}")).view(getattr(torch, array.dtype.name))
     return torch.from_numpy(array)
 
 

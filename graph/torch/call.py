@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from ...ir.dtype import DType
+from ...ir.ops import common_dtype
 from ..conversion import Conversion, Refused, Scope
 from ..types import Extent, array_dtype
 from .numbers import Formula, Ratio
@@ -246,11 +248,7 @@ def widest(dtypes: Sequence[str]) -> str:
             best = dtype
         elif _rank(dtype) == _rank(best) and dtype != best:
             best = (
-                "float32"
-                if {dtype, best} == {"float16", "bfloat16"}
-                else max(dtype, best, key=lambda each: array_dtype(each).itemsize)
-                if "float" in dtype
-                else str(np.promote_types(dtype, best))
+                str(common_dtype(DType(dtype), DType(best))) if "float" in dtype else str(np.promote_types(dtype, best))
             )
     return best
 

@@ -38,6 +38,8 @@ _DTYPES = {
     12: "bool",
     13: "bfloat16",
     28: "uint16",
+    29: "float8_e4m3fn",
+    30: "float8_e5m2",
     34: "uint32",
     35: "uint64",
 }

@@ -134,7 +134,14 @@ def _is_preserved(scope: Scope, value: Cast, dtype: DType) -> bool:
     )
 
 
-SIGNIFICANT_BITS = {("float", 16): 11, ("bfloat", 16): 8, ("float", 32): 24, ("float", 64): 53}
+SIGNIFICANT_BITS = {
+    ("float8_e4m3fn", 8): 4,
+    ("float8_e5m2", 8): 3,
+    ("float", 16): 11,
+    ("bfloat", 16): 8,
+    ("float", 32): 24,
+    ("float", 64): 53,
+}
 """Of floats: up to 2 to this power they have every whole number."""
 
 _HANDLERS: dict[type[Expr], Handler] = {

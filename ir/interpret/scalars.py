@@ -32,6 +32,8 @@ __all__ = [
 ]
 
 FLOAT_TYPES: dict[str, Any] = {
+    "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
+    "float8_e5m2": ml_dtypes.float8_e5m2,
     "float16": np.float16,
     "bfloat16": ml_dtypes.bfloat16,
     "float32": np.float32,
@@ -139,9 +141,9 @@ def cast_function(source: DType, target: DType) -> Callable[[Any], Any]:
 
 
 def _rounded_once(target: DType) -> Callable[[Any], Any]:
-    """The conversion of a float to a float type. ml_dtypes takes a float64 to bfloat16 by way of float32."""
+    """The conversion of a float to a float type. ml_dtypes takes a float64 to its types by way of float32."""
     float_type = FLOAT_TYPES[target]
-    return (lambda value: float_type(round_float(float(value), target))) if target.kind == "bfloat" else float_type
+    return float_type if target.kind == "float" else lambda value: float_type(round_float(float(value), target))
 
 
 def _saturate(value: float, least: int, greatest: int) -> int:

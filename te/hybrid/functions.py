@@ -12,13 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ...base.arguments import is_a, is_number
 from ...ir import ops
 from ...ir.dtype import SCALAR_TYPES, DType
-from ...ir.interpret.scalars import FLOAT_FUNCTIONS
+from ...ir.interpret.scalars import FLOAT_FUNCTIONS, FLOAT_TYPES, numpy_dtype
 from ...ir.rounding import (
     ceil_quotient,
     floor_quotient,
@@ -29,7 +28,9 @@ from ...ir.rounding import (
 )
 from .. import math as te_math
 
-__all__ = ["FUNCTIONS", "HybridFunction", "numpy_dtype"]
+__all__ = ["FUNCTIONS", "HybridFunction"]
+
+_FLOATS = frozenset(map(np.dtype, FLOAT_TYPES.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +42,10 @@ class HybridFunction:
     arity: int | None = 1
 
 
-def numpy_dtype(dtype: object) -> np.dtype[Any]:
-    """The numpy dtype of a dtype given in any way."""
-    name = str(DType(dtype))
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
-
-
 def _float(value: Any) -> Any:
     """A number as a function of floats takes it."""
     kind = getattr(value, "dtype", None)
-    if kind is not None and (kind.kind == "f" or kind == ml_dtypes.bfloat16):
+    if kind is not None and kind in _FLOATS:
         return value
     return np.float32(value)
 
@@ -171,7 +166,7 @@ def _cast(name: str) -> HybridFunction:
     dtype = DType(name)
 
     def emulated(x: Any) -> Any:
-        if dtype.is_integer and is_a(x, (float, np.floating)) or getattr(x, "dtype", None) == ml_dtypes.bfloat16:
+        if dtype.is_integer and is_a(x, (float, np.floating)) or getattr(x, "dtype", None) in _FLOATS:
             value = float(x)
             if dtype.is_integer:  # truncates and saturates, where numpy's result is undefined
                 value = 0.0 if math.isnan(value) else value

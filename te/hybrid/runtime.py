@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, SupportsInt, cast
 
 import numpy as np
 
+from ...ir.dtype import DType
+from ...ir.interpret.scalars import numpy_dtype
 from .. import math as te_math
-from .functions import FUNCTIONS, numpy_dtype
+from .functions import FUNCTIONS
 from .loops import LOOPS
 
 __all__ = [
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
 def output_tensor(shape: int | Sequence[int], dtype: object) -> Memory:
     """A result of the script: an array of zeros."""
-    return cast("Memory", np.zeros(shape, numpy_dtype(dtype)))
+    return cast("Memory", np.zeros(shape, numpy_dtype(DType(dtype))))
 
 
 def allocate(shape: int | Sequence[int], dtype: object = "float32", scope: str = "global") -> Memory:
@@ -59,7 +61,7 @@ def allocate(shape: int | Sequence[int], dtype: object = "float32", scope: str =
         global, shared, local or warp.
     """
     del scope  # of memory on a GPU
-    return cast("Memory", np.zeros(shape, numpy_dtype(dtype)))
+    return cast("Memory", np.zeros(shape, numpy_dtype(DType(dtype))))
 
 
 def atomic_add(buffer: Any, index: int | tuple[int, ...], value: Any) -> None:
@@ -99,7 +101,7 @@ def bind(tag: Any, extent: SupportsInt) -> range:
 
 def _limit(name: str) -> Callable[[Any], Any]:
     def emulated(dtype: Any) -> Any:
-        return numpy_dtype(dtype).type(getattr(te_math, name)(str(np.dtype(numpy_dtype(dtype)))).value)
+        return numpy_dtype(DType(dtype)).type(getattr(te_math, name)(str(np.dtype(numpy_dtype(DType(dtype))))).value)
 
     return emulated
 

@@ -60,7 +60,7 @@ def _activation(name: str, x: Tensor, function: Callable[[Any], Any]) -> Tensor:
     source = tensor(x, name)
 
     def element(value: Any) -> Any:
-        if value.dtype.is_float and value.dtype.bits == 16:
+        if value.dtype.is_float and value.dtype.bits <= 16:
             return function(value.astype("float32")).astype(value.dtype)
         return function(value if value.dtype.is_float else value.astype("float32"))
 
