@@ -45,11 +45,14 @@ class Gpu:
     shared_rate: int = 128
     latency: float = 600
     warpgroup: int = 0
+    float8: bool = True
 
     @property
     def features(self) -> frozenset[str]:
         """Features, for te.target_has, beyond those that all of them have."""
-        return frozenset({"wgmma", "bulk_copies"}) if self.warpgroup else frozenset()
+        return frozenset({"wgmma", "bulk_copies"} if self.warpgroup else ()) | (
+            {"mma_float8"} if self.float8 else set()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,8 @@ class Occupancy:
 
 
 GPUS = {
-    "sm_80": Gpu("A100", 108, 64, 2048, 32, 164 * KIB, 163 * KIB, 1.41, 40 * MIB, 2700, 1100, 1024),
-    "sm_86": Gpu("RTX 3090", 82, 128, 1536, 16, 100 * KIB, 99 * KIB, 1.70, 6 * MIB, 1900, 550, 256),
+    "sm_80": Gpu("A100", 108, 64, 2048, 32, 164 * KIB, 163 * KIB, 1.41, 40 * MIB, 2700, 1100, 1024, float8=False),
+    "sm_86": Gpu("RTX 3090", 82, 128, 1536, 16, 100 * KIB, 99 * KIB, 1.70, 6 * MIB, 1900, 550, 256, float8=False),
     "sm_89": Gpu("L40S", 142, 128, 1536, 24, 100 * KIB, 99 * KIB, 2.52, 96 * MIB, 2300, 343, 512),
     "sm_90": Gpu("H100", 132, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.76, 50 * MIB, 3100, 1900, 1280),
     "sm_90a": Gpu("H100", 132, 128, 2048, 32, 228 * KIB, 227 * KIB, 1.76, 50 * MIB, 3100, 1900, 1280, warpgroup=2048),

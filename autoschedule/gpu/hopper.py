@@ -1,6 +1,6 @@
 """Products by warpgroups (sm_90a): tiles on their way to swizzled shared memory, which four warps together multiply from there.
 
-    C[i, j] = sum over k of A[i, k] * B[k, j]      float16 or bfloat16 added up in float32, int8 or uint8 in int32
+    C[i, j] = sum over k of A[i, k] * B[k, j]      floats of 8 or 16 bits added up in float32, int8 or uint8 in int32
 
     A.matrix, B.matrix: copies with zeros up to whole tiles; C.matrix: their product
     for blockIdx.z: batches   blockIdx.y, blockIdx.x: tiles of 128 x 128
@@ -41,6 +41,7 @@ from ...ir.passes.gpu.swizzle import NARROW, PANEL_BYTES
 from ...ir.passes.gpu.swizzle import ROWS as PANEL_ROWS
 from ...schedule.model.inlining import expand_inlined
 from ...te.axis import thread_axis
+from ...te.intrinsics.tiles import SUMS
 from ..accesses import source
 from ..cost.gpu import CLUSTER_LATENCY, DRAIN, ENGINE_LATENCY, FENCE, count_resident, estimate_works
 from ..cost.kernels import KernelWork, Phase
@@ -53,7 +54,6 @@ from ..plan import Candidate
 from .grids import BANDS, Grid, count_product, loaded_sides
 from .tensor_cores import (
     OF_PACKED,
-    SUMS,
     bind_tiles,
     count_copies,
     count_packs,
@@ -74,8 +74,6 @@ if TYPE_CHECKING:
 
 __all__ = ["warpgroup_candidates"]
 
-WIDE = {**SUMS, "uint8": "int32"}
-"""By the dtype of both sides, that of the sums."""
 OWN = ((64, 256), (128, 128), (64, 192), (64, 128), (128, 64), (64, 64), (64, 32), (64, 16))
 """Results of four warps, rows and columns."""
 GROUPS = (2, 1)
@@ -156,7 +154,7 @@ def warpgroup_candidates(group: Group) -> list[Candidate]:
         not gpu.warpgroup
         or found is None
         or group.parts
-        or not is_theirs(group, found, WIDE)
+        or not is_theirs(group, found, SUMS)
         or found.a.dtype != found.b.dtype
     ):
         return []
@@ -359,7 +357,7 @@ def _count(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]:
 
 def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -> None:
     s, dtype = group.s, str(found.a.dtype)
-    depth, sums_dtype = PANEL_BYTES // found.a.dtype.bytes, WIDE[dtype]
+    depth, sums_dtype = PANEL_BYTES // found.a.dtype.bytes, SUMS[dtype]
     a, b, whole = declare_matrices(group, found, (tile.rows, tile.columns, depth), (down[0], not down[1]))
     sums = s[s.cache_write(whole, "wgmma_c")]
     i, j = sums.op.axis[-2:]

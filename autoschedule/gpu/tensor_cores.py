@@ -1,6 +1,6 @@
 """Products on tensor cores: tiles that are on their way to shared memory, fragments in registers, instructions of a whole warp.
 
-C[i, j] = sum over k of A[i, k] * B[k, j]      float16, bfloat16 or TF32 added up in float32, int8 in int32
+C[i, j] = sum over k of A[i, k] * B[k, j]      floats of 8 or 16 bits or TF32 added up in float32, int8 in int32
 
 A.matrix, B.matrix: copies with zeros up to whole tiles; C.matrix: their product
 for blockIdx.z: batches   blockIdx.y, blockIdx.x: tiles of 128 x 64
@@ -28,10 +28,12 @@ from ...ir.analysis.warps import LINE, WORD
 from ...ir.expr import Cast, IterVar, ProducerLoad
 from ...ir.fragments import K_BYTES, M, N
 from ...ir.passes.gpu.narrow_results import NARROW_RESULTS
+from ...ir.rounding import FLOAT8
 from ...ir.visit import children, post_order
 from ...schedule.model.inlining import expand_inlined
 from ...te.axis import thread_axis
 from ...te.factors import factors
+from ...te.intrinsics.tiles import SUMS
 from ...te.tf32 import unwrap_tf32
 from ..accesses import source
 from ..cost.gpu import OF_COPIES, estimate_works
@@ -53,7 +55,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OF_PACKED",
-    "SUMS",
     "bind_tiles",
     "count_copies",
     "count_packs",
@@ -70,10 +71,8 @@ __all__ = [
     "tensorize_tiles",
 ]
 
-SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
-"""By the dtype that is multiplied, that of the sums."""
-_SUMS = {**SUMS, "uint8": "int32", "float32": "float32"}
-"""Those of mma.sync, which takes bytes with a sign or without, and float32 that is rounded to TF32."""
+_SUMS = {**SUMS, "float32": "float32"}
+"""The dtypes of sums by those that mma.sync multiplies: float32 is rounded to TF32."""
 OWN = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 16))
 """Results of a warp, rows and columns."""
 WARPS = ((2, 4), (2, 2), (4, 2), (1, 2), (1, 1))
@@ -208,10 +207,12 @@ def count_packs(found: Contraction, tile: PackedTile, terms: int) -> list[Kernel
     return works
 
 
-def is_theirs(group: Group, found: Contraction, sums: Mapping[str, str] = SUMS) -> bool:
+def is_theirs(group: Group, found: Contraction, sums: Mapping[str, str]) -> bool:
     """Return whether both factors are elements of one dtype, or both bytes, each converted to that of the sums, or rounded to TF32 where
     it is the same. sums: by the dtypes that an instruction takes, those of its sums."""
     dtype, other = str(found.a.dtype), str(found.b.dtype)
+    if found.a.dtype.kind in FLOAT8 and "mma_float8" not in target_gpu(group.target).features:
+        return False
     if {sums.get(dtype), sums.get(other)} != {
         str(group.anchor.output(0).dtype)
     } or found.a.dtype.bytes != found.b.dtype.bytes:

@@ -19,6 +19,10 @@ _ROWS = {
 struct tw_half { unsigned short bits; };""",
     "tw_bfloat16": """
 struct tw_bfloat16 { unsigned short bits; };""",
+    "tw_float8_e4m3fn": """
+struct tw_float8_e4m3fn { unsigned char bits; };""",
+    "tw_float8_e5m2": """
+struct tw_float8_e5m2 { unsigned char bits; };""",
     "tw_bits_of": """
 static __device__ __forceinline__ unsigned int tw_bits_of(float value) {
   union { float value; unsigned int bits; } both;

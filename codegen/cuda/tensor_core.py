@@ -70,6 +70,9 @@ static __device__ __forceinline__ void tw_mma_{kind}({c} *c, const {types[0]} *a
 }}"""
 
 
+_FLOAT8 = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+"""PTX's names of floats of 8 bits."""
+
 TENSOR_CORE_ROWS = {
     "tw_exchanged": """
 // Where swizzled memory has an element, in rows of so many.
@@ -105,6 +108,13 @@ static __device__ __forceinline__ unsigned int tw_tf32_register(const float *fra
     "tw_value_of": """
 static __device__ __forceinline__ double tw_value_of(tw_half value) { return (double)tw_from_half(value); }
 static __device__ __forceinline__ double tw_value_of(tw_bfloat16 value) { return (double)tw_from_bfloat16(value); }
+static __device__ __forceinline__ double tw_value_of(tw_float8_e5m2 value) {
+  return (double)tw_from_half(tw_half{(unsigned short)(value.bits << 8)});
+}
+static __device__ __forceinline__ double tw_value_of(tw_float8_e4m3fn value) {
+  const unsigned short half = (unsigned short)((value.bits & 0x80) << 8 | (value.bits & 0x7f) << 7);
+  return (value.bits & 0x7f) == 0x7f ? (double)tw_nan() : 256.0 * (double)tw_from_half(tw_half{half});
+}
 static __device__ __forceinline__ int tw_value_of(signed char value) { return (int)value; }
 static __device__ __forceinline__ int tw_value_of(unsigned char value) { return (int)value; }
 static __device__ __forceinline__ double tw_value_of(float value) { return (double)tw_tf32(value); }""",
@@ -312,6 +322,18 @@ static __device__ __forceinline__ void tw_mma_fill(C *c) { c[0] = c[1] = c[2] = 
             ("uint8_int8", ("unsigned char", "signed char"), "u8.s8"),
             ("int8_uint8", ("signed char", "unsigned char"), "s8.u8"),
         )
+    },
+    **{
+        f"tw_mma_{left if left == right else f'{left}_{right}'}": _mma(
+            left if left == right else f"{left}_{right}",
+            "m16n8k32",
+            "float",
+            (f"tw_{left}", f"tw_{right}"),
+            f"f32.{_FLOAT8[left]}.{_FLOAT8[right]}.f32",
+            "double",
+        )
+        for left in _FLOAT8
+        for right in _FLOAT8
     },
     "tw_mma_tf32": _mma("tf32", "m16n8k8", "float", ("float", "float"), "f32.tf32.tf32.f32", "double"),
     **{

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...ir.dtype import DType
+from ...ir.rounding import FLOAT8
 from ..clike import types as clike
 
 __all__ = ["MAP", "constant", "storage_type", "value_type"]
@@ -20,8 +21,8 @@ _STORAGE = {
     "uint32": "unsigned int",
     "int64": "long long",
     "uint64": "unsigned long long",
-    "float8_e4m3fn": "unsigned char",
-    "float8_e5m2": "unsigned char",
+    "float8_e4m3fn": "tw_float8_e4m3fn",
+    "float8_e5m2": "tw_float8_e5m2",
     "float16": "tw_half",
     "bfloat16": "tw_bfloat16",
     "float32": "float",
@@ -43,6 +44,8 @@ def value_type(dtype: DType) -> str:
 
 def constant(value: float, dtype: DType) -> str:
     """A constant as CUDA C writes it, in the type that values of `dtype` are computed in."""
+    if dtype.kind in FLOAT8:
+        return f"{_STORAGE[str.__str__(dtype.element)]}{{{clike.constant(value, dtype)}}}"
     if dtype.is_integer and dtype.bits < 32:
         return f"({_STORAGE[str.__str__(dtype.element)]}){clike.write_signed(int(value), '')}"
     return clike.constant(value, dtype)

@@ -18,26 +18,24 @@ from .tensor_core import sums_stored
 __all__ = ["WARPGROUP_ROWS", "product_rows"]
 
 
-def _product(
-    held: bool, dtype: str, kind: str, sums: str, operation: str, scales: bool, code: int, columns: int
-) -> str:
-    """The device function of one product. held: whether A lies in registers; scales: of what is multiplied, and how it lies, where the
-    instruction says so."""
+def _product(held: bool, dtype: str, kind: str, sums: str, operation: str, code: int, columns: int) -> str:
+    """The device function of one product. held: whether A lies in registers."""
     count = columns // 2
     registers = ", ".join(f"%{place}" for place in range(count))
     operands = ", ".join(f'"+{"f" if sums == "float" else "r"}"(c[{place}])' for place in range(count))
-    depth = 16 if scales else 32
+    turns = dtype in ("float16", "bfloat16")  # bytes lie along k
+    depth = 16 if turns else 32
     said = ["b_turned"] if held else ["a_turned", "b_turned"]
     left = (
         [f'"r"(tw_register(a, {at}))' for at in range(4)]
         if held
         else ['"l"(tw_descriptor<a_turned>(a, a_panel, a_row))']
     )
-    inputs = [*left, '"l"(tw_descriptor<b_turned>(b, b_panel, b_row))', *(f'"n"({each})' for each in said if scales)]
+    inputs = [*left, '"l"(tw_descriptor<b_turned>(b, b_panel, b_row))', *(f'"n"({each})' for each in said if turns)]
     places = [f"%{count + at}" for at in range(len(inputs))]
     a, b, turned = places[: len(left)], places[len(left)], places[len(left) + 1 :]
     taken = ", ".join(["{" + ", ".join(a) + "}" if held else a[0], b])
-    more = "".join(f", {each}" for each in ["1", "1", *turned]) if scales else ""
+    more = "".join(f", {each}" for each in (["1", "1"] if sums == "float" else []) + turned)  # scales of floats
     sides = "int b_panel, int b_row = 128" if held else "int a_panel, int b_panel, int a_row = 128, int b_row = 128"
     emulated = (
         f"held_product(c, a, b, {columns}, {code}, b_turned, b_panel, b_row)"
@@ -61,12 +59,14 @@ static __device__ __forceinline__ void tw_wgmma_{HELD if held else ""}{dtype}_{c
 
 
 _KINDS = {
-    "float16": ("tw_half", "float", "f32.f16.f16", True, 0),
-    "bfloat16": ("tw_bfloat16", "float", "f32.bf16.bf16", True, 1),
-    "int8": ("signed char", "int", "s32.s8.s8", False, 2),
-    "uint8": ("unsigned char", "int", "s32.u8.u8", False, 3),
+    "float16": ("tw_half", "float", "f32.f16.f16", 0),
+    "bfloat16": ("tw_bfloat16", "float", "f32.bf16.bf16", 1),
+    "int8": ("signed char", "int", "s32.s8.s8", 2),
+    "uint8": ("unsigned char", "int", "s32.u8.u8", 3),
+    "float8_e4m3fn": ("tw_float8_e4m3fn", "float", "f32.e4m3.e4m3", 4),
+    "float8_e5m2": ("tw_float8_e5m2", "float", "f32.e5m2.e5m2", 5),
 }
-"""By dtype: its C type, that of sums, the instruction's types, whether it says scales and order, and how the emulator calls it."""
+"""By dtype: its C type, that of sums, the instruction's types, and how the emulator calls it."""
 
 
 def _one_line(name: str, instruction: str, emulated: str, said: str, template: str = "", operand: str = "") -> str:
@@ -128,7 +128,7 @@ static __device__ __forceinline__ void tw_wgmma_fill(C *c) {
 
 def product_rows(text: str) -> dict[str, str]:
     """The device functions of the products that a text calls; there are 196 in all."""
-    called = sorted(set(re.findall(rf"\btw_wgmma_({HELD})?([a-z]+\d+)_(\d+)\b", text)))
+    called = sorted(set(re.findall(rf"\btw_wgmma_({HELD})?([a-z]+\d+\w*)_(\d+)\b", text)))
     return {
         f"tw_wgmma_{held}{dtype}_{columns}": _product(bool(held), dtype, *_KINDS[dtype], int(columns)).strip()
         for held, dtype, columns in called

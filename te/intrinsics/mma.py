@@ -2,7 +2,7 @@
 "mma_b" (or "mma_bt") and "mma_c" lie in the registers of a warp.
 
     cuda.mma_m16n8k16   float16 or bfloat16, added up in float32
-    cuda.mma_m16n8k32   int8 or uint8, each side as it is, added up in int32
+    cuda.mma_m16n8k32   int8 or uint8, each side as it is, added up in int32; float8_e4m3fn or float8_e5m2 in float32
     cuda.mma_m16n8k8    float32 rounded to TF32, or float16 or bfloat16 of the scopes "mma_a8" to "mma_bt8", added up in float32
 
     AF = s.cache_read(A_shared, "mma_a", [C])       s[AF].tensorize(i, te.intrinsics.get("cuda.mma_load_a"))
@@ -24,6 +24,7 @@ from ...ir.expr import Expr, Var
 from ...ir.fragments import FRAGMENT_SCOPES, HALF_SCOPES, fragment_tile
 from ...ir.ops import cast, const
 from ...ir.pointers import READS, WRITES
+from ...ir.rounding import FLOAT8
 from ...ir.stmt import Stmt
 from ..axis import reduce_axis, var
 from ..compute import compute, placeholder
@@ -50,10 +51,10 @@ from .tiles import (
 __all__ = ["mma_load_a", "mma_load_b", "mma_m16n8k8", "mma_m16n8k16", "mma_m16n8k32", "mma_store"]
 
 _FEATURE = "mma_m16n8k16"
-_SUMS = {**SUMS, "uint8": "int32", "float32": "float32"}
+_SUMS = {**SUMS, "float32": "float32"}
 _KINDS = {"float32": "tf32"}
 """What an instruction takes elements of a dtype as."""
-_BYTES = ("int8", "uint8")
+_BYTES = ("int8", "uint8", "float8_e4m3fn", "float8_e5m2")
 
 
 @register_intrinsic("cuda.mma_load_a")
@@ -103,9 +104,11 @@ def mma_m16n8k32(
     dtype: str = "int8",
     b_dtype: str = "int8",
 ) -> TensorIntrin:
-    """Return an intrinsic like cuda.mma_m16n8k16, for 32 k of int8 or uint8, A of dtype and B of b_dtype, and sums of int32. Neighbours
-    along k come by ldmatrix; others one by one. Raises BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
-    return _product(layout, a_layout, (m, n, k), (known_dtype(dtype, *_BYTES), known_dtype(b_dtype, *_BYTES)))
+    """Return an intrinsic like cuda.mma_m16n8k16, for 32 k of int8 or uint8, A of dtype and B of b_dtype, and sums of int32; or of
+    float8_e4m3fn or float8_e5m2 (from sm_89 on), and sums of float32. Neighbours along k come by ldmatrix; others one by one. Raises
+    BadTensorIntrin (TW0132) for other layouts, sizes and dtypes."""
+    alike = [each for each in _BYTES if SUMS[each] == SUMS[known_dtype(dtype, *_BYTES)]]
+    return _product(layout, a_layout, (m, n, k), (dtype, known_dtype(b_dtype, *alike)))
 
 
 @register_intrinsic("cuda.mma_m16n8k8")
@@ -157,6 +160,7 @@ def _product(
         return reduce_sum(convert_factor(left, sums) * convert_factor(right, sums), axis=k_axis)
 
     c = compute((m, n), element, "c")
+    feature = "mma_float8" if a.dtype.kind in FLOAT8 else _FEATURE
     binds = {
         tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), 1], scope=scope)
         for tensor, scope in ((a, scopes[0]), (b, scopes[1]), (c, "mma_c"))
@@ -165,7 +169,7 @@ def _product(
     def bodies(ins: list[Buffer], outs: list[Buffer]) -> tuple[Stmt, Stmt, Stmt]:
         def begin(ib: ProgramBuilder) -> None:
             calls = [("tw_mma_fill", tile_pointer(outs[0], at, WRITES)) for at in tile_origins((m, n), tile)]
-            emit_tensor_core(ib, _FEATURE, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
+            emit_tensor_core(ib, feature, calls, lambda i, j: outs[0].vstore([i, j], const(0, sums)), (m, n))
 
         def go_on(ib: ProgramBuilder) -> None:
             calls = [
@@ -177,7 +181,7 @@ def _product(
                 )
                 for i, j, k in tile_origins(extents, each)
             ]
-            emit_tensor_core(ib, _FEATURE, calls, term_added(ins, outs[0], (a_layout, layout), sums), extents)
+            emit_tensor_core(ib, feature, calls, term_added(ins, outs[0], (a_layout, layout), sums), extents)
 
         return program(begin, go_on), program(begin), program(go_on)
 

@@ -39,7 +39,14 @@ __all__ = [
 
 T = TypeVar("T")
 
-SUMS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
+SUMS = {
+    "float16": "float32",
+    "bfloat16": "float32",
+    "int8": "int32",
+    "uint8": "int32",
+    "float8_e4m3fn": "float32",
+    "float8_e5m2": "float32",
+}
 """By the dtype of what is multiplied."""
 
 

@@ -44,7 +44,6 @@ __all__ = ["wgmma", "wgmma_store"]
 
 _FEATURE = "wgmma"
 _PANEL_BYTES = 128
-_SUMS = {**SUMS, "uint8": "int32"}
 
 
 @register_intrinsic("cuda.wgmma")
@@ -57,12 +56,13 @@ def wgmma(
     a_layout: str = "mk",
     a_scope: str = "swizzled",
 ) -> TensorIntrin:
-    """Return the intrinsic for `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` of float16 or bfloat16, or of int8
-    or uint8 added up in int32: A (with a_layout "km": A[k, i]) and B (with the layout "nk": B[j, k]) in the scope "swizzled", the sums in
-    "wgmma_c"; A of "mk" may lie in registers, with the a_scope "wgmma_a". m: a multiple of 64; n: of 8 up to 256, of 64 where B lies
-    [k, j] and is wider than that; k: of 32 bytes. Bytes lie along k. Raises BadTensorIntrin (TW0132) for other layouts, scopes, sizes
-    and dtypes."""
-    sums, size = _SUMS[known_dtype(dtype, *_SUMS)], DType(dtype).bytes
+    """Return the intrinsic for `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` of float16, bfloat16,
+    float8_e4m3fn or float8_e5m2, or of int8 or uint8 added up in int32: A (with a_layout "km": A[k, i]) and B (with the layout "nk":
+    B[j, k]) in the scope "swizzled", the sums in "wgmma_c"; A of "mk" may lie in registers, with the a_scope "wgmma_a". m: a multiple
+    of 64; n: of 8 up to 256, of 64 where B lies [k, j] and is wider than that; k: of 32 bytes. Bytes lie along k. Of 8-bit floats the
+    hardware keeps some 14 bits of a sum within an instruction. Raises BadTensorIntrin (TW0132) for other layouts, scopes, sizes and
+    dtypes."""
+    sums, size = SUMS[known_dtype(dtype, *SUMS)], DType(dtype).bytes
     _check((m, n, k), (a_layout, layout), size, a_scope)
     shapes = [layout_dimensions(each, m, n, k) for each in (a_layout, layout)]
     a, b = (placeholder(shape, dtype, which) for which, shape in zip("ab", shapes, strict=True))

@@ -74,7 +74,7 @@ static uint64_t element_of(const char *from, int turned, int panel, int whole, i
 // What a thread looks after of the operands of a product, for all that take part in it: parts, and the bytes of rows exchanged there.
 template <class Visit>
 static void own_parts(const Product &product, Visit visit) {
-  int bytes = product.kind == 2 ? 1 : 2;
+  int bytes = product.kind >= 2 ? 1 : 2;
   for (int part = running % WARPGROUP; !product.held && part < parts_of(64, bytes); part += WARPGROUP)
     visit(part_of(product.a, product.a_turned, product.a_panel, product.a_row, bytes, part, 64), product.a_row);
   for (int part = running % WARPGROUP; part < parts_of(product.columns, bytes); part += WARPGROUP)
@@ -134,20 +134,27 @@ static float of_bits(uint32_t bits) {
   return both.value;
 }
 
-static double value_at(uint64_t address, int kind) {
-  if (kind >= 2) return kind == 2 ? (double)*(const int8_t *)address : (double)*(const uint8_t *)address;
-  uint32_t bits = *(const uint16_t *)address;
-  if (kind == 1) return of_bits(bits << 16);
+static double half_of(uint32_t bits) {
   uint32_t sign = (bits & 0x8000u) << 16, rest = bits & 0x7fffu;
   if (rest >= 0x7c00u) return of_bits(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
   if (rest < 0x400u) return (sign ? -1.0 : 1.0) * rest * 5.9604644775390625e-08;
   return of_bits(sign | ((rest << 13) + 0x38000000u));
 }
 
+static double value_at(uint64_t address, int kind) {
+  const uint8_t byte = *(const uint8_t *)address;
+  if (kind == 2 || kind == 3) return kind == 2 ? (double)(int8_t)byte : (double)byte;
+  if (kind == 4 && (byte & 0x7f) == 0x7f) return of_bits(0x7fc00000u);
+  if (kind == 4) return 256.0 * half_of((byte & 0x80u) << 8 | (byte & 0x7fu) << 7);
+  if (kind == 5) return half_of((uint32_t)byte << 8);
+  uint32_t bits = *(const uint16_t *)address;
+  return kind == 1 ? (double)of_bits(bits << 16) : half_of(bits);
+}
+
 // The sums of this thread: rounded once a product.
 static void finish_product(const Product &product) {
-  bool whole = product.kind >= 2;
-  int bytes = whole ? 1 : 2, terms = 32 / bytes, lane = running % WARPGROUP;
+  bool whole = product.kind == 2 || product.kind == 3;
+  int bytes = product.kind >= 2 ? 1 : 2, terms = 32 / bytes, lane = running % WARPGROUP;
   for (int i = 0; i < product.columns / 2; ++i) {
     int row = lane / 32 * 16 + lane % 32 / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
     double sum = whole ? (double)((int32_t *)product.c)[i] : (double)((float *)product.c)[i];

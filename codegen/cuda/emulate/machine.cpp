@@ -85,7 +85,8 @@ struct Copy {
   uint64_t place;
 };
 
-// Of a warpgroup: sums of 64 by `columns`, of which a thread has half as many as there are columns. kind: float16, bfloat16, int8.
+// Of a warpgroup: sums of 64 by `columns`, of which a thread has half as many as there are columns. kind: float16, bfloat16, int8, uint8,
+// float8_e4m3fn, float8_e5m2.
 // turned: rows are terms. panel: the bytes from one panel to the next; row: of a row of one.
 struct Product {
   void *c;
