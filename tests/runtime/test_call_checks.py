@@ -67,6 +67,8 @@ def test_inputs_of_every_kind_are_read_in_place(add, wrap):
         "uint16",
         "uint32",
         "uint64",
+        "float8_e4m3fn",
+        "float8_e5m2",
         "float16",
         "bfloat16",
         "float32",
@@ -79,7 +81,7 @@ def test_each_dtype_is_taken_on_the_fast_path_and_no_other(name, monkeypatch):
         Signature("one", (BufferParam("A", name, (3,)), BufferParam("B", name, (3,), True))),
         "define i32 KERNEL(ptr %a, ptr %b) {\n ret i32 0\n}",
     )
-    dtype = np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+    dtype = np.dtype(getattr(ml_dtypes, name, name))
     other = np.dtype("int32" if name == "float32" else "float32")
     with pytest.raises(errors.WrongDType, match=f"'B' .*has dtype {other}; {name} is expected"):
         kernel(np.zeros(3, dtype), np.zeros(3, other))

@@ -415,6 +415,8 @@ def test_tensors_come_by_dlpack_without_a_copy(gpu: FakeGpu) -> None:
         ("uint8", "B", 3),
         ("float16", "H", 0x4200),
         ("bfloat16", "H", 0x4040),
+        ("float8_e4m3fn", "B", 0x44),
+        ("float8_e5m2", "B", 0x42),
     ],
 )
 def test_scalars_are_packed_as_their_type(gpu: FakeGpu, dtype: str, letter: str, packed: float) -> None:

@@ -16,11 +16,11 @@ import tilewright as tw
 from tilewright import te
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-FLOATS = ["float16", "bfloat16", "float32", "float64"]
+FLOATS = ["float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32", "float64"]
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+    return np.dtype(getattr(ml_dtypes, name, name))
 
 
 def agrees(s: Any, args: Sequence[Any], inputs: Sequence[Any], *expected: Any, tolerance: float = 0.0) -> None:
@@ -174,7 +174,7 @@ def test_mixing_types_computes_in_the_type_that_the_contract_names(a: str) -> No
             for function, reference in ((operator.mul, np.multiply), (te.max, np.maximum)):
                 outputs.append(te.compute((n,), lambda i, f=function, B=B: f(A[i], B[i]), name="C"))
                 dtype = numpy_dtype(outputs[-1].dtype)
-                wide = np.dtype("float32") if dtype == ml_dtypes.bfloat16 else dtype
+                wide = np.dtype("float32") if hasattr(ml_dtypes, dtype.name) else dtype
                 expected.append(reference(*(v.astype(dtype).astype(wide) for v in (x, y))).astype(dtype))
     s = schedule(*outputs)
     for output in outputs[::2]:
@@ -195,7 +195,8 @@ def test_floor_division_and_tanh_keep_signed_zeros(dtype: str) -> None:
     s = schedule(*outputs)
     wide = "float64" if dtype == "float64" else "float32"
     with np.errstate(all="ignore"):
-        expected = [f(x.astype(wide), y.astype(wide)) for f in (np.floor_divide, np.remainder, lambda a, b: np.tanh(a))]
+        functions = np.floor_divide, np.remainder, lambda a, b: np.tanh(a)
+        expected = [f(x.astype(wide), y.astype(wide)).astype(x.dtype).astype(wide) for f in functions]
     for target in ("llvm", "interpret"):
         found = [np.empty_like(x) for _ in outputs]
         tw.build(s, [A, B, *outputs], target=target)(x, y, *found)

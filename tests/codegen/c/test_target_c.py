@@ -19,7 +19,7 @@ from tilewright.tools.fuzz.case import run_case
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler")
 
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
-FLOATS = ["float16", "bfloat16", "float32", "float64"]
+FLOATS = ["float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32", "float64"]
 
 
 def agree(
@@ -78,7 +78,7 @@ def test_arithmetic_is_that_of_llvm_kernels_to_the_bit(dtype: str) -> None:
 
 def test_casts_wrap_saturate_and_round_as_llvm_kernels_do() -> None:
     rng = drawn.rng("c casts")
-    for source in ("int64", "uint8", "float16", "bfloat16", "float32", "float64"):
+    for source in ("int64", "uint8", *FLOATS):
         a = corners(source, 40, rng)
         A = te.placeholder((40,), source, name="A")
         kinds = [*INTEGERS, *FLOATS, "bool"]

@@ -153,6 +153,8 @@ C_KINDS = {
     "uint32": ctypes.c_uint32,
     "int64": ctypes.c_int64,
     "uint64": ctypes.c_uint64,
+    "float8_e4m3fn": ctypes.c_uint8,
+    "float8_e5m2": ctypes.c_uint8,
     "float16": ctypes.c_uint16,
     "bfloat16": ctypes.c_uint16,
     "float32": ctypes.c_float,
@@ -172,7 +174,7 @@ def test_scalars_and_tensors_of_every_dtype_pass(dtype: str, tmp_path: Path) -> 
     value = tw.array([1 if dtype == "bool" else 7], dtype=dtype)
     if dtype.startswith("int"):
         value = tw.array([-7], dtype=dtype)
-    bits = value.view(np.uint16) if dtype.endswith("float16") else value
+    bits = value.view(C_KINDS[dtype]) if "float" in dtype and value.itemsize < 4 else value
     scalar = C_KINDS[dtype](bits[0].item())
     plain, checked = tw.empty((3,), dtype), tw.empty((3,), dtype)
     assert library.put_first(scalar, before.ctypes.data_as(ctypes.c_void_p), plain.ctypes.data_as(ctypes.c_void_p)) == 0
