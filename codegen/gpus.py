@@ -50,9 +50,8 @@ class Gpu:
     @property
     def features(self) -> frozenset[str]:
         """Features, for te.target_has, beyond those that all of them have."""
-        return frozenset({"wgmma", "bulk_copies"} if self.warpgroup else ()) | (
-            {"mma_float8"} if self.float8 else set()
-        )
+        has = {"wgmma": self.warpgroup > 0, "bulk_copies": self.warpgroup > 0, "mma_float8": self.float8}
+        return frozenset(name for name, is_there in has.items() if is_there)
 
 
 @dataclass(frozen=True, slots=True)

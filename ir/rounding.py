@@ -73,10 +73,10 @@ def round_float(value: float, dtype: DType) -> float:
     if math.isinf(value):
         return math.nan if dtype.kind == "float8_e4m3fn" else value
     if dtype.kind == "bfloat":  # 8 bits of precision, down to 2^-133
-        return _rounded(value, 8, -133, 2.0**128, math.inf)
+        return _round_digits(value, 8, -133, 2.0**128, math.inf)
     if dtype.kind in FLOAT8:
         kind = FLOAT8[dtype.kind]
-        return _rounded(
+        return _round_digits(
             value, kind.fraction + 1, kind.least, kind.limit, math.nan if kind.overflow == kind.nan else math.inf
         )
     code = "<f" if dtype.bits == 32 else "<e"
@@ -86,7 +86,7 @@ def round_float(value: float, dtype: DType) -> float:
         return math.copysign(math.inf, value)
 
 
-def _rounded(value: float, digits: int, least: int, limit: float, overflow: float) -> float:
+def _round_digits(value: float, digits: int, least: int, limit: float, overflow: float) -> float:
     """A number of so many binary digits, the last of which is not below 2^least; `overflow` from `limit` on."""
     fraction, exponent = math.frexp(value)
     last = max(exponent - digits, least)

@@ -12,6 +12,7 @@ It stands after fused_sums, since a fused sum is rounded once; the rest of a pip
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ...dtype import FLOAT16, FLOAT32, FLOAT64, DType
 from ...expr import (
@@ -76,8 +77,8 @@ class _Widener(SharingRewriter):
         """Of shared values, which become float32."""
 
     def BufferStore(self, node: BufferStore) -> Node:
-        value, *places = children(node)
-        return rebuild(node, [self._stored(value), *map(self.visit, places)])
+        places = children(node)[1:]
+        return rebuild(node, [self._keep(node.value), *map(self.visit, places)])
 
     def LetStmt(self, node: LetStmt) -> LetStmt:
         return LetStmt(self._name(node.var), self.visit(node.value), self.visit(node.body))
@@ -95,16 +96,16 @@ class _Widener(SharingRewriter):
         return self._load(self.generic(node))
 
     def Cast(self, node: Cast) -> Expr:
-        return self._rounded(node) if _is_float8(node) else self.generic(node)
+        return self._round(node) if _is_float8(node) else self.generic(node)
 
     def Call(self, node: Call) -> Expr:
         if not _is_computed(node):
-            return self._load(rebuild(node, list(map(self._stored, node.args))))
-        return self._rounded(node) if _is_float8(node) else self.generic(node)
+            return self._load(rebuild(node, list(map(self._keep, node.args))))
+        return self._round(node) if _is_float8(node) else self.generic(node)
 
-    def generic(self, node: Node) -> Node:
+    def generic(self, node: Any) -> Any:
         if isinstance(node, BinaryOp) and _is_float8(node) and not isinstance(node, (Min, Max)):
-            return self._rounded(node)
+            return self._round(node)
         return super().generic(node)
 
     def _name(self, var: Var) -> Var:
@@ -119,7 +120,7 @@ class _Widener(SharingRewriter):
             return node
         return _decode(Call("reinterpret", (node,), _int8(node)), FLOAT8[node.dtype.kind])
 
-    def _rounded(self, node: Expr) -> Expr:
+    def _round(self, node: Expr) -> Expr:
         return _decode(self._byte(node), FLOAT8[node.dtype.kind])
 
     def _byte(self, node: Expr) -> Expr:
@@ -137,17 +138,17 @@ class _Widener(SharingRewriter):
             return Call(node.name, tuple(below), _float32(node))
         return rebuild(node, below) if isinstance(node, BinaryOp) else self.visit(node)
 
-    def _stored(self, node: Expr) -> Expr:
+    def _keep(self, node: Expr) -> Expr:
         """A value as memory holds it."""
         if not _is_float8(node):
             return self.visit(node)
         if isinstance(node, FloatImm) or (isinstance(node, Var) and node not in self._names):
             return node
         if isinstance(node, BufferLoad) or (isinstance(node, Call) and not _is_computed(node)):
-            below = map(self._stored if isinstance(node, Call) else self.visit, children(node))
+            below = map(self._keep if isinstance(node, Call) else self.visit, children(node))
             return rebuild(node, list(below))
         if isinstance(node, _CHOICES):
-            return rebuild(node, list(map(self._stored, children(node))))
+            return rebuild(node, list(map(self._keep, children(node))))
         return Call("reinterpret", (self._byte(node),), node.dtype)
 
 
