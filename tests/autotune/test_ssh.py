@@ -89,6 +89,7 @@ EVERYWHERE = [name for name in faults.FAULTS if name not in (*SLOW, "no program"
 @pytest.mark.parametrize("name", drawn.part(EVERYWHERE, 2))
 def test_what_a_candidate_does_on_the_board_is_a_typed_failure(measurer: BoardMeasurer, name: str) -> None:
     kind, text = faults.FAULTS[name]
+    measurer.losses.clear()
     broken, right = measurer.measure([text, faults.RIGHT])
     assert broken.failure is not None and broken.failure.kind == kind and broken.failure.message
     assert right.seconds is not None and right.seconds < 1e-2
