@@ -40,7 +40,7 @@ from ..ir.lazy_values import cached_property
 from ..ir.ops import conjuncts, integer_value
 from ..ir.stmt import For, If, LoopKind, Stmt
 from ..ir.structural import StructuralKey
-from ..ir.visit import post_order, walk
+from ..ir.visit import distinct, walk
 from ..te.hybrid.forms import is_fact
 from ..te.operation import Operation, axis_extent
 from ..te.rewrite import collect_loads
@@ -189,7 +189,7 @@ def _is_likely(condition: Expr) -> bool:
 
 def find_axes(expr: Expr) -> set[IterVar]:
     """The axes that occur in an expression."""
-    return {node for node in post_order(expr) if isinstance(node, IterVar)}
+    return {node for node in distinct(expr) if isinstance(node, IterVar)}
 
 
 def load_axes(load: ProducerLoad) -> frozenset[IterVar]:
@@ -252,9 +252,9 @@ def store_access(tensor: Tensor, axes: Sequence[Expr]) -> Access:
     return Access(tensor, tuple(axes), numeric_shape(tensor), stored=True)
 
 
-def op_loads(op: Operation) -> list[ProducerLoad]:
+def op_loads(op: Operation) -> Sequence[ProducerLoad]:
     """The loads in each of the values of an operation."""
-    return [load for value in op.values for load in collect_loads(value)]
+    return op.value_loads
 
 
 def distinct_loads(reader: Operation, tensor: Tensor) -> list[ProducerLoad]:

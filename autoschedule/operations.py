@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..ir.combine import FUSED
 from ..ir.expr import Call, Expr, IntImm, IterVar, Reduce
 from ..ir.intrinsics import INTRINSICS
-from ..ir.visit import children, post_order
+from ..ir.visit import children, distinct
 from ..schedule.model.inlining import find_inlined as stages_inlined_into
 from ..te.operation import Operation
 from ..te.shape import constant_extent
@@ -111,5 +111,5 @@ def find_inlined(s: Schedule, op: Operation) -> list[Operation]:
 
 def weight(op: Operation) -> int:
     """Return the number of operators that one element takes, roughly."""
-    nodes = (node for value in op.values for node in post_order(value) if not isinstance(node, (IntImm, IterVar)))
+    nodes = (node for value in op.values for node in distinct(value) if not isinstance(node, (IntImm, IterVar)))
     return sum(2 if isinstance(node, Call) and node.name in FUSED else 1 for node in nodes)

@@ -115,6 +115,11 @@ class Operation:
         """The element at `axis`, one for each output; none where it is not an expression element by element."""
         return ()
 
+    @cached_property
+    def value_loads(self) -> Sequence[ProducerLoad]:
+        """The reads of tensors in each of `values`, one after the other, each in the order of evaluation."""
+        return tuple(load for value in self.values for load in collect_loads(value))
+
     @property
     def reduction(self) -> Reduce | None:
         """The reduction that the elements are (the first output's), or None."""
@@ -336,7 +341,8 @@ class ComputeOp(Operation):
     @property
     def loads(self) -> Sequence[ProducerLoad]:
         domains = [axis.dom for axis in self.reduce_axis if axis.dom is not None]
-        return collect_loads(*self.body, *(part for dom in domains for part in (dom.begin, dom.extent)))
+        bounds = collect_loads(*(part for dom in domains for part in (dom.begin, dom.extent)))
+        return tuple(dict.fromkeys((*self.value_loads, *bounds)))
 
     @property
     def reduction(self) -> Reduce | None:

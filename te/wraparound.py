@@ -36,7 +36,7 @@ from ..ir.expr import (
     Sub,
     Var,
 )
-from ..ir.visit import Rewriter, deep_recursion, free_vars, post_order
+from ..ir.visit import Rewriter, deep_recursion, distinct, free_vars, post_order
 
 __all__ = ["wrapping"]
 
@@ -49,7 +49,7 @@ def wrapping(axis: tuple[IterVar, ...], body: tuple[Expr, ...]) -> tuple[Expr, .
     there is none."""
     first = body[0]
     roots = (first,) if isinstance(first, Reduce) else body
-    if not any(_is_index_arithmetic(node) for root in roots for node in post_order(root)):
+    if not any(_is_index_arithmetic(node) for root in roots for node in distinct(root)):
         return body
     wrapper = _Wrapper(_sizes(axis, roots))
     with deep_recursion():

@@ -7,9 +7,9 @@ multiply-adds for places + vectors loads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from itertools import product
 from math import prod
 
@@ -155,16 +155,19 @@ def channel_tile(layer: Layer, machine: Machine) -> Tile:
 def _channel_tiles(layer: Layer, machine: Machine) -> list[Tile]:
     """All of them, that one first."""
     height = layer.height or USUAL
-    tiles = list(_tiles(layer, machine))
-    return sorted(tiles, key=lambda tile: (_step_cycles(layer, tile, height, machine), tile.rows))
+    tiles, cycles = list(_tiles(layer, machine)), _tile_cycles(machine)
+    return sorted(tiles, key=lambda tile: (_step_cycles(layer, tile, height, cycles), tile.rows))
 
 
-def _step_cycles(layer: Layer, tile: Tile, height: int, machine: Machine) -> float:
+def _tile_cycles(machine: Machine) -> Callable[[int, int], float]:
+    """The cycles of a tile of so many places and vectors: asked for hundreds of times, and a machine takes long to hash."""
+    return cache(partial(tile_cycles, machine=machine))
+
+
+def _step_cycles(layer: Layer, tile: Tile, height: int, cycles: Callable[[int, int], float]) -> float:
     """Cycles of a term of the sums of so many rows of the result, edges included."""
     places = product(split_extent(height, tile.rows), split_extent(layer.width or USUAL, tile.columns))
-    each = sum(
-        many * across * tile_cycles(rows * columns, tile.vectors, machine) for (rows, many), (columns, across) in places
-    )
+    each = sum(many * across * cycles(rows * columns, tile.vectors) for (rows, many), (columns, across) in places)
     return each * -(-layer.outputs // (tile.vectors * layer.lanes))
 
 
@@ -250,13 +253,13 @@ def _bands(layer: Layer, tile: Tile, machine: Machine, chunks: int) -> Iterator[
     height = layer.height or USUAL
     teams = {machine.cores, TURNS * machine.cores, *(1 << power for power in range(machine.cores.bit_length()))}
     terms = layer.inputs * prod(layer.taps)
-    first = _first_band(layer, tile)
+    first, cycles = _first_band(layer, tile), _tile_cycles(machine)
     for rows in range(first, max(min(height, MOST_ROWS), first) + 1, tile.rows):
         if rows > first and layer.image(rows) > machine.l2 // 2:
             return
         copied = layer.image(rows) * 8 // layer.bits / layer.lanes * copy_cycles(machine) if layer.padded else 0.0
         fetched = layer.weights * fetch_cycles(layer.weights * layer.groups, machine)
-        sums = _step_cycles(layer, tile, rows, machine) * terms
+        sums = _step_cycles(layer, tile, rows, cycles) * terms
         for parts in range(1, min(chunks, 2 * machine.cores) + 1):
             if chunks % parts:
                 continue

@@ -37,7 +37,7 @@ from ...ir.stmt import (
     Stmt,
     While,
 )
-from ...ir.visit import free_vars, seq, walk
+from ...ir.visit import distinct, free_vars, seq, walk
 from ..abi.signature import shape_symbols
 from ..sizes import exceeds_memory
 from . import memory
@@ -419,12 +419,12 @@ class StmtEmitter:
         it become registers without being unrolled, and a processor that sees one load in a loop fetches ahead."""
         if count < _FEW_UNROLLED or not self.exprs.vector_accesses:
             return False
-        return not any(
-            isinstance(node, (BufferLoad, BufferStore))
-            and node.buffer in self._own
-            and any(part is loop.var for index in node.indices for part in walk(index))
-            for node in walk(loop.body)
-        )
+        own = [
+            node
+            for node in distinct(loop.body)
+            if isinstance(node, (BufferLoad, BufferStore)) and node.buffer in self._own
+        ]
+        return not any(part is loop.var for part in distinct(*(index for node in own for index in node.indices)))
 
     # Memory
 

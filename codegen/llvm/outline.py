@@ -52,13 +52,14 @@ def _find_used_buffers(body: Stmt, buffers: Iterable[Buffer]) -> dict[Buffer, bo
     pointers = {buffer.data: buffer for buffer in buffers if buffer.data is not None}
     known, touched = set(buffers), dict[Buffer, bool]()
     for node in walk(body):
-        if isinstance(node, (BufferLoad, BufferStore)):
+        kind = type(node)  # of every node of a kernel: quicker than to ask for each class that it may be
+        if kind is BufferLoad or kind is BufferStore:
             if node.buffer in known:
-                touched[node.buffer] = touched.get(node.buffer, False) or isinstance(node, BufferStore)
-        elif isinstance(node, Var):
+                touched[node.buffer] = touched.get(node.buffer, False) or kind is BufferStore
+        elif pointers and isinstance(node, Var):
             if node in pointers:
                 touched[pointers[node]] = True
-        elif isinstance(node, Call):
+        elif kind is Call:
             pointed = pointed_buffer(node)
             if pointed is not None and pointed[0] in known:
                 touched[pointed[0]] = touched.get(pointed[0], False) or bool(pointed[1] & WRITES)

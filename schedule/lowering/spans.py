@@ -9,7 +9,7 @@ from ...ir.analysis.regions import Span, SpanEvaluator, union
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, FloorDiv, FloorMod, IntImm, IterVar, Range, Var
 from ...ir.ops import cast, const, floordiv, floormod, minimum
-from ...ir.visit import post_order, substitute
+from ...ir.visit import distinct, post_order, substitute
 from ..model.relations import Fuse, Rebase, Relation, Split, add_offset
 from .stage_bounds import Loop, StageBounds
 
@@ -53,7 +53,7 @@ def relax_span(span: Span, loops: Sequence[Loop], analyzer: Analyzer) -> Span | 
     it is not known."""
     for loop in reversed(loops):
         # the loop does not move the span
-        if not any(node is loop.var for end in (span.low, span.high) for node in post_order(end)):
+        if not any(node is loop.var for end in (span.low, span.high) for node in distinct(end)):
             continue
         assert loop.var is not None
         evaluate = SpanEvaluator({loop.var: Span.of(const(0, loop.var.dtype), loop.extent)}, analyzer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from ...rounding import wrap_int
 from ...stmt import Allocate, Attr, BufferStore, For, If, LetStmt, Seq, Stmt
 from ...visit import Rewriter, rebuild, seq
 
-__all__ = ["Copier", "fold", "fresh_copy", "substitute_expr"]
+__all__ = ["Copier", "fold", "fresh_copies", "fresh_copy", "substitute_expr"]
 
 
 def fold(kind: type[BinaryOp], a: Expr, b: Expr) -> Expr:
@@ -77,14 +77,18 @@ def _plus(value: Expr, constant: int) -> Expr:
 
 class Copier(Rewriter):
     """Rewrite with `values` in place of variables. Where `fresh`, loops, lets and allocations get new names, so that
-    the copy may stand beside the original."""
+    the copy may stand beside the original. unchanged: the expressions, by identity, over nothing that is replaced, which the
+    copies of one original share."""
 
-    def __init__(self, values: Mapping[Var, Expr], fresh: bool = True) -> None:
+    def __init__(
+        self, values: Mapping[Var, Expr], fresh: bool = True, unchanged: dict[int, Expr] | None = None
+    ) -> None:
         self.values: dict[Var, Expr] = dict(values)
         self.buffers: dict[Buffer, Buffer] = {}
         self.fresh = fresh
         self._copied: dict[int, tuple[Expr, Any]] = {}
         """Copies of expressions, by the identity of the original, which is kept alive: shared ones are copied once."""
+        self._unchanged = unchanged
 
     def assign(self, var: Var, value: Expr) -> None:
         """Let `value` stand from here on for the variable."""
@@ -103,10 +107,14 @@ class Copier(Rewriter):
             return node
         if not isinstance(node, Expr):
             return self.copy(node)
-        known = self._copied.get(id(node))
+        identity = id(node)
+        if self._unchanged is not None and identity in self._unchanged:
+            return node
+        known = self._copied.get(identity)
         if known is None:
-            copied = self.copy(node)
-            known = self._copied[id(node)] = (node, copied)
+            known = self._copied[identity] = node, self.copy(node)
+            if self._unchanged is not None and known[1] is node:
+                self._unchanged[identity] = node
         return known[1]
 
     def copy(self, node: Any) -> Any:
@@ -210,6 +218,12 @@ class Copier(Rewriter):
 def fresh_copy(body: Stmt, values: Mapping[Var, Expr]) -> Stmt:
     """A copy of `body` with variables replaced and everything that it binds renamed."""
     return Copier(values).visit(body)
+
+
+def fresh_copies(body: Stmt, var: Var, values: Sequence[Expr]) -> list[Stmt]:
+    """Fresh copies of `body`, one for each value of a variable: what does not depend on it is looked at once."""
+    unchanged: dict[int, Expr] = {}
+    return [Copier({var: value}, unchanged=unchanged).visit(body) for value in values]
 
 
 def substitute_expr(value: Expr, values: Mapping[Var, Expr]) -> Expr:

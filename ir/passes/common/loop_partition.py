@@ -45,7 +45,7 @@ from ...expr import (
 )
 from ...ops import TRUE, const, integer_value, is_const, maximum, minimum
 from ...stmt import For, Function, If, LoopKind, Stmt
-from ...visit import Rewriter, children, seq, walk
+from ...visit import Rewriter, children, distinct, seq, statements, walk
 from .fresh_copy import Copier, fold, fresh_copy
 from .guard_bounds import GuardBound, guard_bound, split_comparisons
 
@@ -61,6 +61,8 @@ MARGIN = 6
 main part, which runs, can then be cut for the guards of the loops inside it too."""
 MAX_NODES = 6000
 """A larger body is not copied: its guard costs little beside it."""
+_GUARDS = frozenset({IfThenElse, Min, Max, Select})
+"""Expressions that may guard something."""
 
 
 def loop_partition(function: Function, masked_lanes: int = 0) -> Function:
@@ -115,15 +117,19 @@ class _Bound:
 # Finding where to cut
 
 
-def find_cut(loop: For, masked_lanes: int = 0, places: bool = False) -> Cut | None:
+def find_cut(
+    loop: For, masked_lanes: int = 0, places: bool = False, guarded: _GuardedStatements | None = None
+) -> Cut | None:
     """Find the iteration at which to cut `loop`, or None. masked_lanes: as of loop_partition. places: only for guards that choose
-    what lanes read."""
+    what lanes read. guarded: shared by questions about loops within each other."""
     one_vector = (
         # one masked vector costs no more than a full one, and a cut would add a tail
         loop.kind is LoopKind.VECTORIZED and isinstance(loop.extent, IntImm) and loop.extent.value <= masked_lanes
     )
     guards = (
-        guard for guard in _guards(loop) if guard.place and (guard.lanes or not places) or not (one_vector or places)
+        guard
+        for guard in _guards(loop, _GuardedStatements() if guarded is None else guarded)
+        if guard.place and (guard.lanes or not places) or not (one_vector or places)
     )
     found = (
         (guard, guard_bound(guard.condition, loop.var, guard.inner, digits=guard.likely or guard.lanes))
@@ -189,7 +195,25 @@ def _tightest(bounds: list[_Bound]) -> Iterator[_Bound]:
     return (bound for _, bound in tightest.values())
 
 
-def _guards(loop: For) -> Iterator[_Guard]:
+class _GuardedStatements:
+    """The statements in which anything may be a guard, each looked at once however many loops stand around it."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Stmt, bool]] = {}
+
+    def __contains__(self, stmt: Stmt) -> bool:
+        known = self._known.get(id(stmt))
+        if known is None:
+            found = isinstance(stmt, If)
+            for child in () if found else children(stmt):
+                if child in self if isinstance(child, Stmt) else not _GUARDS.isdisjoint(map(type, distinct(child))):
+                    found = True
+                    break
+            known = self._known[id(stmt)] = stmt, found  # the statement is kept, as its identity is the key
+        return known[1]
+
+
+def _guards(loop: For, guarded: _GuardedStatements) -> Iterator[_Guard]:
     """The comparisons that guard something in the body of `loop`, with the loops that stand between."""
     stack: list[tuple[Node, tuple[For, ...], bool]] = [(loop.body, (), False)]
     hinted = any(key == HINT and not is_const(value, 0) for key, value in loop.pragmas)
@@ -203,7 +227,7 @@ def _guards(loop: For) -> Iterator[_Guard]:
             continue
         met.add((id(node), in_index))
         if isinstance(node, If):
-            around = any(isinstance(below, For) for below in walk(node))
+            around = any(isinstance(below, For) for below in statements(node))
             for part, likely in split_comparisons(node.condition):
                 yield _Guard(part, part, likely, inner, _differs_in_lanes(part, (loop, *inner)), around=around)
         elif isinstance(node, IfThenElse) or (isinstance(node, Select) and in_index):
@@ -219,7 +243,8 @@ def _guards(loop: For) -> Iterator[_Guard]:
         elif isinstance(node, For):
             inner = (*inner, node)
         in_index = in_index or isinstance(node, BufferLoad)
-        stack.extend((child, inner, in_index) for child in children(node))
+        below = children(node)
+        stack += [(child, inner, in_index) for child in below if not isinstance(child, Stmt) or child in guarded]
 
 
 def _differs_in_lanes(condition: Expr, loops: tuple[For, ...]) -> bool:
@@ -248,14 +273,15 @@ class _Partitioner(Rewriter):
     def __init__(self, masked_lanes: int) -> None:
         self.copies = MAX_COPIES
         self.masked_lanes = masked_lanes
+        self.guarded = _GuardedStatements()
 
     def For(self, node: For) -> Stmt:
         # walking the copier over a large body costs more than this look
-        if not any(isinstance(inner, (If, IfThenElse, Min, Max, Select)) for inner in walk(node.body)):
+        if node.body not in self.guarded:
             return node  # nor is there anything to cut in the loops within
         if self.copies <= 1 or not _fits(node.body):  # the budget is spent, or the body is too large to be copied
             return self.generic(node)
-        cut = find_cut(node, self.masked_lanes)
+        cut = find_cut(node, self.masked_lanes, guarded=self.guarded)
         if cut is None:
             pieces = self._partition_by_digit(node)
         else:
@@ -323,14 +349,14 @@ class _Partitioner(Rewriter):
     def _partition_by_digit(self, loop: For) -> Stmt | None:
         """A loop that several were fused into, by where it is in one of them: in its first or last panel of columns, or in another.
         On machines that mask lanes at no cost only where lanes would be gathered."""
-        for digit, extent in _digits(loop):
+        for digit, extent in _digits(loop, self.guarded):
             place = Var(loop.var.name, digit.dtype)
             # a fused loop has guards on its remainders, not on its variable
             body = _InPlaceOf(digit, place).visit(loop.body)
             whole = For(
                 place, const(0, digit.dtype), const(extent, digit.dtype), LoopKind.UNROLLED, body
             )  # bounds are known
-            cut = find_cut(whole, self.masked_lanes, places=bool(self.masked_lanes))
+            cut = find_cut(whole, self.masked_lanes, bool(self.masked_lanes), self.guarded)
             # only a constant cut of a digit tells panels apart
             if cut is None or not isinstance(cut.low, IntImm) or not isinstance(cut.high, IntImm):
                 continue
@@ -358,10 +384,10 @@ def _only_other(loop: For, cut: Cut) -> dict[Var, Expr]:
     return {loop.var: const(begin if low > begin else high, loop.var.dtype)}
 
 
-def _digits(loop: For) -> Iterator[tuple[Expr, int]]:
+def _digits(loop: For, guarded: _GuardedStatements) -> Iterator[tuple[Expr, int]]:
     """Return the remainders of a loop's variable by a constant in guards of lanes in its body, each with how many there are."""
     met: set[Atom] = set()
-    for guard in _guards(loop) if loop.kind in (LoopKind.SERIAL, LoopKind.PARALLEL) else ():
+    for guard in _guards(loop, guarded) if loop.kind in (LoopKind.SERIAL, LoopKind.PARALLEL) else ():
         if not _differs_in_lanes(guard.condition, guard.inner):
             continue
         assert isinstance(guard.condition, (LT, LE, GT, GE))

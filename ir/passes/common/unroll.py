@@ -16,7 +16,7 @@ from ...ops import const
 from ...stmt import Assert, BufferStore, Evaluate, For, Function, If, LoopKind, Stmt
 from ...visit import Rewriter, distinct, rebuild, seq, statements
 from .errors import UnrollNotConstant, UnrollTooLarge
-from .fresh_copy import fresh_copy
+from .fresh_copy import fresh_copies
 from .simplify import build_analyzer
 
 __all__ = ["MAX_STATEMENTS", "unroll"]
@@ -103,7 +103,7 @@ class _Unroller(Rewriter):
                 loops=_mark(node),
                 fix="unroll fewer loops, or inner parts of them",
             )
-        copies = [fresh_copy(body, {node.var: _substitute(node.begin, step)}) for step in range(extent)]
+        copies = fresh_copies(body, node.var, [_substitute(node.begin, step) for step in range(extent)])
         if isinstance(node.extent, IntImm):
             return seq(*copies)
         # each copy is guarded, since the extent may be smaller in some iterations
