@@ -77,6 +77,8 @@ __all__ = [
 
 ASSUMED = 1024
 """Taken for an extent that the call decides."""
+ROUND = 64
+"""Elements after which a remainder begins anew from which on most vectors are whole."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +174,7 @@ def strip_clamps(index: Expr, mirrors: bool = False) -> Expr:
 
 def _wraps_once(index: Expr) -> TypeGuard[FloorMod]:
     """Return whether an index is a remainder, (i + 1) % n, of fewer values than the divisor: vectors are whole but where it begins anew."""
-    if not (isinstance(index, FloorMod) and isinstance(index.b, IntImm) and is_index(index.a)):
+    if not (isinstance(index, FloorMod) and isinstance(index.b, IntImm) and is_index(index.a)) or index.b.value < ROUND:
         return False
     span = 0
     for part, factor in terms(linear(index.a)):

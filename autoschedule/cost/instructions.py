@@ -3,7 +3,7 @@
     a[i, k] * b[k, j] + c[i, j]    i in 6 written out, j in 16 lanes of 8       12 multiply-adds, 6 loads of a, 2 of b
 
 What does not depend on an axis is computed once for all of its values; what the loop around does not change is computed before it.
-Arithmetic of indices is free: loops do it.
+Arithmetic of indices is free, as loops do it, but for quotients and remainders where a body has no lanes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from ...ir.expr import (
     Var,
 )
 from ...ir.structural import structural_key
-from ...ir.visit import children, post_order
+from ...ir.visit import children, free_vars, post_order
 
 __all__ = [
     "NEAR",
@@ -71,6 +71,8 @@ NEAR = 4
 """Elements apart up to which vectors are loaded whole."""
 ALONE = 16
 """Bytes of the vectors whose division takes as long as a single element's (Fog's tables: Haswell 7 cycles, 14 for 32 bytes)."""
+DIGIT = 4
+"""Instructions of a quotient or a remainder in the index of an element alone, with those of the address that it is a part of."""
 SQUARE = 4
 """Vectors from which on lanes that lie apart are loaded as rows and turned."""
 
@@ -194,6 +196,8 @@ def count_instructions(
                 parts = not machine.masks and not work.guard.isdisjoint(lanes)
                 for name, many in count_loads(read, own, written_out, lanes, machine, parts):
                     count[name] += many
+                for _ in () if lanes else find_digits(work.load, around):
+                    count["logic"] += DIGIT
             continue
         if not lanes and is_extension(work.node):
             continue
@@ -206,6 +210,16 @@ def count_instructions(
         for name in work.classes:
             count[name] += each * part if name in ("div", "sqrt") else each
     return count
+
+
+def find_digits(load: BufferLoad | ProducerLoad, around: Collection[Var]) -> set[tuple[object, ...]]:
+    """The quotients and remainders in the indices of a load that a loop around it moves, equal ones once."""
+    moved = {*around}
+    return {
+        structural_key(node)
+        for node in post_order(*load.indices)
+        if isinstance(node, (FloorDiv, FloorMod)) and not moved.isdisjoint(free_vars(node))
+    }
 
 
 def is_extension(node: Expr) -> bool:

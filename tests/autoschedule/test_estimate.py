@@ -116,6 +116,8 @@ def test_borders_that_are_likely_not_crossed_leave_neighbours_side_by_side() -> 
     assert not contiguous_axes(ProducerLoad(a, (te.if_then_else(i >= 2, i - 2, 2 - i),)))
     assert contiguous_axes(ProducerLoad(a, ((i + 1) % 96,))) == {i}, "all vectors but one are whole"
     assert not contiguous_axes(ProducerLoad(a, ((i + 1) % 48,)))
+    j = te.compute((96, 3), lambda i, j: a[j] + i, name="b").op.axis[1]
+    assert not contiguous_axes(ProducerLoad(a, ((j + 1) % 3,))), "no vector of rows of three is whole"
 
 
 def test_rows_that_a_box_has_in_whole_are_neighbours() -> None:
@@ -157,6 +159,15 @@ def test_instructions_are_of_whole_vectors_and_what_stays_is_not_counted() -> No
         lambda load: access(load.producer, *load.indices),
     )
     assert digits == {"load": 2}, "digits of one place lie side by side"
+    alone = count_instructions(
+        list_work([b[j // 16, j % 16 + j // 16]], PLAIN),
+        PLAIN,
+        {},
+        {},
+        (j,),
+        lambda load: access(load.producer, *load.indices),
+    )
+    assert alone == {"picked": 1, "logic": 8}, "of an element alone each takes instructions, equal ones once"
 
 
 def test_elements_alone_are_widened_as_they_are_loaded_and_divided_by_a_part_of_a_unit() -> None:

@@ -9,9 +9,10 @@ Programs are drawn by seed from the declarations that the tests freeze, so that 
 for a checkout of the repository. Points are drawn as the tuner draws them, after the rules' own choice.
 
 For each program: Spearman's rank correlation of estimates and times, how far the choice is from the best of the points, and
-how far estimates are from times. One thread, pinned to a core; points run in turn, and the least CPU time of each
-counts, so that what else the machine does changes little. The picture, predicted against measured with a mark for each point,
-is shown in the pages that `tilewright bench` writes into the same folder.
+how far estimates are from times. Choices that another point beats by a tenth are listed, the furthest from it first. One thread,
+pinned to a core; points run in turn, and the least CPU time of each counts, so that what else the machine does changes little. The
+picture, predicted against measured with a mark for each point, is shown in the pages that `tilewright bench` writes into the same
+folder.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ SHORTEST, LONGEST = 4e-6, 0.1
 """Seconds of a choice: of less the call is a large part, and more takes long to measure."""
 DRAWS = 8
 """Draws for each point that is wanted, most of them of points that are known."""
+MISSED = 1.1
+"""Times of the best point from which on a choice is listed."""
 
 
 def draw_programs(seed: int, words: Sequence[str] = ()) -> Iterator[tuple[str, Program]]:
@@ -89,6 +92,12 @@ class Measured:
     def loss(self) -> float:
         """The time of the choice over that of the best candidate."""
         return self.candidates[self.chosen][2] / min(row[2] for row in self.candidates)
+
+    @property
+    def missed(self) -> str:
+        """A line on the best candidate, which was not chosen."""
+        (own, _, taken), (best, _, least) = self.candidates[self.chosen], min(self.candidates, key=lambda row: row[2])
+        return f"{self.loss:5.2f} x  {self.name}: {own}, {taken * 1e6:.1f} us; {best}, {least * 1e6:.1f} us"
 
     @property
     def error(self) -> float:
@@ -235,6 +244,9 @@ def _report(results: Sequence[Measured], folder: Path) -> None:
         f"{np.exp(np.mean(np.log(losses))):.3f} x best in the geometric mean, {max(losses):.2f} at worst, "
         f"within 10 % of it for {sum(loss <= 1.1 for loss in losses)}"
     )
+    missed = sorted((result for result in results if result.loss > MISSED), key=lambda result: -result.loss)
+    if missed:
+        print("\n".join(["candidates not chosen, though they take less:", *(result.missed for result in missed)]))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / PICTURE).write_text(picture(results), encoding="utf-8")
     print(f"written to {(folder / PICTURE).absolute()}")
