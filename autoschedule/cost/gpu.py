@@ -19,6 +19,7 @@ from .kernels import KernelWork, Phase, count_kernel
 
 __all__ = [
     "CLUSTER_LATENCY",
+    "DEPENDENT",
     "DRAIN",
     "ENGINE_LATENCY",
     "FENCE",

@@ -106,11 +106,11 @@ class OnlineForm:
     rows: int
     kind: str
 
-    def apply_chunks(self, s: Schedule, terms: int) -> dict[str, Stage]:
+    def apply_chunks(self, s: Schedule, terms: int, whole: bool = False) -> dict[str, Stage]:
         """Compute the sum so many terms at a time, in a schedule that nobody has touched; return the stages by what they are.
         What lies between the product and the scores, and between the sum and the output, is inlined."""
         into = None if self.outer is None else s[self.outer].op.output(2)
-        made = s.online(s[self.value].op.output(0), terms, into)
+        made = s.online(s[self.value].op.output(0), terms, into, whole)
         for op in self.kept:
             if op in s:  # the sum itself is gone where another stage merges its chunks
                 s[op].compute_inline()

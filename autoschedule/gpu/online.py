@@ -39,6 +39,7 @@ from ..operations import fixed_extent, is_plain
 from ..plan import Candidate, Decision
 from ..registry import registered_rules
 from .online_cores import apply_on_cores, core_tiles, count_on_cores, count_online
+from .online_warpgroups import apply_by_groups, count_by_groups, group_tiles
 from .split_k import list_chunk_splits, split_chunks
 from .threads import WARP, count_lanes, keep_in_registers, lanes_along_last
 
@@ -103,6 +104,10 @@ def online(group: Group) -> bool:
         return False
     gpu = target_gpu(group.target)
     ways: list[tuple[str, Callable[[], None], list[KernelWork]]] = [
+        *(
+            (str(each), partial(apply_by_groups, group.s, form, each), count_by_groups(form, each, gpu))
+            for each in group_tiles(group.s, form, gpu)
+        ),
         *(
             (str(each), partial(apply_on_cores, group.s, form, each), count_on_cores(form, each))
             for each in core_tiles(form, gpu)

@@ -20,22 +20,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from ...codegen.gpus import Gpu
 from ...ir.analysis.warps import LINE
 from ...ir.expr import IterVar
-from ...ir.fragments import K_BYTES, LANES, M, N
-from ...ir.passes.gpu.flushed_powers import FLUSH
+from ...ir.fragments import K_BYTES, LANES, WARPGROUP_LANES, M, N
 from ...te.axis import thread_axis
-from ..accesses import domain_axes
 from ..cost.gpu import OF_COPIES
 from ..cost.kernels import PARTS, SLOTS, KernelWork, Phase, Unique
 from ..cost.tiles import ADDED, CORE_SCORE, MERGED, MERGED_BYTES, POWERS_OF_PART, SUM
-from ..forms.online import OnlineForm, Rows, product_heads
+from ..forms.online import OnlineForm, Rows
 from ..loops import fuse_axes
 from ..operations import fixed_extent
 from .grids import BlockTile, count_merge
+from .online_fragments import (
+    Place,
+    distribute_lanes,
+    distribute_numbers,
+    inline_factors,
+    matricize_scores,
+    schedule_merge,
+    schedule_store,
+    share_rows,
+)
 from .split_k import list_chunk_splits, split_chunks
 from .tensor_cores import shared_by_all, tensorize_tiles
 from .threads import VECTOR, WARP, count_lanes, lanes_along_last
@@ -43,10 +51,8 @@ from .threads import VECTOR, WARP, count_lanes, lanes_along_last
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
 
-__all__ = ["CoreTile", "apply_on_cores", "core_tiles", "count_on_cores", "count_online"]
+__all__ = ["SIZE", "CoreTile", "apply_on_cores", "core_tiles", "count_on_cores", "count_online"]
 
-_Place: TypeAlias = "tuple[Stage, IterVar]"
-"""Where stages are computed."""
 SIZE = 2
 """Bytes of what is multiplied."""
 K = K_BYTES // SIZE
@@ -91,6 +97,10 @@ class CoreTile:
     @property
     def threads(self) -> tuple[int, ...]:
         return *LANES, self.warps
+
+    @property
+    def scope(self) -> str:
+        return "mma_c"
 
     def __str__(self) -> str:
         return (
@@ -181,10 +191,17 @@ def count_on_cores(form: OnlineForm, tile: CoreTile) -> list[KernelWork]:
 
 
 def count_online(
-    form: OnlineForm, tile: SplitTile, size: int, phases: Sequence[Phase], registers: float, shared: int
+    form: OnlineForm,
+    tile: SplitTile,
+    size: int,
+    phases: Sequence[Phase],
+    registers: float,
+    shared: int,
+    late: float = 0.0,
 ) -> list[KernelWork]:
     """Count the work of a kernel, and of the one that merges what blocks have that share rows. size: bytes of what is multiplied;
-    phases: of a block, beside what it loads of each part of the sum; registers: of a thread's arrays; shared: bytes of a block."""
+    phases: of a block, beside what it loads of each part of the sum; registers: of a thread's arrays; shared: bytes of a block.
+    late: cycles beyond those of a load until what the copy engine fetches is there, for four more warps; 0 where threads copy."""
     rows, terms, depth, columns, batch = form.sizes
     both, threads = (depth + columns) * (SIZE if form.kind else size), prod(tile.threads)
     parts = ceil(terms / tile.columns / tile.splits) * form.share
@@ -193,6 +210,9 @@ def count_online(
     fill = Phase(
         parts, tile.stages, True, 4 * copies * threads / WARP, 4 * copies, accessed=filled / LINE, loads=copies
     )
+    if late:
+        fill = Phase(parts, tile.stages, accessed=filled / LINE, loads=parts, late=late)
+        threads += WARPGROUP_LANES
     stored = MERGED * tile.rows * columns * MERGED_BYTES if tile.splits > 1 else 0
     moved = loaded + tile.rows * both + stored
     unique: Unique = {(form.value.output(0), False): float(batch * (rows + terms) * both)}
@@ -218,110 +238,24 @@ def apply_on_cores(s: Schedule, form: OnlineForm, tile: CoreTile) -> None:
         made["merged"] = s[s.cache_write(parts, "mma_c")[0]]
         block, at = _schedule_parts(s[parts[0]], rows, tile)
     else:
-        block, at = _schedule_store(s, form, tile)
-    chunk, piece = _schedule_merge(made["merged"], at)
-    if form.value.algorithm.startswith("attention."):  # whose error says so; of others each power is as they wrote it
-        chunk[0].pragma(chunk[1], FLUSH)
+        block, at = schedule_store(s, form, tile)
+    chunk, piece = schedule_merge(made["merged"], at, form, tile, _slice(form.sizes[3]))
     _scores(s, form, tile, (chunk, at, block))
-    for name in ("scores", "weight"):
-        distribute_lanes(made[name], made[name].op.axis[1 + form.row], made[name].op.axis[-1], chunk)
-    for name in ("peak", "total"):
-        distribute_lanes(made[name], made[name].op.axis[1 + form.row], made[name].op.reduce_axis[0], chunk, "local")
+    distribute_numbers(made, form, chunk, tile)
     _parts(made, form, tile, (chunk, piece))
 
 
-def _schedule_store(s: Schedule, form: OnlineForm, tile: CoreTile) -> tuple[_Place, _Place]:
-    """The loops of what is stored, from shared memory that warps fill; returns those over blocks, and over the warps of one."""
-    stage = s[form.output]
-    filled = s[s.cache_write(stage.op.output(0), "shared")]
-    outer, row, e = form.of_output.order_loops(stage)
-    lanes = gcd(count_lanes(stage.op.output(0).dtype), fixed_extent(e))
-    block, rows = stage.split(row, factor=tile.rows)
-    stage.reorder(*outer, block, rows, e)
-    if outer:
-        stage.bind(fuse_axes(stage, outer), thread_axis("blockIdx.y"))
-    stage.bind(block, thread_axis("blockIdx.x"))
-    shared_by_all(stage, (rows, e), tile, lanes, (1, 1))
-    filled.compute_at(stage, block)
-    whole = count_lanes(filled.op.output(0).dtype)
-    filled.storage_align(filled.op.axis[-2], 2 * whole, whole)
-    _, _, warp = _share_rows(filled, form.of_output, tile)
-    return (stage, block), (filled, warp)
-
-
-def _schedule_parts(stage: Stage, at: Rows, tile: CoreTile) -> tuple[_Place, _Place]:
+def _schedule_parts(stage: Stage, at: Rows, tile: CoreTile) -> tuple[Place, Place]:
     """The loops of what blocks that share terms store, each lane its own; returns those over blocks, and over the warps of one."""
-    outer, block, warp = _share_rows(stage, at, tile)
+    outer, block, warp = share_rows(stage, at, tile)
     stage.bind(fuse_axes(stage, outer), thread_axis("blockIdx.y"))
     stage.bind(block, thread_axis("blockIdx.x"))
     return (stage, block), (stage, warp)
 
 
-def _share_rows(stage: Stage, at: Rows, tile: CoreTile) -> tuple[list[IterVar], IterVar, IterVar]:
-    """Share the rows of a stage among warps, and their elements among lanes; return the outer loops, that over blocks, and over
-    warps."""
-    outer, row, e = at.order_loops(stage)
-    rest, rows = stage.split(row, factor=tile.own)
-    block, warp = stage.split(rest, factor=tile.warps)
-    stage.reorder(*outer, block, warp, rows, e)
-    stage.bind(warp, thread_axis((0, tile.warps), "threadIdx.z"))
-    _lanes(stage, rows, e, together=True)
-    return outer, block, warp
-
-
-def _schedule_merge(stage: Stage, at: _Place) -> tuple[_Place, _Place]:
-    """Merge the partial results in fragments, chunk by chunk; return the loops over chunks, and over slices of the columns."""
-    stage.set_scope("mma_c")
-    stage.compute_at(*at)
-    chunk = stage.op.reduce_axis[0]
-    outer = domain_axes(chunk)
-    *others, row, column = stage.op.axis
-    several, column = stage.split(column, factor=_slice(fixed_extent(column)))
-    stage.reorder(
-        *(axis for axis in others if axis in outer),
-        chunk,
-        *(axis for axis in others if axis not in outer),
-        several,
-        row,
-        column,
-    )
-    stage.unroll(several)
-    _lanes(stage, row, column)
-    return (stage, chunk), (stage, several)
-
-
-def distribute_lanes(stage: Stage, row: IterVar, column: IterVar, at: _Place, scope: str = "mma_c") -> None:
-    """Compute in each lane the elements that it has in a fragment, or its rows."""
-    stage.set_scope(scope)
-    stage.compute_at(*at)
-    _lanes(stage, row, column)
-
-
-def _lanes(stage: Stage, row: IterVar, column: IterVar, together: bool = False) -> None:
-    """The loops over rows and columns of a fragment by the lanes that have them. together: whether what a lane has side by side is
-    stored at once."""
-    down, group = stage.split(row, factor=LANES[1])
-    over, inner = stage.split(column, factor=N)
-    place, beside = stage.split(inner, factor=N // LANES[0])
-    stage.reorder(group, down, over, place, beside) if column.kind == "reduce" else stage.reorder(
-        group, place, down, over, beside
-    )
-    stage.bind(group, thread_axis((0, LANES[1]), "threadIdx.y"))
-    stage.bind(place, thread_axis((0, LANES[0]), "threadIdx.x"))
-    for axis in (down, over, *(() if together else (beside,))):
-        stage.unroll(axis)
-    if together:
-        stage.vectorize(beside)
-
-
-def _scores(s: Schedule, form: OnlineForm, tile: CoreTile, at: tuple[_Place, _Place, _Place]) -> None:
+def _scores(s: Schedule, form: OnlineForm, tile: CoreTile, at: tuple[Place, Place, Place]) -> None:
     """The product of the block's rows and a part's terms. at: where each part of the sum begins, a warp, and a block."""
-    product = s[form.product]
-    for head in product_heads(s, product.op):
-        s[head].compute_inline()
-    row, term = (product.op.axis[place] for place in form.of_product)
-    rows, terms, whole = s.matricize(product.op.output(0), [row], [term], (tile.rows, tile.terms, K), (False, True))
-    s[form.product].compute_inline()
+    rows, terms, whole = matricize_scores(s, form, (tile.rows, tile.terms, K))
     (chunk, warp, block), sums = at, s[whole]
     sums.set_scope("mma_c")
     sums.compute_at(*chunk)
@@ -336,17 +270,16 @@ def _scores(s: Schedule, form: OnlineForm, tile: CoreTile, at: tuple[_Place, _Pl
     _fill_shared(s[terms], chunk, tile, tile.stages)
 
 
-def _parts(made: dict[str, Stage], form: OnlineForm, tile: CoreTile, at: tuple[_Place, _Place]) -> None:
+def _parts(made: dict[str, Stage], form: OnlineForm, tile: CoreTile, at: tuple[Place, Place]) -> None:
     """The product of a part's weights and what they are multiplied with. at: where each part of the sum begins, and a slice of the
     columns."""
     stage = made["part"]
     s = stage.schedule
     row, column = stage.op.axis[1 + form.row], stage.op.axis[-1]
     weights, values, whole = s.matricize(stage.op.output(0), [row], [column], (M, N, K), (False, False))
-    for name in ("rounded", "factor", "part"):
-        made[name].compute_inline()
+    inline_factors(made)
     (chunk, piece), sums = at, s[whole]
-    distribute_lanes(s[weights], s[weights].op.axis[-2], s[weights].op.axis[-1], chunk, "mma_a")
+    distribute_lanes(s[weights], s[weights].op.axis[-2], s[weights].op.axis[-1], chunk, tile, "mma_a")
     sums.set_scope("mma_c")
     sums.compute_at(*piece)
     outer = _multiply_fragments(sums, form.kind, "kn")
@@ -366,7 +299,7 @@ def _multiply_fragments(sums: Stage, kind: str, layout: str) -> IterVar:
     return some
 
 
-def _fill_shared(stage: Stage, at: _Place, tile: CoreTile, stages: int = 1) -> None:
+def _fill_shared(stage: Stage, at: Place, tile: CoreTile, stages: int = 1) -> None:
     """Rows in shared memory that all threads fill, 16 bytes longer, so that ldmatrix meets no bank twice."""
     stage.set_scope("shared")
     stage.compute_at(*at)

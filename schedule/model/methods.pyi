@@ -850,7 +850,7 @@ class SchedulePrimitives:
             The schedule does not compute the tensor.
         """
 
-    def online(self, tensor: Tensor, factor: int, into: Tensor | None = None) -> list[Tensor]:
+    def online(self, tensor: Tensor, factor: int, into: Tensor | None = None, whole: bool = False) -> list[Tensor]:
         """Compute a sum weighted by a softmax chunk by chunk, with what is needed to merge these.
 
             peak[i] = max over j of x[i, j]                     for c in 4:                         # online(O, 64)
@@ -874,6 +874,9 @@ class SchedulePrimitives:
             An output of a reduction that merges what is merged further, over longer chunks that a program has declared, each
             min(length, terms - chunk * length) terms, `factor` dividing the length: it merges the short chunks itself, and is the last of
             the tensors returned.
+        whole : bool, default False
+            Whether what weights are multiplied with is the same for all rows of a chunk, where rows have terms of their own number: a
+            row multiplies what others alone have by weights of 0, which gives NaN where that is not finite.
 
         Returns
         -------

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Add, Call, Expr, IntImm, IterVar, Min, Node, ProducerLoad, Range, Reduce, Sub, Var
+from ...ir.expr import Add, Call, Expr, IntImm, IterVar, Max, Min, Node, ProducerLoad, Range, Reduce, Sub, Var
 from ...ir.ops import TRUE, const, floordiv, floormod, index_ceildiv
 from ...ir.structural import structural_key
 from ...ir.visit import rewrite, substitute
@@ -20,7 +20,15 @@ from ...te.operation import ComputeOp, Operation
 from ...te.rewrite import inline
 from ..model.layout import add_root_axis
 
-__all__ = ["flatten_merge"]
+__all__ = ["count_chunks", "flatten_merge"]
+
+
+def count_chunks(terms: Expr, factor: int) -> Expr:
+    """Return the number of chunks of so many terms: of the lesser of two numbers the lesser of theirs, which may be the same for several
+    rows."""
+    if isinstance(terms, (Min, Max)):
+        return type(terms)(count_chunks(terms.a, factor), count_chunks(terms.b, factor))
+    return index_ceildiv(terms, factor)
 
 
 def flatten_merge(outer: Operation, inner: ComputeOp, value: ComputeOp, extent: Expr, factor: int) -> ComputeOp | None:
@@ -42,7 +50,7 @@ def flatten_merge(outer: Operation, inner: ComputeOp, value: ComputeOp, extent: 
     if total is None:
         return None
     terms, length = total
-    each = add_root_axis(chunk, Range(const(0, chunk.dtype), index_ceildiv(terms, factor)), chunk.name, "reduce")
+    each = add_root_axis(chunk, Range(const(0, chunk.dtype), count_chunks(terms, factor)), chunk.name, "reduce")
     several = const(length // factor, chunk.dtype)
     moved: dict[Var, Expr] = {chunk: floordiv(each, several), part: floormod(each, several)}
     sources = tuple(substitute(substitute(source, within), moved) for source in parts.sources)

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...base.errors import user_source
-from ...ir.expr import Add, Cast, Expr, IntImm, IterVar, Max, Mul, Node, ProducerLoad, Range, Reduce, Var
-from ...ir.ops import TRUE, cast, const, if_then_else, index_ceildiv, select
+from ...ir.expr import LT, Add, Cast, Expr, IntImm, IterVar, Max, Mul, Node, ProducerLoad, Range, Reduce, Var
+from ...ir.ops import TRUE, cast, conjunction, const, if_then_else, index_ceildiv, select
 from ...ir.structural import structural_key
 from ...ir.visit import post_order, rewrite, substitute
 from ...te.math import fma, min_value
@@ -32,13 +32,13 @@ from ...te.softmax_sums import WeightedSum, rows_of_total, weighted_sum
 from ...te.tensor import Tensor, find_tensor
 from ..errors import BadOnline
 from ..model.axes import refusal
-from ..model.foreign import NOTHING, TENSORS, either, integer
+from ..model.foreign import FLAG, NOTHING, TENSORS, either, integer
 from ..model.layout import add_root_axis, check_outputs, retire
 from ..model.methods import SchedulePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.schedule import Schedule
 from ..model.stage import Stage
-from .chunk_merges import flatten_merge
+from .chunk_merges import count_chunks, flatten_merge
 
 __all__ = ["online"]
 
@@ -66,9 +66,11 @@ def _draw(drawer: Drawer) -> Attempt | None:
     draw=_draw,
     weight=1.5,
     rare=True,
-    foreign={"tensor": TENSORS, "factor": integer(1, LONGEST), "into": either(NOTHING, TENSORS)},
+    foreign={"tensor": TENSORS, "factor": integer(1, LONGEST), "into": either(NOTHING, TENSORS), "whole": FLAG},
 )
-def online(schedule: Schedule, tensor: Tensor, factor: int, into: Tensor | None = None) -> list[Tensor]:
+def online(
+    schedule: Schedule, tensor: Tensor, factor: int, into: Tensor | None = None, whole: bool = False
+) -> list[Tensor]:
     """Compute a sum weighted by a softmax chunk by chunk, with what is needed to merge these.
 
         peak[i] = max over j of x[i, j]                     for c in 4:                         # online(O, 64)
@@ -92,6 +94,9 @@ def online(schedule: Schedule, tensor: Tensor, factor: int, into: Tensor | None 
         An output of a reduction that merges what is merged further, over longer chunks that a program has declared, each
         min(length, terms - chunk * length) terms, `factor` dividing the length: it merges the short chunks itself, and is the last of
         the tensors returned.
+    whole : bool, default False
+        Whether what weights are multiplied with is the same for all rows of a chunk, where rows have terms of their own number: a
+        row multiplies what others alone have by weights of 0, which gives NaN where that is not finite.
 
     Returns
     -------
@@ -112,14 +117,14 @@ def online(schedule: Schedule, tensor: Tensor, factor: int, into: Tensor | None 
     stage, _ = check_outputs(schedule, tensor, BadOnline, "cannot compute by chunks")
     found = _check_weighted_sum(stage, factor)
     total = _total(stage, found)
-    with schedule.compound("online", tensor=tensor, factor=factor, into=into):
-        chunks = _Chunks(found, total, factor)
+    with schedule.compound("online", tensor=tensor, factor=factor, into=into, whole=whole):
+        chunks = _Chunks(found, total, factor, whole)
         made = chunks.operations()
         before = _intermediate_stages(stage, found, total)
         for each in made:
             schedule.insert_stage(schedule.find_place(stage), each, stage)
-        whole = stage.op.output(0)
-        readers = {each: op for each in list(stage.readers) if (op := chunks.reader(each.op, whole)) is not None}
+        value = stage.op.output(0)
+        readers = {each: op for each in list(stage.readers) if (op := chunks.reader(each.op, value)) is not None}
         retire(schedule, stage.op.reduce_axis, f"was an axis of {stage.name} until online made chunks of it{{at}}")
         schedule.rewrite(readers, anew={stage: chunks.result()})
         _drop(schedule, before, stage, found, total)
@@ -257,7 +262,9 @@ class _Chunks:
     """The operations. They are written in terms of the weighted sum's own axes, and of two that say the chunk and the term in it;
     each gets axes of its own."""
 
-    def __init__(self, found: WeightedSum, total: tuple[Operation, dict[IterVar, IterVar]], factor: int) -> None:
+    def __init__(
+        self, found: WeightedSum, total: tuple[Operation, dict[IterVar, IterVar]], factor: int, whole: bool
+    ) -> None:
         self.found, self.weights = found, found.weights
         self.total, self.rows_of_total = total
         self.op = found.op
@@ -270,7 +277,7 @@ class _Chunks:
             IterVar("c", dtype, Range(const(0, dtype), cast(count, dtype))),
             IterVar(found.axis.name, dtype, Range(const(0, dtype), const(factor, dtype))),
         )
-        self.factor = factor
+        self.factor, self.is_alike = factor, whole
         self.place = self.axes.chunk * factor + self.axes.term
         length = constant_extent(found.axis)
         self.is_whole = length is not None and length % factor == 0
@@ -295,7 +302,7 @@ class _Chunks:
             multiplied = Cast(self._read("rounded", [c, *self.rows, t]), kind)
         made.append(self._build("total", [c, *self.rows], self._reduce_chunk(self.total, weight)))
         factor = _find_stored(self.found.factor)
-        factor = self._restrict(factor, const(0, factor.dtype))
+        factor = (self._restrict_to_tensors if self.is_alike else self._restrict)(factor, const(0, factor.dtype))
         read = {node for node in post_order(factor) if isinstance(node, IterVar)}
         over = [
             c,
@@ -312,6 +319,17 @@ class _Chunks:
         """A value of a term; of none behind the last another one."""
         there = substitute(value, {self.found.axis: self.place})
         return there if self.is_whole else if_then_else(self.place < self.extent, there, otherwise)
+
+    def _restrict_to_tensors(self, value: Expr, otherwise: Expr) -> Expr:
+        """A value of a term, of none behind the last of the tensors that are read another one."""
+        there = substitute(value, {self.found.axis: self.place})
+        ends = [
+            LT(index, extent)
+            for load in collect_loads(there)
+            for index, extent in zip(load.indices, load.producer.shape, strict=True)
+            if any(node is self.axes.term for node in post_order(index))
+        ]
+        return if_then_else(conjunction(*ends), there, otherwise)
 
     def _reduce_chunk(self, like: Operation, source: Expr) -> Reduce:
         """A reduction of the terms of a chunk, as another one is."""
@@ -361,7 +379,7 @@ class _Chunks:
         rows = [c, *self.rows]
         sources = self._read("peak", rows), self._read("total", rows), self._read("part", [c, *self.op.axis])
         assert c.dom is not None
-        seen = replace(c, dom=Range(c.dom.begin, index_ceildiv(self.extent, self.factor)))
+        seen = replace(c, dom=Range(c.dom.begin, count_chunks(self.extent, self.factor)))
         moved = tuple(substitute(source, {c: seen}) for source in sources)
         whole = Reduce(combiner, moved, (seen,), TRUE)
         return self._build("merged", list(self.op.axis), *(replace(whole, value_index=at) for at in range(3)))

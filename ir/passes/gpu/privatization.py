@@ -66,12 +66,12 @@ def _fills(loop: For, buffer: Buffer, dim: int) -> bool:
 
 
 class _Division(NamedTuple):
-    """A dimension's index as `thread + rest`. within: the rest of every access lies below `period`, of which the thread's place is
-    a multiple; otherwise it is the other way round."""
+    """A dimension's index as `thread + rest`. The rest of every access is a multiple of `step`, below which the thread's lower terms
+    stay, and lies below `period`, of which its other terms are multiples; 0 where it has none."""
 
     thread: Key
+    step: int
     period: int
-    within: bool
 
 
 class OwnPart:
@@ -185,7 +185,9 @@ class OwnPart:
             if not common:
                 return None
         # a place within a period needs no division at run time
-        return min(common, key=lambda division: (not division.within, division.period)) if common else None
+        return (
+            min(common, key=lambda division: (division.period == 0, division.step, division.period)) if common else None
+        )
 
     def _parts(self, index: Expr) -> tuple[LinearForm, LinearForm]:
         """(the terms of the hardware's variables alone, the others and the constant)."""
@@ -205,23 +207,23 @@ class OwnPart:
         place, left = expression(thread, index.dtype), expression(rest, index.dtype)
         key = structural_key(place)
         found = set[_Division]()
-        period = gcd(*thread.coeffs.values())
-        # the rest stays below the stride of threads
-        if period > 1 and self.analyzer.interval(left).within(0, period - 1):
-            found.add(_Division(key, period, within=True))
-        least, greatest = self.analyzer.interval(place)
-        # the thread's place stays below the step of the rest
-        if least == 0 and greatest is not None and self.analyzer.modular(left).remainder(greatest + 1) == 0:
-            found.add(_Division(key, greatest + 1, within=False))
+        atoms = sorted(thread.coeffs.items(), key=lambda term: term[1])
+        for count in range(len(atoms) + 1):
+            lower, period = LinearForm(dict(atoms[:count])), gcd(*(step for _, step in atoms[count:]))
+            least, greatest = self.analyzer.interval(expression(lower, index.dtype)) if count else (0, 0)
+            if least != 0 or greatest is None or self.analyzer.modular(left).remainder(greatest + 1) != 0:
+                continue
+            if count == len(atoms) or period > 1 and self.analyzer.interval(left).within(0, period - 1):
+                found.add(_Division(key, greatest + 1, period))
         return found
 
     def _extent(self, dim: int, extent: Expr) -> Expr:
         division = self.divided.get(dim)
         if division is None:
             return extent
-        if division.within:
-            return const(division.period, extent.dtype)
-        return self.analyzer.simplify(index_ceildiv(extent, division.period))
+        if division.period:
+            return const(division.period // division.step, extent.dtype)
+        return self.analyzer.simplify(index_ceildiv(extent, division.step))
 
     def _place(self, dim: int, index: Expr) -> Expr:
         """The place in the thread's own part."""
@@ -229,4 +231,4 @@ class OwnPart:
         if division is None:
             return index
         left = expression(self._parts(index)[1], index.dtype)
-        return left if division.within else self.analyzer.simplify(floordiv(left, division.period))
+        return left if division.step == 1 else self.analyzer.simplify(floordiv(left, division.step))
