@@ -9,6 +9,7 @@ from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Call, StringImm
 from ...ir.ops import is_const
 from ...ir.passes.gpu.reduce import OF_WARPS, SHUFFLE, SHUFFLE_DOWN
+from ...ir.rounding import FLOAT8
 from ..clike import intrinsics as clike
 from ..clike.emit_expr import CallTable
 from .emit_expr import CudaExprEmitter
@@ -37,10 +38,11 @@ def _emit_outside_call(em: CudaExprEmitter, call: Call, lane: int) -> str:
     assert isinstance(name, StringImm), "the first argument of an external call is its symbol"
     operands = [em.value(arg, lane) for arg in call.args[1:]]
     if name.value in (SHUFFLE, SHUFFLE_DOWN, *OF_WARPS.values()):
-        wide = "int" if call.dtype.bits < 32 and not call.dtype.is_float else ""
-        first = f"(int)({operands[0]})" if wide else operands[0]
+        kind, is_float8 = value_type(call.dtype), call.dtype.kind in FLOAT8
+        wide = is_float8 or (call.dtype.bits < 32 and not call.dtype.is_float)
+        first = f"(int)({operands[0]}){'.bits' if is_float8 else ''}" if wide else operands[0]
         text = f"{name.value}({', '.join([first, *operands[1:]])})"
-        return f"({value_type(call.dtype)}){text}" if wide else text
+        return f"{kind}{{(unsigned char){text}}}" if is_float8 else f"({kind}){text}" if wide else text
     if name.value == "tw_barrier":
         return "__syncthreads()"
     count = _constants(name.value)

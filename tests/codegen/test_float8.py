@@ -145,6 +145,21 @@ def test_tensors_of_torch_and_libraries_take_them(kind: str, tmp_path: Path) -> 
     assert torch.from_dlpack(tw.array(theirs)).dtype == theirs.dtype
 
 
+def test_lanes_of_a_warp_exchange_them() -> None:
+    for kind in KINDS:
+        x = drawn.rng(kind).standard_normal((3, 96)).astype(getattr(ml_dtypes, kind))
+        X, k = te.placeholder(x.shape, kind, name="X"), te.reduce_axis((0, 96), "k")
+        Y = te.compute((3,), lambda i, X=X, k=k: te.max(X[i, k], axis=k), name="Y")
+        s = te.create_schedule(Y.op)
+        parts = s.rfactor(Y, s[Y].split(k, 32)[1])
+        s[Y].bind(s[Y].op.reduce_axis[0], te.thread_axis("threadIdx.x"))
+        s[parts].compute_at(s[Y], s[Y].op.reduce_axis[0])
+        found = np.zeros(3, x.dtype)
+        tw.build(s, [X, Y], target="cuda -emulate")(x, found)
+        assert_same(found, x.astype(np.float32).max(1), kind)
+        assert "shfl" in tw.build(s, [X, Y], target="cuda").source("ptx")
+
+
 @pytest.mark.parametrize(
     ("arch", "shape", "instruction"),
     [
