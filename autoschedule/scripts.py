@@ -21,7 +21,8 @@ from the outermost on are bound to threads, and a nest that has none runs on one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..ir.analysis.lane_strides import neighbour_distance
@@ -35,14 +36,15 @@ from ..ir.stmt import BufferStore, For, If, LoopKind, Seq, Stmt, While
 from ..ir.structural import equal
 from ..ir.visit import free_vars, stores, walk
 from ..schedule.errors import BadReorder
-from ..schedule.model.axes import refuse_swapped
+from ..schedule.model.axes import find_place, refuse_swapped
 from ..schedule.model.hybrid_errors import HybridLoopCarries
-from ..schedule.model.hybrid_loops import check_independent, check_reordered
+from ..schedule.model.hybrid_loops import check_reordered
 from ..schedule.primitives.fission import can_part, split_iteration
 from ..schedule.primitives.sink import can_sink
 from ..te.axis import thread_axis
 from ..te.shape import constant_extent
 from .accesses import dimension
+from .merging import choose_merged, is_free
 
 if TYPE_CHECKING:
     from ..schedule.model.stage import Stage
@@ -62,21 +64,35 @@ COLUMNS = 64
 
 def schedule_on_cores(group: Group) -> None:
     """The rule for CPUs."""
-    stage = schedule_in_order(group, lanes_add=True)
+    _schedule(group, "schedule_on_cores", _order_and_add)
+
+
+def schedule_in_order(group: Group) -> None:
+    """The rule for CPUs where each element takes up its terms in their order."""
+    _schedule(group, "schedule_in_order", _order_loops)
+
+
+def _schedule(group: Group, rule: str, order: Callable[[Group, Stage], None]) -> None:
+    """Take the loops of a script apart, and put them in an order, merged or not."""
+    stage = _begin(group)
+    part_loops(stage)
+    sink_triangles(stage)
+    choose_merged(group, stage, rule, partial(order, group, stage))
+
+
+def _order_and_add(group: Group, stage: Stage) -> None:
+    """Order the loops of a script, and have lanes add up its sums."""
+    _order_loops(group, stage, lanes_add=True)
     for axis in list(stage.op.axis):
         if _is_sum(stage, axis):
             stage.pragma(axis, REASSOCIATE)
 
 
-def schedule_in_order(group: Group, lanes_add: bool = False) -> Stage:
-    """The rule for CPUs where each element takes up its terms in their order. Returns the stage. lanes_add: sums are added up by lanes
-    afterwards."""
-    stage = _begin(group)
-    part_loops(stage)
-    sink_triangles(stage)
+def _order_loops(group: Group, stage: Stage, lanes_add: bool = False) -> None:
+    """Interchange, share and mark the loops of a script. lanes_add: sums are added up by lanes afterwards."""
     orders = {nest: interchange(stage, nest, lanes_add) for nest in stage.op.declared_loops.nests}
     for nest in (orders[nest] for nest in _outermost(group, stage)):
-        free = [axis for axis in nest if _is_free(stage, axis)]
+        free = [axis for axis in nest if is_free(stage, axis)]
         if free and free[0] is nest[0]:
             stage.parallel(_split_lanes(group, stage, nest[0]) if _fills_lanes(group, stage, nest[0]) else nest[0])
         elif free and _is_hoistable(
@@ -98,14 +114,13 @@ def schedule_in_order(group: Group, lanes_add: bool = False) -> Stage:
     for axis in list(stage.leaf_iter_vars):
         if axis in stage.op.declared_loops.loops and _fills_lanes(group, stage, axis):
             _split_lanes(group, stage, axis)
-    return stage
 
 
 def schedule_on_gpu(group: Group) -> None:
     """The rule for GPUs. Nests after each other wait for each other, which the threads of one block can."""
     stage = _begin(group)
     nests = _outermost(group, stage)
-    found = [_find_rectangle(stage, [axis for axis in nest if _is_free(stage, axis)]) for nest in nests]
+    found = [_find_rectangle(stage, [axis for axis in nest if is_free(stage, axis)]) for nest in nests]
     free = [shared if _is_hoistable(stage, shared, nest) else [] for nest, shared in zip(nests, found, strict=True)]
     for nest, shared in zip(nests, free, strict=True):
         if not all(free):
@@ -318,7 +333,8 @@ def _fills_lanes(group: Group, stage: Stage, axis: IterVar) -> bool:
     steps, and what they read lies side by side or at places that are data."""
     loop = stage.op.declared_loops.loop(axis)
     nodes = list(walk(loop.body))
-    inner = [node for node in nodes if isinstance(node, For)]
+    within = stage.leaf_iter_vars[find_place(stage.leaf_iter_vars, axis) + 1 :]  # loops may stand in another order now
+    inner = [node for node in nodes if isinstance(node, For) and find_place(within, node.var) >= 0]
     if not inner or stage.attr(axis).kind != "serial" or any(isinstance(node, If | While) for node in nodes):
         return False
     if (constant_extent(axis) or LEAST) < _lanes(group, stage) or any(
@@ -333,8 +349,8 @@ def _fills_lanes(group: Group, stage: Stage, axis: IterVar) -> bool:
         and neighbour_distance(node.indices, axis) not in ((1,) if isinstance(node, BufferStore) else (0, 1))
         and all(map(is_index, node.indices))
     ]
-    carries = all(isinstance(each.var, IterVar) and not _is_free(stage, each.var) for each in inner)
-    return not apart and carries and _is_free(stage, axis)
+    carries = all(isinstance(each.var, IterVar) and not is_free(stage, each.var) for each in inner)
+    return not apart and carries and is_free(stage, axis)
 
 
 def _takes_up(store: BufferStore) -> bool:
@@ -382,14 +398,5 @@ def _may_stand(stage: Stage, order: Sequence[IterVar]) -> bool:
         refuse_swapped(stage, leaves, "cannot reorder")
         check_reordered(stage, leaves, order)
     except (BadReorder, HybridLoopCarries):
-        return False
-    return True
-
-
-def _is_free(stage: Stage, axis: IterVar) -> bool:
-    """Return whether the iterations of a loop never meet in an element."""
-    try:
-        check_independent(stage, axis, "cannot share")
-    except HybridLoopCarries:
         return False
     return True

@@ -51,7 +51,7 @@ def _nest(nest: Nest) -> Stmt:
     # threads need the zeros before any of them adds
     on_threads = any(loop.thread for loop in nest.stage_bounds.loops) or has_threads(body)
     if not op.begins_undefined:
-        body = insert_zeros(body, op.buffers, on_threads)
+        body = insert_zeros(body, op.buffers, on_threads, op.written)
     body = _HybridNest(nest, op).build(body)
     units = [loop for loop in nest.stage_bounds.loops if not derived_roots(stage, loop.axis)]
     return nest.loops(units, body, attach=True)

@@ -93,7 +93,8 @@ def check_reordered(stage: Stage, leaves: Sequence[IterVar], moved: Sequence[Ite
     ]
     after = [leaf for leaf in leaves if find_place(carrying, leaf) >= 0]
     keeps_order = not nest or not _is_tied(stage) and all(map(is_, carrying, after))
-    reversal = None if keeps_order else _distances(stage, nest).reversal(leaves)
+    moving = nest[_count_standing(stage, nest, leaves) :] if nest else nest
+    reversal = None if keeps_order else _distances(stage, moving).reversal(leaves)
     if reversal is not None:
         raise HybridLoopCarries(
             f"cannot reorder {' and '.join(axis.name for axis in moved)} of stage {stage.name}",
@@ -107,6 +108,13 @@ def check_reordered(stage: Stage, leaves: Sequence[IterVar], moved: Sequence[Ite
         attr = stage.attr(leaf)
         if attr.kind in ("vectorized", "thread") or attr.kind == "parallel" and not attr.vouched:
             check_independent(stage, leaf, "cannot reorder the loops around", leaves)
+
+
+def _count_standing(stage: Stage, nest: Sequence[IterVar], leaves: Sequence[IterVar]) -> int:
+    """The number of outermost loops of a nest that stay outermost, whole: what meets in different iterations of these keeps its order."""
+    mine = [leaf for leaf in leaves if any(find_place(nest, root) >= 0 for root in derived_roots(stage, leaf))]
+    moved = (at for at, (axis, leaf) in enumerate(zip(nest, mine, strict=False)) if axis is not leaf)
+    return min(next(moved, len(nest)), len(nest) - 1)
 
 
 def check_derived(stage: Stage, relation: Relation, axes: Sequence[IterVar], doing: str) -> None:
@@ -324,16 +332,20 @@ def _distances(stage: Stage, nest: tuple[IterVar, ...], relations: Sequence[Rela
     if nest not in remembered:
         remembered[nest] = dependent_pairs(
             op.declared_loops.loop(nest[0]).body,
-            _iterations(op, None, set(_enclosing_axes(op.declared_loops, nest[0]))),
+            _iterations(op, None, _standing_axes(op.declared_loops, nest[0])),
         )
     return NestDistances(stage, nest, remembered[nest], relations)
 
 
 def compared_iterations(stage: Stage, axis: IterVar) -> Iterations:
     """Two iterations of a declared loop, those around standing still."""
-    declared = stage.op.declared_loops
+    return _iterations(stage.op, axis, _standing_axes(stage.op.declared_loops, axis))
+
+
+def _standing_axes(declared: DeclaredLoops, axis: IterVar) -> set[IterVar]:
+    """The axes of the loops around that of `axis`, of its own nest among them."""
     chain = declared.axis_chain(axis)
-    return _iterations(stage.op, axis, {*_enclosing_axes(declared, axis), *chain[: find_place(chain, axis)]})
+    return {*_enclosing_axes(declared, axis), *chain[: find_place(chain, axis)]}
 
 
 def _find_meeting(op: Operation, root: IterVar, fixed: set[IterVar]) -> _Meeting | None:

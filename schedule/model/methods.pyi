@@ -12,6 +12,23 @@ from .stage import Stage
 __all__ = ["GroupPrimitives", "SchedulePrimitives", "StagePrimitives"]
 
 class StagePrimitives:
+    def contract(self, axis: IterVar) -> None:
+        """Keep of memory that a script's loop fills row by row the rows that are needed at once.
+
+            b: float32[n, m]                         b: float32[2, m]                               # contract(i)
+            for i in n:                              for i in n:
+                for k in m: b[i, k] = f(a[i, k])         for k in m: b[i % 2, k] = f(a[i, k])
+                if i >= 1:                       →       if i >= 1:
+                    for k in m:                              for k in m:
+                        c[i, k] = b[i, k] - b[i - 1, k]          c[i, k] = b[i % 2, k] - b[(i - 1) % 2, k]
+
+        axis: a serial loop that a hybrid script declares, before loops of it are scheduled, around all that touches some memory of
+        the script. One dimension of that is indexed by the loop's variable but for numbers, and no element is read before it is stored
+        to. A row that one iteration alone touches becomes memory of the iteration. No bit changes.
+
+        Raises HybridLoopsApart (TW0281), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202).
+        """
+
     def fission(self, axis: IterVar) -> tuple[IterVar, ...]:
         """Make of a script's loop around several statements several loops after each other.
 
@@ -41,6 +58,21 @@ class StagePrimitives:
 
         Raises FuseApart (TW0208), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202), WrongArgument (TW0222), AnnotationWouldBeLost
         (TW0213), HybridLoopsApart (TW0281).
+        """
+
+    def merge(self, axis: IterVar) -> IterVar:
+        """Make one loop of a script's loop and the one directly behind it.
+
+            for i in n:                              for t in n + 1:                                # merge(i)
+                for k in m: b[i, k] = f(a[i, k])         if t < n:
+            for i.1 in n - 1:                 →              for k in m: b[t, k] = f(a[t, k])
+                for k in m:                              if t >= 1 and t < n:
+                    c[i.1, k] = b[i.1 + 1, k]                for k in m: c[t - 1, k] = b[t, k]
+
+        axis: a serial loop that a hybrid script declares, before loops of it are scheduled. The loop behind it has bounds that lie numbers
+        apart from its own, and lags as many iterations as what it takes from the first one needs. Returns the axis. No bit changes.
+
+        Raises HybridLoopsApart (TW0281), HybridLoopCarries (TW0280), AxisIsNoLoop (TW0205), NotAnAxisOfStage (TW0202).
         """
 
     def reorder(self, *axes: IterVar) -> None:

@@ -39,6 +39,8 @@ class HybridOp(Operation):
 
     body: Stmt
     buffers: tuple[Buffer, ...]
+    written: frozenset[Buffer] = frozenset()
+    """Memory that is known to be written before it is read, since that was seen before its loops were changed."""
     dims: tuple[tuple[IterVar, ...], ...] = field(init=False)
     kind: ClassVar[str] = "hybrid"
     noun: ClassVar[str] = "a hybrid script"

@@ -14,7 +14,7 @@ Memory that the threads of a block share begins undefined: threads would have to
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from enum import Enum
 
 from ...ir.buffer import Buffer
@@ -36,18 +36,19 @@ class _Use(Enum):
     OTHER = "anything else"
 
 
-def insert_zeros(body: Stmt, outputs: Sequence[Buffer], on_threads: bool) -> Stmt:
+def insert_zeros(body: Stmt, outputs: Sequence[Buffer], on_threads: bool, written: Container[Buffer] = ()) -> Stmt:
     """`body` with zeros stored in the buffers that need them: outputs at its begin, others where they are allocated.
 
-    on_threads: whether its loops run on threads, which then clear the outputs in a launch of their own."""
+    on_threads: whether its loops run on threads, which then clear the outputs in a launch of their own. written: what is known to need
+    none."""
 
     if is_fact(body):
         assert isinstance(body, If)
         own = has_threads(body.then_body)
         return If(
             body.condition,
-            insert_zeros(body.then_body, outputs, own),
-            None if body.else_body is None else insert_zeros(body.else_body, outputs, on_threads and not own),
+            insert_zeros(body.then_body, outputs, own, written),
+            None if body.else_body is None else insert_zeros(body.else_body, outputs, on_threads and not own, written),
         )
     outermost = _find_loopless(body)
 
@@ -55,10 +56,11 @@ def insert_zeros(body: Stmt, outputs: Sequence[Buffer], on_threads: bool) -> Stm
         if not isinstance(node, Allocate) or not node.buffer.shape or node.buffer.scope not in ("global", "local"):
             return None
         by_threads = on_threads and node.buffer in outermost and node.buffer.scope == "global"
-        needed = _touches(node.body, node.buffer) and needs_zeros(node.body, node.buffer)
+        needed = node.buffer not in written and _touches(node.body, node.buffer) and needs_zeros(node.body, node.buffer)
         return Allocate(node.buffer, seq(_zeros(node.buffer, by_threads), node.body)) if needed else None
 
-    filled = [_zeros(buffer, on_threads) for buffer in outputs if needs_zeros(body, buffer)]
+    cleared = [buffer for buffer in outputs if buffer not in written and needs_zeros(body, buffer)]
+    filled = [_zeros(buffer, on_threads) for buffer in cleared]
     return seq(*filled, rewrite(body, rule))
 
 

@@ -98,6 +98,24 @@ def decomposed(n: int) -> Any:
     return solved
 
 
+def upper(n: int) -> Any:
+    """A script: sums over rows before, in the columns from the diagonal on, which each row's terms are not among."""
+
+    @script
+    def summed(A):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+        a = output_tensor((n, n), "float32")
+        for i in range(n):
+            for j in range(n):
+                a[i, j] = A[i, j]
+        for i in range(n):
+            for j in range(i, n):
+                for k in range(i):
+                    a[i, j] = a[i, j] - a[i, k] * a[k, j]
+        return a
+
+    return summed
+
+
 def eliminated(n: int) -> Any:
     """A script: LU row by row, each element by a number with a name, a product with a symmetric matrix, and shortest ways downwards."""
 
@@ -164,6 +182,9 @@ def test_numbers_with_names_and_triangles_do_not_keep_loops_from_rows(n: int) ->
         used = [record.primitive for record in s.records]
         assert used.count("sink") == 1 and used.count("fission") >= 2
         assert "with unroll_and_jam=1" in str(s) and "with loop_partition_hint=1" in str(s)
+        A = te.placeholder((n, n), name="A")
+        wide = tw.autoschedule.schedule(list(eliminated(n)(A)), "llvm -mcpu=haswell -cores=1", exact=True)
+        assert [record.primitive for record in wide.records] == used  # what is innermost now is left to LLVM's vectors
 
 
 def test_products_and_sums_have_rows_innermost() -> None:
@@ -172,8 +193,9 @@ def test_products_and_sums_have_rows_innermost() -> None:
         n, m, depth = (int(rng.choice((2, 3, 8, 17, 31, 70, 130))) for _ in range(3))
         s = compared(multiplied(n, m, depth), [(n, depth), (depth, m)], rng)
         assert [record.primitive for record in s.records][:2] == ["fission", "reorder"]
-        s = compared(transposed_sum(n, m), [(n, m)], rng)
-        assert any(record.primitive == "reorder" for record in s.records)
+        for make, shape in ((transposed_sum(n, m), (n, m)), (upper(n), (n, n))):
+            s = compared(make, [shape], rng)
+            assert any(record.primitive == "reorder" for record in s.records)
 
 
 @pytest.mark.parametrize("target", runnable("llvm", "llvm -mcpu=haswell"))
@@ -193,6 +215,42 @@ def test_sums_are_added_by_lanes_unless_they_keep_their_order(target: str) -> No
         for declared, kept, fast in zip(*results, strict=True):
             assert declared.tobytes() == kept.tobytes()
             np.testing.assert_allclose(fast, declared, rtol=1e-4, atol=1e-5)
+
+
+def diffused(n: int, m: int) -> Any:
+    """A script: differences of neighbours, limited, and their differences, in nests after each other."""
+
+    @script
+    def diffuse(A):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+        c = output_tensor((n, m), "float32")
+        lap = allocate((n + 2, m), "float32")
+        flux = allocate((n + 1, m), "float32")
+        for i in range(n + 2):
+            for j in range(m):
+                lap[i, j] = 2.0 * A[i + 1, j] - (A[i, j] + A[i + 2, j])
+        for i in range(n + 1):
+            for j in range(m):
+                if (lap[i + 1, j] - lap[i, j]) * (A[i + 2, j] - A[i + 1, j]) > 0.0:
+                    flux[i, j] = 0.0
+                else:
+                    flux[i, j] = lap[i + 1, j] - lap[i, j]
+        for i in range(n):
+            for j in range(m):
+                c[i, j] = A[i + 2, j] - 0.5 * (flux[i + 1, j] - flux[i, j])
+        return c
+
+    return diffuse
+
+
+def test_loops_over_rows_are_merged_where_that_takes_less_time() -> None:
+    for n, m in ((1, 3), (7, 2), (17, 40)):  # whatever the estimate says of so few
+        compared(diffused(n, m), [(n + 4, m)], drawn.rng("diffused", n))
+    A = te.placeholder((2004, 1000), name="A")
+    for cores, merges in ((1, 2), (64, 0)):
+        s = tw.autoschedule.schedule(diffused(2000, 1000)(A), f"llvm -mcpu=haswell -cores={cores}", exact=True)
+        used = [record.primitive for record in s.records]
+        assert (used.count("merge"), used.count("contract")) == (merges, merges // 2), s.plan
+        assert ("merged loops" in str(s.plan)) == bool(merges), s.plan
 
 
 def permuted(n: int, steps: int) -> Any:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tilewright import te
+from drawn_scripts import script_of
 
 __all__ = ["drawn_program"]
 
@@ -98,8 +97,4 @@ def drawn_program(seed: int) -> tuple[str, Callable[..., Any]]:
     for _ in range(2):
         draw.loop(1, 3)
     text = _HEAD + "\n".join(draw.lines) + "\n    return y, z\n"
-    name = f"<drawn program {seed}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    space: dict[str, Any] = {}
-    exec(compile(text, name, "exec"), space)
-    return text, te.hybrid.script(space["script"])
+    return text, script_of(text, f"program {seed}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import linecache
 from typing import Any
 
 import numpy as np
 import tilewright as tw
 from tilewright import te
 
-__all__ = ["DrawnScript", "draw_schedule"]
+__all__ = ["DrawnScript", "draw_schedule", "script_of", "tensors"]
 
 SHAPES = {"c": ("n", "m"), "d": ("n",), "e": ("m",), "a": ("n", "m"), "w": ("n",), "own": ("n", "m")}
 
@@ -104,6 +105,15 @@ class DrawnScript:
     def value(self) -> str:
         loop = self.loops[self.rng.integers(len(self.loops))][0]
         return self.pick(self.element("a"), self.element("a"), self.element(self.pick("c", "d", "e", "own")), loop, "5")
+
+
+def script_of(text: str, name: str) -> Any:
+    """The script that a text defines as `script`, whose lines errors can show."""
+    place = f"<drawn {name}>"
+    linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
+    scope: dict[str, Any] = {}
+    exec(compile(text, place, "exec"), scope)
+    return te.hybrid.script(scope["script"])
 
 
 def draw_schedule(rng: np.random.Generator, s: Any, tensor: Any) -> list[str]:

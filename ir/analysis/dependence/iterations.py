@@ -118,7 +118,7 @@ class Iterations:
             alone = all(unknown == self._distance for row in rows for unknown in row.equation.coeffs)
             return Dependence(Meets.ALWAYS if exact and alone else Meets.MAYBE, bounds[self._distance].lo)
         # symbolic ranges may decide what numbers leave open
-        return Dependence(Meets.MAYBE) if self.loop is None else self._find_facts(first, second, self.loop)
+        return Dependence(Meets.MAYBE) if self.loop is None else self._find_facts(first, second)
 
     def meeting(self, stored: Sequence[Indices], touched: Sequence[Indices]) -> tuple[Indices, Indices] | None:
         """The first two accesses of a buffer in which different iterations may meet; None where there are none.
@@ -153,7 +153,10 @@ class Iterations:
         rows += self._join_rows(first, second)
         forms = [form for row in rows for form in (row.equation, *row.others)]
         bounds = self._find_bounds(forms)
-        return None if solve(forms, bounds) is None else (forms, bounds)
+        apart = solve(forms, bounds) is None or any(
+            self._compare(a, b).meets is Meets.NEVER for a, b in zip(first, second, strict=True)
+        )
+        return None if apart else (forms, bounds)
 
     @property
     def _distance(self) -> Unknown:
@@ -339,18 +342,23 @@ class Iterations:
 
     # Symbolic ranges
 
-    def _find_facts(self, first: Indices, second: Indices, loop: Var) -> Dependence:
+    def _find_facts(self, first: Indices, second: Indices) -> Dependence:
         """Return the facts that follow from ranges that are not numbers, dimension by dimension."""
         distance = None
         for a, b in zip(first, second, strict=True):
-            key = self._key(a), self._key(b)
-            if key not in self._symbolic:
-                self._symbolic[key] = self._proof(a, b, loop)
-            if self._symbolic[key].meets is Meets.NEVER:
-                return self._symbolic[key]
-            if self._symbolic[key].distance is not None:
-                distance = self._symbolic[key].distance
+            fact = self._compare(a, b)
+            if fact.meets is Meets.NEVER:
+                return fact
+            if fact.distance is not None:
+                distance = fact.distance
         return Dependence(Meets.MAYBE, distance)
+
+    def _compare(self, a: Expr, b: Expr) -> Dependence:
+        """Return the facts of one dimension, found out once."""
+        key = self._key(a), self._key(b)
+        if key not in self._symbolic:
+            self._symbolic[key] = self._proof(a, b)
+        return self._symbolic[key]
 
     def _twin(self, index: Expr) -> Expr:
         """`index` in the second iteration."""
@@ -369,11 +377,12 @@ class Iterations:
         numbers = within is None or isinstance(within.begin, IntImm) and isinstance(within.extent, IntImm)
         return numbers and interval.lo is not None and interval.hi is not None
 
-    def _proof(self, a: Expr, b: Expr, loop: Var) -> Dependence:
+    def _proof(self, a: Expr, b: Expr) -> Dependence:
         terms = self._row(a, b).equation.coeffs
         if is_index(a) and is_index(b) and not all(map(self._is_boxed, terms)):
-            analyzer, other, factor = self.analyzer, self._twin(b), self._form(a).coefficient(loop)
-            if factor and factor == self._form(b).coefficient(loop):
+            analyzer, other, loop = self.analyzer, self._twin(b), self.loop
+            factor = 0 if loop is None else self._form(a).coefficient(loop)
+            if loop is not None and factor and factor == self._form(b).coefficient(loop):
                 # what is left over is less than a step: different iterations cannot meet
                 rest = (a - loop * factor) - (other - self._twin(loop) * factor)
                 if analyzer.can_prove(rest < abs(factor)) and analyzer.can_prove(rest > -abs(factor)):

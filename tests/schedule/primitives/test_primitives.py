@@ -18,7 +18,7 @@ from tilewright.schedule.model import lazy_api
 from tilewright.schedule.model.group import Group
 from tilewright.schedule.model.methods import GroupPrimitives, SchedulePrimitives, StagePrimitives
 from tilewright.schedule.model.primitive import Primitive, primitives
-from tilewright.te.hybrid import output_tensor
+from tilewright.te.hybrid import allocate, output_tensor
 from tilewright.tools.fuzz.schedules import PRIMITIVES
 
 ROOT = Path(tw.__file__).parent
@@ -55,12 +55,16 @@ def programs() -> list[Schedule]:
 
 @te.hybrid.script
 def sums_of_rows(A):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
-    """A loop around two statements."""
+    """A loop around two statements, which fills memory row by row, and a loop behind it."""
     sums = output_tensor((8,), "float32")
+    twice = allocate((8, 8), "float32")
     for i in range(8):
         sums[i] = 1.0
         for j in range(8):
-            sums[i] = sums[i] + A[i, j]
+            twice[i, j] = A[i, j] * 2.0
+            sums[i] = sums[i] + twice[i, j]
+    for i in range(8):
+        sums[i] = sums[i] * 0.5
     return sums
 
 

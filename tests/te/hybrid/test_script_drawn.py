@@ -3,21 +3,11 @@ races, and as native code."""
 
 from __future__ import annotations
 
-import linecache
-
 import drawn
 import numpy as np
 import tilewright as tw
-from drawn_scripts import DrawnScript, draw_schedule, tensors
+from drawn_scripts import DrawnScript, draw_schedule, script_of, tensors
 from tilewright import te
-
-
-def script_of(text: str, case: int):
-    name = f"<drawn script {case}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    scope: dict = {}
-    exec(compile(text, name, "exec"), scope)
-    return te.hybrid.script(scope["script"])
 
 
 def check(case: int) -> set[str]:
@@ -25,7 +15,7 @@ def check(case: int) -> set[str]:
     text = DrawnScript(rng).text
     n, m = (int(rng.choice([1, 2, 3, 5, 7])) for _ in range(2))
     symbolic = rng.random() < 0.4
-    script = script_of(text, case)
+    script = script_of(text, f"script {case}")
     a, w = rng.integers(-9, 9, (n, m)).astype("int32"), rng.integers(0, n, n).astype("int32")
     expected = script(a, w)
     arguments = tensors(te.size_var("n"), te.size_var("m")) if symbolic else tensors(n, m)
