@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from ...ir.copies import WAIT
 from ...ir.dtype import DType
-from ...ir.expr import BufferLoad, Call, StringImm
-from ...ir.ops import is_const
+from ...ir.expr import Add, BufferLoad, Call, Expr, IntImm, StringImm
+from ...ir.ops import const, integer_value, is_const
 from ...ir.passes.gpu.reduce import OF_WARPS, SHUFFLE, SHUFFLE_DOWN
 from ...ir.rounding import FLOAT8
 from ..clike import intrinsics as clike
 from ..clike.emit_expr import CallTable
 from .emit_expr import CudaExprEmitter
 from .types import storage_type, value_type
+from .warpgroup import DESCRIBED, PRODUCT
 
 __all__ = ["CALLS"]
 
@@ -36,7 +38,11 @@ def _reinterpret(em: CudaExprEmitter, call: Call, lane: int) -> str:
 def _emit_outside_call(em: CudaExprEmitter, call: Call, lane: int) -> str:
     name = call.args[0]
     assert isinstance(name, StringImm), "the first argument of an external call is its symbol"
-    operands = [em.value(arg, lane) for arg in call.args[1:]]
+    args, steps = call.args[1:], list[str]()
+    if re.fullmatch(PRODUCT, name.value):
+        parts = [_split_address(arg) for arg in args]
+        args, steps = tuple(arg for arg, _ in parts), [str(step) for _, step in parts if step is not None]
+    operands = [em.value(arg, lane) for arg in args]
     if name.value in (SHUFFLE, SHUFFLE_DOWN, *OF_WARPS.values()):
         kind, is_float8 = value_type(call.dtype), call.dtype.kind in FLOAT8
         wide = is_float8 or (call.dtype.bits < 32 and not call.dtype.is_float)
@@ -46,7 +52,7 @@ def _emit_outside_call(em: CudaExprEmitter, call: Call, lane: int) -> str:
     if name.value == "tw_barrier":
         return "__syncthreads()"
     count = _constants(name.value)
-    constants = f"<{', '.join(operands[:count])}>" if count else ""
+    constants = f"<{', '.join([*operands[:count], *steps])}>" if count else ""
     return f"{name.value}{constants}({', '.join(operands[count:])})"
 
 
@@ -54,9 +60,24 @@ def _constants(name: str) -> int:
     """Return the number of leading arguments of a device function that are constants of its template."""
     if name in (WAIT, "tw_wgmma_wait", "tw_wgmma_fill", "tw_more_registers", "tw_fewer_registers"):
         return 1
-    if name.startswith("tw_wgmma_held"):
-        return 1
-    return 2 if re.fullmatch(r"tw_wgmma_\w+_\d+", name) else 0
+    product = re.fullmatch(PRODUCT, name)
+    return 0 if product is None else 1 if product[1] else 2
+
+
+def _split_address(pointer: Expr) -> tuple[Expr, int | None]:
+    """An address in shared memory, and a constant step from there on, in units of descriptors; None for anything else."""
+    if not isinstance(pointer, Call) or pointer.name != "access_ptr":
+        return pointer, None
+    load, *rest = pointer.args
+    assert isinstance(load, BufferLoad), "access_ptr takes an element"
+    if load.buffer.scope != "shared":
+        return pointer, None
+    place = load.indices[0]
+    apart, last = (place.a, place.b) if isinstance(place, Add) else (const(0, place.dtype), place)
+    step = integer_value(last, 0) * load.buffer.dtype.bytes
+    if not isinstance(last, IntImm) or step % DESCRIBED:
+        return pointer, 0
+    return replace(pointer, args=(replace(load, indices=(apart,)), *rest)), step // DESCRIBED
 
 
 def _address(em: CudaExprEmitter, call: Call, lane: int) -> str:

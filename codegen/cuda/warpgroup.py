@@ -15,11 +15,17 @@ import re
 from ...ir.fragments import HELD
 from .tensor_core import sums_stored
 
-__all__ = ["WARPGROUP_ROWS", "product_rows"]
+__all__ = ["DESCRIBED", "PRODUCT", "WARPGROUP_ROWS", "product_rows"]
+
+DESCRIBED = 16
+"""Bytes in units of which descriptors say where a matrix begins."""
+PRODUCT = rf"tw_wgmma_({HELD})?([a-z]+\d+\w*)_(\d+)"
+"""The names of products."""
 
 
 def _product(held: bool, dtype: str, kind: str, sums: str, operation: str, code: int, columns: int) -> str:
-    """The device function of one product. held: whether A lies in registers."""
+    """The device function of one product. held: whether A lies in registers. Constant steps between matrices are added to descriptors,
+    so that a loop makes one of each memory."""
     count = columns // 2
     registers = ", ".join(f"%{place}" for place in range(count))
     operands = ", ".join(f'"+{"f" if sums == "float" else "r"}"(c[{place}])' for place in range(count))
@@ -29,21 +35,26 @@ def _product(held: bool, dtype: str, kind: str, sums: str, operation: str, code:
     left = (
         [f'"r"(tw_register(a, {at}))' for at in range(4)]
         if held
-        else ['"l"(tw_descriptor<a_turned>(a, a_panel, a_row))']
+        else ['"l"(tw_descriptor<a_turned>(a, a_panel, a_row) + a_step)']
     )
-    inputs = [*left, '"l"(tw_descriptor<b_turned>(b, b_panel, b_row))', *(f'"n"({each})' for each in said if turns)]
+    inputs = [
+        *left,
+        '"l"(tw_descriptor<b_turned>(b, b_panel, b_row) + b_step)',
+        *(f'"n"({each})' for each in said if turns),
+    ]
     places = [f"%{count + at}" for at in range(len(inputs))]
     a, b, turned = places[: len(left)], places[len(left)], places[len(left) + 1 :]
     taken = ", ".join(["{" + ", ".join(a) + "}" if held else a[0], b])
     more = "".join(f", {each}" for each in (["1", "1"] if sums == "float" else []) + turned)  # scales of floats
     sides = "int b_panel, int b_row = 128" if held else "int a_panel, int b_panel, int a_row = 128, int b_row = 128"
+    a_at, b_at = (f"{side} + {side}_step * {DESCRIBED} / (int)sizeof(*{side})" for side in "ab")
     emulated = (
-        f"held_product(c, a, b, {columns}, {code}, b_turned, b_panel, b_row)"
+        f"held_product(c, a, {b_at}, {columns}, {code}, b_turned, b_panel, b_row)"
         if held
-        else f"product(c, a, b, {columns}, {code}, a_turned, b_turned, a_panel, b_panel, a_row, b_row)"
+        else f"product(c, {a_at}, {b_at}, {columns}, {code}, a_turned, b_turned, a_panel, b_panel, a_row, b_row)"
     )
     return f"""
-template <{", ".join(f"int {each}" for each in said)}>
+template <{", ".join(f"int {each}" for each in [*said, *(["b_step"] if held else ["a_step", "b_step"])])}>
 static __device__ __forceinline__ void tw_wgmma_{HELD if held else ""}{dtype}_{columns}({sums} *c, const {kind} *a, const {kind} *b,
                                                          {sides}) {{
 #ifdef __CUDACC__
@@ -86,7 +97,7 @@ WARPGROUP_ROWS = {
 // Of a matrix in panels of rows of 128, 64 or 32 bytes: where it begins, and how far apart panels, and groups of 8 rows, are.
 template <int turned, class T>
 static __device__ __forceinline__ unsigned long long tw_descriptor(const T *from, int panel, int row) {
-  const unsigned int place = (unsigned int)__cvta_generic_to_shared(from) >> 4 & 0x3fffu;  // 32 bits: half of the instructions
+  const unsigned int place = (unsigned int)__cvta_generic_to_shared(from) >> 4;  // 32 bits: half of the instructions
   return place | (unsigned long long)(turned ? panel >> 4 : 1) << 16 | (unsigned long long)(row >> 1) << 32 |
          (row == 128 ? 1ull : row == 64 ? 2ull : 3ull) << 62;
 }""",
@@ -128,7 +139,7 @@ static __device__ __forceinline__ void tw_wgmma_fill(C *c) {
 
 def product_rows(text: str) -> dict[str, str]:
     """The device functions of the products that a text calls; there are 196 in all."""
-    called = sorted(set(re.findall(rf"\btw_wgmma_({HELD})?([a-z]+\d+\w*)_(\d+)\b", text)))
+    called = sorted(set(re.findall(rf"\b{PRODUCT}\b", text)))
     return {
         f"tw_wgmma_{held}{dtype}_{columns}": _product(bool(held), dtype, *_KINDS[dtype], int(columns)).strip()
         for held, dtype, columns in called

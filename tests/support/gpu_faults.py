@@ -161,7 +161,7 @@ WARPGROUPS: dict[str, tuple[Mutation, str]] = {
     ),
     "products are not committed": (
         replaced("    tw_wgmma_commit();\n", ""),
-        "TW0826.*products of four warps have begun",
+        "TW0826.*products of four warps.*have begun",
     ),
     "a wait leaves the last group": (replaced("tw_wgmma_wait<0>()", "tw_wgmma_wait<1>()"), "TW0826"),
     "sums are read in the loop, before the wait": (
@@ -177,7 +177,7 @@ WARPGROUPS: dict[str, tuple[Mutation, str]] = {
     ),
     "a tile is filled while products read it": (
         lambda text: text.replace("(k_outer + 2) % 3", "k_outer % 3"),
-        "TW0826.*products of four warps have begun that read it",
+        "TW0826.*products of four warps.*have begun that read it",
     ),
     "what threads stored is not fenced": (replaced("    tw_proxy_fence();\n", ""), "TW0827.*stored what it reads"),
     "the fence stands behind the barrier": (
@@ -189,10 +189,20 @@ WARPGROUPS: dict[str, tuple[Mutation, str]] = {
         "TW0820|TW0826|TW0827",
     ),
     "two warps of four begin a product": (
-        lambda text: re.sub(r"\n    (tw_wgmma_float16_64<0, 1>\(.*\);)", r"\n    if (thread_x < 64) \1", text, count=1),
+        lambda text: re.sub(
+            r"\n    (tw_wgmma_float16_64<0, 1, 0, 0>\(.*\);)", r"\n    if (thread_x < 64) \1", text, count=1
+        ),
         "TW0827.*not all threads",
     ),
     "a tile begins in the middle of eight rows": (replaced("&A_matrix[k_outer", "&A_matrix[64 + k_outer"), "TW0824"),
+}
+
+HELD: dict[str, tuple[Mutation, str]] = {
+    "registers that are multiplied are stored before the wait": (
+        replaced(PRODUCTS_DONE, "    A_matrix[0] = tw_to_half(1.0f);\n" + PRODUCTS_DONE),
+        "TW0826.*what it multiplies",
+    ),
+    "registers of another part are multiplied": (replaced("&A_matrix[8]", "&A_matrix[0]"), ""),
 }
 
 
@@ -395,7 +405,7 @@ SWIZZLES: dict[str, tuple[Mutation, str]] = {
         replaced(EXCHANGE, "((thread_x % 8) ^ (thread_x / 16 % 8))"),
         "",
     ),
-    "products begin at an exchanged part": (everywhere("* 4096 + 16]", "* 4096 + 24]"), ""),
+    "products begin at an exchanged part": (everywhere("<0, 1, 2, 128>", "<0, 1, 3, 128>"), ""),
 }
 FAULTS: dict[str, Fault] = {
     **{
@@ -408,6 +418,7 @@ FAULTS: dict[str, Fault] = {
             ("copies", lambda: pipelined_matmul(32, 32, 64, 3, 4), "cuda -emulate", COPIES),
             ("tensor cores", lambda: mma_matmul(37, 45, 70), "cuda -emulate", TENSOR_CORES),
             ("warpgroups", lambda: wgmma_matmul(64, 64, 200), TARGET, WARPGROUPS),
+            ("warpgroups", lambda: wgmma_matmul(64, 40, 72, square=True, held=True), TARGET, HELD),
             ("swizzles", lambda: wgmma_matmul(64, 64, 200), TARGET, SWIZZLES),
             ("boxes", lambda: wgmma_matmul(64, 64, 256, bulk=True), TARGET, BOXES),
             ("roles", lambda: wgmma_matmul(64, 64, 320, bulk=True, roles=True), TARGET, ROLES),
