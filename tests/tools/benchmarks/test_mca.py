@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.tools.benchmarks.mca import main_loop
+import shutil
+
+import pytest
+from tilewright.tools.benchmarks.mca import main_loop, simulated_cycles
 
 WITHIN = """.LBB0_1:
 \tldr\tq0, [x1], #16
@@ -23,3 +26,11 @@ def test_the_main_loop_is_the_one_within_an_image() -> None:
     for loops in ((AT_THE_BORDER, WITHIN, SMALL), (SMALL, WITHIN, AT_THE_BORDER)):
         assert main_loop("kernel:\n" + "".join(loops)).names == ["ldr", *["fmla"] * 4, "b.ne"]
     assert main_loop("kernel:\n\tret\n").names == []
+
+
+@pytest.mark.skipif(shutil.which("llvm-mca-16") is None, reason="llvm-mca 16 is not installed")
+@pytest.mark.parametrize("access", ["ldr\tq1, [x12], #16", "ldr\tq1, [x12, #16]!", "ldp\tq1, q2, [x12], #32"])
+def test_a_loop_does_not_wait_for_the_address_of_what_it_loads(access: str) -> None:
+    loop = main_loop(f".LBB0_1:\n\t{access}\n\tfadd\tv0.4s, v1.4s, v3.4s\n\tstr\tq0, [x11, x12]\n\tb.ne\t.LBB0_1\n")
+    cycles = simulated_cycles(loop, "neoverse-n2", "aarch64")
+    assert cycles is not None and cycles < 2, cycles
