@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
+from tilewright.topi.row import find_reference
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
@@ -19,15 +18,10 @@ def test_axes_by_symbols_may_be_empty(name: str, axis: int, exclusive: bool) -> 
     B = getattr(topi, name)(A, axis=axis, exclusive=exclusive)
     kernel = tw.build([A, B], exact=True)
     for shape in ((0, 0), (0, 3), (3, 0), (1, 1), (5, 7)):
-        a = np.arange(np.prod(shape), dtype="float32").reshape(shape) - 3
+        a = (np.arange(np.prod(shape)).reshape(shape) % 5 - 2).astype("float32")
         b = np.full(shape, 9, "float32")
         kernel(a, b)
-        numpy: Any = getattr(np, name)
-        expected = numpy(a, axis)
-        if exclusive:
-            begin = np.full_like(a.take([0], axis), name == "cumprod") if a.shape[axis] else a
-            expected = np.concatenate([begin, expected.take(range(a.shape[axis] - 1), axis)], axis) if a.size else a
-        np.testing.assert_array_equal(b, expected)
+        np.testing.assert_array_equal(b, find_reference(name)(a, axis=axis, exclusive=exclusive))
 
 
 def test_a_running_sum_along_a_symbol_begins_with_the_first_element() -> None:

@@ -268,7 +268,7 @@ def _pool(name: str, data: Any, layout: str, how: dict[str, Any]) -> Any:
 def dilate_python(input_np: Any, strides: Sequence[int], dilation_value: float = 0, out_dtype: Any = None) -> Any:
     """Elements apart."""
     result = np.full(
-        [(extent - 1) * step + 1 for extent, step in zip(input_np.shape, strides, strict=True)],
+        [max((extent - 1) * step + 1, 0) for extent, step in zip(input_np.shape, strides, strict=True)],
         dilation_value,
         out_dtype or input_np.dtype,
     )
