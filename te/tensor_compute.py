@@ -61,11 +61,6 @@ class TensorComputeOp(ComputeOp):
         return self.scalars
 
     @property
-    def outer_axis(self) -> tuple[IterVar, ...]:
-        """The data axes that are loops around the intrinsic."""
-        return tuple(axis for axis in self.axis if axis not in self.tensor_axis)
-
-    @property
     def operands(self) -> tuple[Tensor, ...]:
         loads = collect_loads(*(part.begin for part in self.boxes), *self.scalars)
         return tuple(dict.fromkeys(load.producer for load in loads if isinstance(load.producer, Tensor)))

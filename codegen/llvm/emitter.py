@@ -112,16 +112,6 @@ class ExprEmitter:
         first = self.f.op(f"insertelement {kind} poison, {element} {scalar}, i64 0")
         return self.f.op(f"shufflevector {kind} {first}, {kind} poison, <{dtype.lanes} x i32> zeroinitializer")
 
-    def each_lane(self, operands: list[str], dtype: DType, result: DType, scalar: Callable[[list[str]], str]) -> str:
-        """`scalar` applied to each lane of the operands, which are all of `dtype`."""
-        if dtype.lanes == 1:
-            return scalar(operands)
-        vector, kind = "poison", llvm_type(result)
-        for lane in range(dtype.lanes):
-            element = scalar([self.f.op(f"extractelement {llvm_type(dtype)} {v}, i64 {lane}") for v in operands])
-            vector = self.f.op(f"insertelement {kind} {vector}, {llvm_type(result.element)} {element}, i64 {lane}")
-        return vector
-
     # Control flow within expressions
 
     def access_mask(self, predicate: Expr | None, lanes: int) -> str | None:

@@ -31,8 +31,6 @@ from ...ir.expr import (
 
 __all__ = ["IndexFacts", "split_constant"]
 
-_DIVISIONS = (FloorDiv, FloorMod, TruncDiv, TruncMod)
-
 
 class IndexFacts:
     """Facts of the variables bound so far, and of expressions over them."""
