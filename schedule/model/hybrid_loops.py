@@ -93,7 +93,7 @@ def check_reordered(stage: Stage, leaves: Sequence[IterVar], moved: Sequence[Ite
     ]
     after = [leaf for leaf in leaves if find_place(carrying, leaf) >= 0]
     keeps_order = not nest or not _is_tied(stage) and all(map(is_, carrying, after))
-    moving = nest[_count_standing(stage, nest, leaves) :] if nest else nest
+    moving = nest if _is_tied(stage) or not nest else nest[_count_standing(stage, nest, leaves) :]
     reversal = None if keeps_order else _distances(stage, moving).reversal(leaves)
     if reversal is not None:
         raise HybridLoopCarries(

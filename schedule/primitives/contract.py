@@ -75,7 +75,14 @@ def _find_rows(stage: Stage, axis: IterVar) -> dict[Buffer, _Rows]:
     allocated = dict.fromkeys(node.buffer for node in walk(op.body) if isinstance(node, Allocate))
     everywhere = Counter(node.buffer for node in walk(op.body) if isinstance(node, BufferLoad | BufferStore))
     counts = Counter(node.buffer for node in within)
-    private = [each for each in allocated if each not in inside and each.shape and 0 < counts[each] == everywhere[each]]
+    private = [
+        each
+        for each in allocated
+        if each not in inside
+        and each.shape
+        and each.scope in ("global", "local")
+        and 0 < counts[each] == everywhere[each]
+    ]
     written = written_memory(op) if private else frozenset[Buffer]()
     found = {
         buffer: _rows(buffer, [node for node in within if node.buffer is buffer], axis)

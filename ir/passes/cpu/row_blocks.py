@@ -28,9 +28,9 @@ from ...arith.linear import LinearForm, single
 from ...buffer import Buffer
 from ...expr import LT, Add, BufferLoad, Expr, FloorDiv, IntImm, Mul, Node, Range, Sub, Var
 from ...ops import conjunction, const
-from ...stmt import Allocate, Assert, BufferStore, For, If, LoopKind, Seq, Stmt, While
+from ...stmt import Allocate, Assert, BufferStore, For, If, LetStmt, LoopKind, Seq, Stmt, While
 from ...structural import Key, equal, structural_key
-from ...visit import rewrite, seq, stores, substitute, walk
+from ...visit import rewrite, seq, substitute, walk
 from ..common.fresh_copy import fold, fresh_copy
 
 __all__ = ["ROWS", "block_rows"]
@@ -292,8 +292,9 @@ def _shares_loads(common: Stmt) -> bool:
     for loop in walk(common):
         if isinstance(loop, For) and not _has_loop(loop.body):
             rows = [
-                {_place(node) for node in walk(store.value) if isinstance(node, BufferLoad) and _varies(node, loop.var)}
-                for store in stores(loop.body)
+                {_place(node) for node in walk(each.value) if isinstance(node, BufferLoad) and _varies(node, loop.var)}
+                for each in walk(loop.body)
+                if isinstance(each, BufferStore | LetStmt)
             ]
             loads = sum(map(len, rows))
             if (loads - len({place for row in rows for place in row})) * LEAST_SHARED > loads:
