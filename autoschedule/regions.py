@@ -11,7 +11,7 @@ from ..te.operation import Operation
 from ..te.tensor import Tensor
 from .cpu.rules import RULES
 from .factoring import estimate_alone
-from .groups import cut
+from .group_partition import cut
 from .partition import Piece
 from .plan import cheapest
 from .scheduler import schedule_groups

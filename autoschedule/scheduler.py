@@ -22,7 +22,8 @@ from ..te.operation import Operation
 from .alternatives import take_alternatives
 from .cost.estimate import Estimate
 from .errors import BadRule
-from .groups import Group, cut
+from .group_partition import cut
+from .groups import Group
 from .partition import APART, Piece
 from .phases import split_phases
 from .plan import Candidate, Chooser, Decision, cheapest

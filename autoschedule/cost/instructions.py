@@ -290,7 +290,7 @@ def byte_table(read: Access, lanes: Collection[VarT]) -> int:
     if read.bytes > 1 or not isinstance(last, Cast) or last.value.dtype != UINT8 or not isinstance(extent, int):
         return 0
     fixed = all(axis not in lanes for index in outer for axis in post_order(index))
-    return min(extent, 256) if fixed else 0
+    return min(extent, 1 << UINT8.bits) if fixed else 0
 
 
 def lines_crossed(read: Access, lanes: Collection[VarT], machine: Machine) -> float:

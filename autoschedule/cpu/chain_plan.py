@@ -27,8 +27,7 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, dimension, distinct_loads, find_axes, op_loads, tensor_bytes
 from ..forms.window import is_window
-from ..groups import TRIVIAL
-from ..operations import is_plain, weight
+from ..operations import TRIVIAL, is_plain, weight
 from ..partition import Tile
 from .chain_member import CUT_ROWS, LOAD, OPERATOR, STORE, Cut, Member, Side, operator_count, tap_product, vector_cycles
 

@@ -12,25 +12,16 @@ from ...codegen.machine import Machine
 from ...ir.analysis.linear import is_index
 from ...ir.expr import Expr, IfThenElse, IterVar, Node, ProducerLoad, Select
 from ...ir.visit import post_order
-from ...schedule import Stage
 from ...te.shape import constant_extent
 from ..accesses import find_axes
 from ..cost.instructions import instruction_class
 from ..loops import MOST_BODIES
 
-__all__ = ["calls_functions", "functions_at_once", "part_left_by_llvm", "unroll_short_loops"]
+__all__ = ["calls_functions", "functions_at_once", "part_left_by_llvm"]
 
 BY_LLVM = 0.5
 """The part of the time of elements one by one that LLVM's vectors take, as measured of loops over rows of 3 (poses, cross
 products, lookups by bytes: 0.3 to 0.55)."""
-
-
-def unroll_short_loops(stage: Stage, loops: Sequence[IterVar], bodies: int = 1) -> list[IterVar]:
-    """Write out the innermost of these loops, as far as their bodies together are few. Returns those that stay loops."""
-    left = list(loops)
-    while left and (bodies := bodies * (constant_extent(left[-1]) or MOST_BODIES + 1)) <= MOST_BODIES:
-        stage.unroll(left.pop())
-    return left
 
 
 def calls_functions(*values: Expr) -> bool:
@@ -47,11 +38,13 @@ def functions_at_once(machine: Machine) -> int:
     return 2 if machine.width >= 4 else 4
 
 
-def part_left_by_llvm(value: Expr, inner: Sequence[IterVar] = ()) -> float:
-    """Return the part of the instructions on elements that are left where LLVM makes vectors of a loop: of what has an
-    instruction alone, at places that are no data, or conditions on `inner`, the short axes, that are settled when these
-    are written out."""
-    return BY_LLVM if all(_is_plain(node, inner) for node in post_order(value)) else 1.0
+def part_left_by_llvm(value: Expr, loops: Sequence[IterVar]) -> float:
+    """Return the part of the instructions on elements that are left where LLVM makes vectors of loops within the first of which the last
+    is written out: of what has an instruction alone, at places that are no data, or conditions on loops that are written out, which
+    settle these. Of longer ones, of which it would gather, it makes none."""
+    short = [axis for axis in loops[1:] if (constant_extent(axis) or MOST_BODIES + 1) <= MOST_BODIES]
+    plain = loops[-1] in short and all(_is_plain(node, short) for node in post_order(value))
+    return BY_LLVM if plain else 1.0
 
 
 def _is_plain(node: Node, inner: Sequence[IterVar]) -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ...codegen.machine import WAYS
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from .declaration import unroll_short_loops
+from ..loops import unroll_short_loops
 from .lanes import VECTORS
 from .threads import worth_threads
 

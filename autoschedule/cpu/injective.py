@@ -27,11 +27,11 @@ from ..cost.cpu import Lines
 from ..cost.instructions import classify_access
 from ..cost.vectors import GATHERED
 from ..drafts.draft import Drafts
-from ..loops import MOST_BODIES
+from ..loops import unroll_short_loops
 from ..operations import LIGHT, find_inlined, weight
 from ..plan import Candidate
 from ..structure import structure_key
-from .declaration import calls_functions, functions_at_once, part_left_by_llvm, unroll_short_loops
+from .declaration import calls_functions, functions_at_once, part_left_by_llvm
 from .lanes import VECTORS, length
 from .quotient_axes import find_digits
 from .streams import streams, sweep_past_caches
@@ -118,9 +118,7 @@ def _time_ways(group: Group, op: Operation, ways: Sequence[_Way]) -> list[Candid
     value = expand_inlined(group.s[op])
     drafts, lines, form = Drafts(), Lines(), structure_key(value, op.axis)
     candidates: list[Candidate] = []
-    # LLVM makes vectors of rows that are written out; of longer ones, of which it would gather, none
-    written_out = (constant_extent(op.axis[-1]) or MOST_BODIES + 1) <= MOST_BODIES
-    declared = part_left_by_llvm(value, op.axis[1:]) if written_out else 1.0
+    declared = part_left_by_llvm(value, op.axis)
     for text, apply in ways:
         left = declared if text.startswith("as declared") else 1.0
         draft = partial(group.draft, apply, drafts, lines, [op], left)

@@ -28,9 +28,9 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import op_loads
 from ..forms.rows import RowChain, match_rows
-from ..loops import MOST_BODIES, fuse_axes
+from ..loops import MOST_BODIES, fuse_axes, unroll_short_loops
 from ..operations import TRIVIAL, elements, find_inlined, fixed_extent, is_expensive, weight
-from .declaration import calls_functions, unroll_short_loops
+from .declaration import calls_functions
 from .injective import sweep
 from .lanes import VECTORS, length, move_lane_last, reduce_lanes
 from .reduce import add_rows, choose_layout, reduce, too_few_rows

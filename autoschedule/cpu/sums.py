@@ -33,11 +33,11 @@ from ..cost.cpu import Lines
 from ..cost.doubts import TILED, WORSE
 from ..cost.estimate import Estimate, soonest
 from ..drafts.draft import Drafts
-from ..loops import fuse_axes
+from ..loops import fuse_axes, unroll_short_loops
 from ..operations import find_inlined
 from ..plan import Candidate
 from ..structure import structure_key
-from .declaration import calls_functions, part_left_by_llvm, unroll_short_loops
+from .declaration import calls_functions, part_left_by_llvm
 from .fusion import axes_shared, computed_again
 from .lanes import floor_power, halves, length
 from .packs import pack
@@ -162,7 +162,7 @@ def _estimates(group: Group, terms: Terms, plans: Sequence[SumPlan | None]) -> S
     form = structure_key(value, op.axis)
     numbers = {axis: at for at, axis in enumerate((*terms.axis, *terms.reduce_axis))}
     places = {id(load): at for at, load in enumerate(terms.loads)}
-    left, times = part_left_by_llvm(value), list[Estimate]()
+    left, times = part_left_by_llvm(value, (*op.axis, *op.reduce_axis)), list[Estimate]()
     for plan in plans:
         key = plan and (
             tuple(numbers[axis] for axis in plan.lane),

@@ -22,7 +22,7 @@ from .windows import Address, greatest_offset, split_uniform
 
 __all__ = ["ByteTable", "byte_vectors", "find_byte_table"]
 
-MOST = 256
+MOST = 1 << UINT8.bits
 """Elements of a table, as many as a byte tells apart."""
 BLOCK = 16
 """Bytes that a shuffle picks among; of both halves of a vector alike."""

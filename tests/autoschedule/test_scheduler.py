@@ -13,7 +13,7 @@ import tilewright as tw
 from this_machine import runnable
 from tilewright import te, topi
 from tilewright.autoschedule.cpu.rules import RULES
-from tilewright.autoschedule.groups import cut
+from tilewright.autoschedule.group_partition import cut
 from tilewright.codegen.machine import MACHINES, find_machine
 from tilewright.codegen.target import Target
 from tilewright.schedule import to_json

@@ -15,7 +15,7 @@ from tilewright import te
 from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.cpu.rules import RULES, fusion_rules
 from tilewright.autoschedule.forms.window import is_window
-from tilewright.autoschedule.groups import cut
+from tilewright.autoschedule.group_partition import cut
 from tilewright.autoschedule.partition import CHAIN, Piece
 from tilewright.codegen.machine import MACHINES, find_machine
 

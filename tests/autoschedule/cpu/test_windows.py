@@ -11,7 +11,7 @@ from this_machine import runnable
 from tilewright import te
 from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.cpu.rules import RULES, fusion_rules
-from tilewright.autoschedule.groups import cut
+from tilewright.autoschedule.group_partition import cut
 from tilewright.autoschedule.partition import CHAIN
 from tilewright.autoschedule.plan import Candidate, Decision
 from tilewright.codegen.machine import MACHINES

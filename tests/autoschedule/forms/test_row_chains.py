@@ -10,7 +10,7 @@ import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule.cpu.rules import RULES
 from tilewright.autoschedule.forms import rows
-from tilewright.autoschedule.groups import cut
+from tilewright.autoschedule.group_partition import cut
 from tilewright.autoschedule.partition import ROWS, Fusion, Piece
 
 APART_BUT_ROWS = Fusion(
