@@ -28,7 +28,7 @@ from ...te.rewrite import collect_loads
 from ...te.scan import ScanOp
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..accesses import contiguous_axes, dimension, op_loads
+from ..accesses import contiguous_axes, dimension, max_reads, op_loads
 from ..forms.scans import SharedColumns, share_columns
 from ..loops import fuse_axes
 from ..operations import is_expensive, is_plain
@@ -68,7 +68,8 @@ def scan(group: Group) -> None:
         return
     ends = tuple(dict.fromkeys(tensor.op for each in scans for tensor in each.input_tensors))
     others = [part for part in group.parts if part not in ends and part not in scans]
-    stored = tuple(part for part in others if is_expensive(part) or part in steps and _has_readers(group.s[part]))
+    often = [part for part in others if _is_read_often(group.s[part], scans, part in steps)]
+    stored = tuple(part for part in others if is_expensive(part) or part in often)
     for part in others:
         if part not in stored:
             s[part].compute_inline()
@@ -83,9 +84,12 @@ def scan(group: Group) -> None:
         _schedule_rows(group, block)
 
 
-def _has_readers(stage: Stage) -> bool:
-    """Return whether several stages read a stage."""
-    return len(list(stage.readers)) > 1
+def _is_read_often(stage: Stage, scans: Sequence[ScanOp], in_step: bool) -> bool:
+    """Return whether several stages but first steps read a stage, or one reads several of its elements, those of one step apart: inlined,
+    one into the other, such would be computed more often with each."""
+    first = {tensor.op for scan in scans for tensor in scan.init}
+    readers = [reader.op for reader in stage.readers if reader.op not in first]
+    return len(readers) > 1 or not in_step and bool(readers) and max_reads(stage.op, readers) > 1
 
 
 def _schedule_steps(group: Group) -> None:

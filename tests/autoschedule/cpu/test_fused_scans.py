@@ -104,6 +104,9 @@ def test_states_of_scans_that_share_columns_are_computed_for_a_few_columns() -> 
     x = te.placeholder((1001, 1203), name="x")
     outputs = [x]
     for back in (False, True):
+        for _ in range(4 * back):  # inlined into each other, each would be computed twice as often as the next
+            twice = outputs[-1]
+            outputs.append(te.compute(x.shape, lambda t, j, twice=twice: twice[t, j] - twice[1000 - t, j], "folded"))
         read, state = outputs[-1], te.placeholder((1001, 1203), name="state")
         first = te.compute((1, 1203), lambda t, j, read=read, at=1000 * back: read[at, j], "first")
         update = te.compute(
@@ -118,5 +121,5 @@ def test_states_of_scans_that_share_columns_are_computed_for_a_few_columns() -> 
     s = tw.autoschedule.schedule(outputs[-1], "llvm -mcpu=haswell -cores=1")
     (row,) = s.plan
     assert row.rule == "scan" and row.fused.count("read") == 2
-    scans = [stage for stage in s.stages if stage.op.is_stepwise]
-    assert [stage.attach_type for stage in scans] == ["at", "at"]
+    stored = [stage for stage in s.stages if stage.op.is_stepwise or stage.op.name == "folded"]
+    assert [stage.attach_type for stage in stored] == ["at", "at", "at", "at", "inline", "at"], "of a block of columns"
