@@ -204,6 +204,6 @@ def test_an_address_that_a_shell_would_misread_is_refused(text: str) -> None:
 
 def test_targets_of_other_machines_ask_for_a_runner() -> None:
     with pytest.raises(TargetCannotBeTuned, match=r'TW0603(.*\n)*.*runner="ssh://board"'):
-        autotune.tune(faults.doubling(), "llvm -mtriple=aarch64-unknown-linux-gnu")
+        autotune.tune(faults.doubling(), "llvm -mtriple=riscv64-unknown-linux-gnu")
     with pytest.raises(BadTuningOption, match="TW0604: there is no runner 'board'"):
         autotune.tune(faults.doubling(), runner="board")
