@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from ..accesses import written_buffers
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer
+from ..dtype import INT32
 from ..expr import BufferLoad, Call, Expr, IntImm, ProducerLoad, Range, Var
 from ..lazy_values import cached_property
 from ..ops import cast
@@ -121,7 +122,18 @@ class Work:
     def number(self, unknown: int) -> int:
         """Iterations of one run as an integer. unknown: what an extent counts as that is a symbol or has no bound."""
         trips = self.trips.value
-        return unknown if trips is None else trips
+        return unknown if trips is None else trips if trips < INT32.greatest else min(self._walked, default=unknown)
+
+    @cached_property
+    def _walked(self) -> list[int]:
+        """The extents of what the loop's variable is an index of, or a term of one: no more iterations stay within, whatever data say."""
+        return [
+            extent
+            for statement in self.all_statements()
+            for access in statement.accesses
+            for index, extent in zip(access.indices or (), access.shape, strict=False)
+            if isinstance(extent, int) and self.loop is not None and any(node is self.loop.var for node in walk(index))
+        ]
 
     @property
     def iterations(self) -> Count:

@@ -179,6 +179,13 @@ def test_triangles_and_guards_are_upper_bounds() -> None:
     inner = work.all_loops()[-1]
     assert (str(inner.trips), str(inner.operations), str(inner.bytes)) == ("≤ 10", "≤ 100", "≤ 80")
     assert [statement.guards for statement in inner.statements] == [0, 1]
+    begin, A = te.placeholder((9,), "int32", name="begin"), te.placeholder((60,), name="A")
+
+    def row(i: Any) -> Any:  # as long as data say: its elements are A's
+        k = te.reduce_axis((0, begin[i + 1] - begin[i]), "k")
+        return te.sum(A[begin[i] + k], axis=k)
+
+    assert declared(te.compute((8,), row)).all_loops()[-1].number(1024) == 60
 
 
 def test_lines_are_counted_by_rows() -> None:
