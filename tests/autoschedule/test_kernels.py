@@ -209,14 +209,14 @@ def test_work_counted_from_tiles_is_that_of_lowered_kernels(
 
 def is_compared(candidate: Candidate, dtype: str) -> bool:
     """Return whether a lowered kernel tells the work of a candidate: all threads copy as much, since guards of those that copy nothing
-    are no loops, and no block reads what another one has fetched."""
+    are no loops, no block reads what another one has fetched, and threads beside those that compute are in some loop."""
     if not counted_work(candidate, GPUS["sm_90a"]) or not isinstance(candidate.apply, partial):
         return False
     tile = candidate.apply.args[2]
     if isinstance(tile, products.Tile):
         return min(tile.rows, tile.columns) * tile.depth >= 4 * prod(tile.threads)
     if isinstance(tile, hopper.Tile):
-        return tile.cluster == 1
+        return tile.cluster == 1 and not (tile.roles and tile.stored)
     return tile > 7 if isinstance(tile, int) else isinstance(tile, online.Tile) == (dtype == "float32")
 
 
