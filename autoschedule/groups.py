@@ -12,7 +12,7 @@ from ..codegen.gpus import Gpu, target_gpu
 from ..codegen.machine import Machine
 from ..codegen.target import Target
 from ..ir.expr import IterVar
-from ..schedule import Schedule
+from ..schedule import Schedule, Stage
 from ..te.operation import Operation
 from ..te.shape import constant_extent
 from .cost.cpu import Lines, estimate, least_of_loops
@@ -166,6 +166,21 @@ class Group:
 
         draft = partial(self.draft, write_out, Drafts(), Lines(), roots)
         return self.times(("as declared", form), lambda: [draft()])[0]
+
+    def cache_sums(self) -> Stage:
+        """Return the stage of the anchor's sums: a copy in registers of what the group stores itself, or else the anchor's."""
+        s, anchor = self.s, self.anchor
+        return s[anchor] if anchor is not self.output else s[s.cache_write(list(anchor.outputs), "local")[0]]
+
+    def inline_anchor(self) -> None:
+        """Have the anchor computed where it is read, if others follow it."""
+        if self.anchor is not self.output:
+            self.s[self.anchor].compute_inline()
+
+    def inline_heads(self) -> None:
+        """Inline all heads."""
+        for head in self.heads:
+            self.s[head].compute_inline()
 
     def inline_cheap_heads(self) -> None:
         """Inline the heads whose values cost little; the others stay stages of their own."""

@@ -30,7 +30,7 @@ from .instructions import (
     instruction_class,
 )
 
-__all__ = ["Site", "assemble_body"]
+__all__ = ["SCRATCH", "Site", "assemble_body"]
 
 Load = BufferLoad | ProducerLoad
 SCRATCH = 2

@@ -26,7 +26,17 @@ from ...te.compute import placeholder
 from ..accesses import ASSUMED, Dimension
 from ..loop_nest import Body, Memory, Nest, Transfer
 
-__all__ = ["PARTS", "RESULT", "SLOTS", "SLOTS_OF_TRANSFER", "KernelWork", "Phase", "Unique", "count_kernel"]
+__all__ = [
+    "PARTS",
+    "RESULT",
+    "SLOTS",
+    "SLOTS_OF_TRANSFER",
+    "KernelWork",
+    "Phase",
+    "Unique",
+    "count_kernel",
+    "fill_phase",
+]
 
 GROUP = 4
 """Warps that multiply together."""
@@ -70,6 +80,14 @@ class Phase:
 
 PARTS, RESULT = placeholder((1,), name="parts"), placeholder((1,), name="result")
 """Stand for the parts of sums that one kernel stores and another adds up, and for their sums."""
+
+
+def fill_phase(runs: float, stages: int, threads: int, copies: float, stored: float) -> Phase:
+    """The phase in which the threads of a block copy to shared memory. copies: of a thread, of 16 bytes mostly; stored: bytes."""
+    slots = 2 * SLOTS_OF_TRANSFER * copies
+    return Phase(runs, stages, True, threads / WARP * slots, slots, accessed=stored / LINE, loads=copies)
+
+
 Unique: TypeAlias = dict[tuple[Array, bool], float]
 """Bytes of arrays, by whether they are stored."""
 

@@ -108,17 +108,12 @@ def _contraction_of_factors(group: Group, time: Callable[[], Estimate | None]) -
     sides = find_sides(group.anchor)
     if sides is None:
         return False
-    sums = time()
-    with group.s.attempt() as attempt:
+
+    def change() -> _Changed:
         apart = matricize_factors(group, sides)
-        whole = match_contraction(apart.anchor)
-        ways = _ways(apart, whole) if whole is not None else []
-        if not ways or sums is not None and _discount_time(sums).seconds < _best_time(ways).seconds:
-            group.s.undo(attempt)
-            return False
-        group.choose("contraction", ways)
-        sweep_factors(group, apart)
-    return True
+        return apart, match_contraction(apart.anchor), {}, partial(sweep_factors, group, apart)
+
+    return _choose_changed(group, time, change)
 
 
 def _contraction_in_digits(group: Group, time: Callable[[], Estimate | None]) -> bool:
@@ -127,17 +122,32 @@ def _contraction_in_digits(group: Group, time: Callable[[], Estimate | None]) ->
     digits = find_digits(group.anchor)
     if not digits:
         return False
+
+    def change() -> _Changed:
+        split = split_digits(group, digits)
+        if split.output is group.output:
+            return split, match_contraction(split.anchor, strip_guard), digits, lambda: None
+        return split, match_contraction(split.anchor, strip_guard), {}, partial(sweep, group, group.output)
+
+    return _choose_changed(group, time, change)
+
+
+_Changed: TypeAlias = "tuple[Group, Contraction | None, Mapping[int, int], Callable[[], None]]"
+"""A group that has been changed, its form, digits of the result's axes, and what schedules the rest."""
+
+
+def _choose_changed(group: Group, time: Callable[[], Estimate | None], change: Callable[[], _Changed]) -> bool:
+    """Schedule a group once `change` has made a contraction of it; undo that, and return False, where it made none, or other sums take
+    less time."""
     sums = time()
     with group.s.attempt() as attempt:
-        split = split_digits(group, digits)
-        whole = match_contraction(split.anchor, strip_guard)
-        ways = _ways(split, whole, digits if split.output is group.output else {}) if whole is not None else []
+        changed, whole, digits, finish = change()
+        ways = _ways(changed, whole, digits) if whole is not None else []
         if not ways or sums is not None and _discount_time(sums).seconds < _best_time(ways).seconds:
             group.s.undo(attempt)
             return False
         group.choose("contraction", ways)
-        if split.output is not group.output:
-            sweep(group, group.output)
+        finish()
     return True
 
 

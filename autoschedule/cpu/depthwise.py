@@ -18,8 +18,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ...codegen.machine import WAYS
+from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ..cost.bodies import SCRATCH
 from ..loops import unroll_short_loops
 from .lanes import VECTORS
 from .threads import worth_threads
@@ -29,17 +31,13 @@ if TYPE_CHECKING:
 
 __all__ = ["best_rows", "windows"]
 
-SCRATCH = 4
-"""Registers kept for what is neither a sum nor a weight."""
-
 
 def windows(group: Group) -> None:
     """The rule for windows over (..., rows, columns, [lanes]), each of which gives one element. The anchor's attrs say how
     windows move ("stride", of height and width) and whether its last dimension but one is height or width ("tile", 0 or 1)."""
     s, anchor = group.s, group.anchor
-    for head in group.heads:
-        s[head].compute_inline()
-    sums = _accumulator(group)
+    group.inline_heads()
+    sums = group.cache_sums()
     stage = s[group.output]
     *outer, place, last = stage.op.axis
     lanes, extent = group.machine.lanes(anchor.output(0).dtype.bits), constant_extent(last)
@@ -54,15 +52,8 @@ def windows(group: Group) -> None:
     if worth_threads((*anchor.axis, *anchor.reduce_axis), 2):
         outer = [stage.fuse(*outer)] if outer else []
         stage.parallel(outer[0] if outer else block)
-    s[sums].compute_at(stage, block)
-    _sum_up(group, sums)
-
-
-def _accumulator(group: Group) -> Operation:
-    """Return the stage that keeps the sums while a reduction runs: the anchor, if others follow it, or else a copy of its own."""
-    if group.anchor is not group.output:
-        return group.anchor
-    return group.s.cache_write(list(group.anchor.outputs), "local")[0].op
+    sums.compute_at(stage, block)
+    _sum_up(sums)
 
 
 def best_rows(extent: int, taps: int, step: int, room: int) -> int:
@@ -82,7 +73,7 @@ def best_rows(extent: int, taps: int, step: int, room: int) -> int:
 def _rows(group: Group, anchor: Operation, extent: int) -> int:
     """Return the number of places to compute together; where the weights alone are too many for the registers, they are read each time."""
     taps = [constant_extent(axis) or 1 for axis in anchor.reduce_axis]
-    room = group.machine.registers - SCRATCH
+    room = group.machine.registers - 2 * SCRATCH
     weights = prod(taps) if len(anchor.input_tensors) > 1 else 0
     tile: int = anchor.attrs["tile"]
     return best_rows(
@@ -95,9 +86,8 @@ def _power_of_two(extent: int) -> int:
     return 1 << max(extent - 1, 0).bit_length()
 
 
-def _sum_up(group: Group, sums: Operation) -> None:
+def _sum_up(stage: Stage) -> None:
     """The sums of one tile, whose loops are the last two: sum after sum, so that few rows of the data are held at a time."""
-    stage = group.s[sums]
     *outer, place, lane = stage.op.axis
     ry, rx = stage.op.reduce_axis
     stage.reorder(*outer, place, ry, rx, lane)

@@ -22,6 +22,7 @@ from ...te.intrinsics.byte_units import DENSE_DOTS
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, op_loads
+from ..loops import share_loops
 from .gemm_plan import Product, grid
 from .integer_dots import prepare_dots, register_tile
 from .threads import worth_threads
@@ -45,9 +46,7 @@ def dense_dots(group: Group) -> None:
     some_rows, rows = stage.split(rows, factor=row_tiles)
     some_columns, columns = stage.split(columns, factor=panels)
     stage.reorder(some_rows, some_columns, columns, rows, i, j)
-    task = stage.fuse(some_rows, some_columns)
-    if threads:
-        stage.parallel(task)
+    share_loops(stage, [some_rows, some_columns], threads)
     stage.vectorize(j)
     _sums(group, summed, rows)
 
@@ -101,8 +100,7 @@ def _take(group: Group, op: Operation) -> None:
 def pack_dots(group: Group) -> None:
     """The rule of weights packed by a kernel: the numbers of an instruction together, panels over the threads."""
     s = group.s
-    for head in group.heads:
-        s[head].compute_inline()
+    group.inline_heads()
     stage = s[group.output]
     *batch, panel, _, i, inner = stage.op.axis
     stage.parallel(stage.fuse(*batch, panel))

@@ -12,6 +12,7 @@ from ...schedule import Stage
 from ...te.tensor import Tensor
 from ..accesses import numeric_shape, source
 from ..forms.contraction import Contraction, panel_width
+from ..loops import share_loops
 from ..matrices import upstream
 from ..operations import fixed_extent, is_known, iteration_count
 from .gemm_plan import Plan, Product
@@ -85,9 +86,7 @@ def tasks(stage: Stage, axes: Sequence[IterVar], chosen: Plan) -> tuple[IterVar,
     some_panels, panels = stage.split(panels, factor=chosen.panels)
     inside = (rows, panels) if chosen.together else (panels, rows)
     stage.reorder(*outer, some_rows, some_panels, *inside, i, j)
-    task = stage.fuse(*outer, some_rows, some_panels)
-    if chosen.parallel:
-        stage.parallel(task)
+    task = share_loops(stage, [*outer, some_rows, some_panels], chosen.parallel)
     _unroll_tile(stage, chosen, i, j)
     return (task, panels) if chosen.together else (panels, rows)
 

@@ -28,6 +28,7 @@ from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import ASSUMED, source
 from ..forms.contraction import Contraction, match_product
+from ..loops import unroll_loops
 from ..matrices import upstream
 from ..operations import is_known
 from .gemm_nest import product_sizes
@@ -134,8 +135,7 @@ def _schedule_along_sum(group: Group, shape: Thin, threads: int) -> None:
     if output is not anchor:
         sums.set_scope("local")
         sums.compute_at(stage, some)
-        for axis in sums.op.axis[-2:]:
-            sums.unroll(axis)
+        unroll_loops(sums, sums.op.axis[-2:])
     else:
         stage.unroll(row)
     sums.unroll(sums.op.reduce_axis[0])

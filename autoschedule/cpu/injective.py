@@ -27,7 +27,7 @@ from ..cost.cpu import Lines
 from ..cost.instructions import classify_access
 from ..cost.vectors import GATHERED
 from ..drafts.draft import Drafts
-from ..loops import unroll_short_loops
+from ..loops import fuse_axes, share_loops, split_longer, unroll_short_loops
 from ..operations import LIGHT, find_inlined, weight
 from ..plan import Candidate
 from ..structure import structure_key
@@ -59,8 +59,7 @@ _Way: TypeAlias = tuple[str, Callable[["Group"], None]]
 
 def injective(group: Group) -> None:
     """The rule. The heads, which only an anchor has, are inlined."""
-    for head in group.heads:
-        group.s[head].compute_inline()
+    group.inline_heads()
     op = group.s[group.output].op
     ways, are_timed = _ways(group, op)
     group.choose("injective", _time_ways(group, op, ways) if are_timed else group.draft_candidates(ways, ordered=True))
@@ -187,18 +186,14 @@ def _vectorize_elements(group: Group, op: Operation, way: _Loops) -> None:
     least = lanes if way.apart else lanes // way.vectors
     at = len(axes) - 1 if way.run else 0 if way.flat else _first_of_vectors(axes, least)
     rows, last = axes[:at], axes[at:]
-    long = length(last) is None or (length(last) or 0) > lanes
-    inner = stage.fuse(*last) if len(last) > 1 else last[0]
-    outer, inner = stage.split(inner, factor=lanes) if long else (None, inner)
+    outer, inner = split_longer(stage, fuse_axes(stage, last), length(last), lanes)
     for component in components:
         stage.reorder(component, inner)
         stage.unroll(component)
     many = bool(rows) and are_enough_tasks(length(rows), group.machine)
-    shared = rows if many or outer is None else [*rows, outer]
+    shared = rows if many else [*rows, *outer]
     if shared:
-        row = stage.fuse(*shared) if len(shared) > 1 else shared[0]
-        if way.threads:
-            stage.parallel(row)
+        share_loops(stage, shared, way.threads)
     if constant_extent(last[0]) != 0:
         stage.vectorize(inner)
 

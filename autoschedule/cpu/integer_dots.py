@@ -30,6 +30,7 @@ from ...te.intrinsics.dots import LANES as PANEL
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, op_loads, source
+from ..loops import fuse_axes, share_loops, unroll_loops
 from .depthwise import windows
 from .threads import TASKS, worth_threads
 
@@ -63,9 +64,7 @@ def integer_dots(group: Group) -> None:
         rows, places = stage.split(places, factor=_row_tiles(group, tile))
         some, inner = (rows,), (places,)
     stage.reorder(*some, columns, *inner, i, j)
-    task = stage.fuse(*some, columns)
-    if worth_threads((*anchor.axis, *summed.reduce_axis), 1):
-        stage.parallel(task)
+    share_loops(stage, [*some, columns], worth_threads((*anchor.axis, *summed.reduce_axis)))
     stage.vectorize(j)
     dots_in_registers(s[summed], stage, places, op_loads(summed)[1].dtype == "int8")
 
@@ -78,8 +77,7 @@ def prepare_dots(group: Group, take: Callable[[Group, Operation], None]) -> Oper
     take(group, parts["x"])
     if any(constant_extent(axis) == 0 for axis in (*anchor.axis, *summed.reduce_axis)):
         return None
-    if group.output is not anchor:
-        group.s[anchor].compute_inline()
+    group.inline_anchor()
     return summed
 
 
@@ -97,8 +95,7 @@ def dots_in_registers(sums: Stage, stage: Stage, at: IterVar, bytes_of_weights: 
     few = (constant_extent(c) or ASSUMED) <= FEW * PAIR
     c, pair = sums.split(c, factor=PAIR)
     sums.reorder(*outer, *taps, c, i, panel, lane, pair)
-    for axis in (*([c] if few else []), i, panel):
-        sums.unroll(axis)
+    unroll_loops(sums, (*([c] if few else []), i, panel))
     sums.tensorize(lane, te.intrinsics.get(PAIR_DOTS["int8" if bytes_of_weights else "int16"]))
 
 
@@ -136,6 +133,6 @@ def _take(group: Group, op: Operation) -> None:
     stage = group.s[op]
     *outer, k = stage.op.axis
     if worth_threads(stage.op.axis, 1) and outer:
-        stage.parallel(stage.fuse(*outer[:-1]) if len(outer) > 1 else outer[0])
+        stage.parallel(fuse_axes(stage, outer[:-1] or outer))
     _, k = stage.split(k, factor=group.machine.vector_bytes // PAIR)
     stage.vectorize(k)

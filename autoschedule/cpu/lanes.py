@@ -20,7 +20,7 @@ from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
-from ..loops import fuse_axes
+from ..loops import fuse_axes, unroll_loops
 from .declaration import calls_functions, functions_at_once
 
 __all__ = ["CHAINS", "LONG", "ROUNDS", "VECTORS", "reduce_lanes", "halves", "length", "floor_power", "move_lane_last"]
@@ -94,8 +94,7 @@ def _partial(s: Schedule, op: Operation, inner: IterVar, first: bool) -> Stage:
     stage.reorder(*data, *stage.op.reduce_axis, lane)
     stage.vectorize(lane)
     if not first:
-        for axis in stage.op.reduce_axis:
-            stage.unroll(axis)
+        unroll_loops(stage, stage.op.reduce_axis)
     return stage
 
 

@@ -18,7 +18,7 @@ from ...ir.visit import post_order
 from ..accesses import numeric_shape, op_loads
 from ..cost.instructions import instruction_classes
 from ..forms.rows import full_load
-from ..loops import fuse_axes
+from ..loops import share_loops
 from ..operations import fixed_extent
 from .declaration import calls_functions
 from .lanes import CHAINS, floor_power
@@ -97,7 +97,7 @@ def rows_in_order(group: Group) -> bool:
         return False
     place = anchor.axis.index(row)
     threads = worth_threads((*anchor.axis, *anchor.reduce_axis))
-    sums = s[anchor] if group.output is not anchor else s[s.cache_write(list(anchor.outputs), "local")[0]]
+    sums = group.cache_sums()
     stage = s[group.output]
     pitch = prod(numeric_shape(load.producer, 1)[load.indices.index(row) + 1 :]) * load.dtype.bytes
     # rows that lie a multiple of a way of the first cache apart drive each other out
@@ -106,9 +106,7 @@ def rows_in_order(group: Group) -> bool:
     rows, lane = stage.split(stage.op.axis[place], factor=several)
     outer = [*(axis for at, axis in enumerate(stage.op.axis) if at != place), rows]
     stage.reorder(*outer, lane)
-    block = fuse_axes(stage, outer)
-    if threads:
-        stage.parallel(block)
+    block = share_loops(stage, outer, threads)
     stage.vectorize(lane)
     sums.compute_at(stage, block)
     data, along = list(sums.op.axis), sums.op.reduce_axis[-1]

@@ -25,7 +25,7 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import contiguous_axes, find_axes, op_loads
 from ..forms.rows import full_load
-from ..loops import fuse_axes
+from ..loops import fuse_axes, share_loops, split_longer
 from ..operations import find_inlined
 from .lanes import ROUNDS, VECTORS, length, move_lane_last, reduce_lanes
 from .streams import prefetch_pages
@@ -91,23 +91,18 @@ def places(group: Group) -> None:
     """The rule of places that are found in two steps: the best of each block, then the place within the best block."""
     s, stage = group.s, group.s[group.output]
     group.inline_cheap_heads()
-    if group.output is not group.anchor:
-        s[group.anchor].compute_inline()
+    group.inline_anchor()
     axes = list(stage.op.axis)
     if any(constant_extent(axis) == 0 for axis in axes):
         return
     best = group.parts[0]
     threads = worth_threads((*best.axis, *best.reduce_axis))
-    row = fuse_axes(stage, axes) if axes else None
-    at_rows = row is not None and (length(axes) or PARTS) >= PARTS
-    if row is not None and threads and at_rows:
-        stage.parallel(row)
+    at_rows = bool(axes) and (length(axes) or PARTS) >= PARTS
+    row = share_loops(stage, axes, threads and at_rows) if axes else None
     for part in group.parts:
         stages = reduce_lanes(s, part, part.reduce_axis, group.machine)
         if part is best and not at_rows:
-            loop = fuse_axes(s[part], list(s[part].op.axis))
-            if threads:
-                s[part].parallel(loop)
+            loop = share_loops(s[part], list(s[part].op.axis), threads)
             for item in stages[:-1]:
                 item.compute_at(s[part], loop)
         elif row is not None:
@@ -203,9 +198,7 @@ def _rows(group: Group, op: Operation, output: Operation, threads: bool, layout:
         _fetch_steps(stages[0], layout)
     if not stage.op.axis:
         return
-    row = fuse_axes(stage, list(stage.op.axis))
-    if threads:
-        stage.parallel(row)
+    row = share_loops(stage, list(stage.op.axis), threads)
     for each in stages:
         if each is not stage:
             each.compute_at(stage, row)
@@ -236,9 +229,7 @@ def _columns(group: Group, op: Operation, output: Operation, threads: bool) -> N
         wide, last = stage.split(last, factor=block if extent is not None else 4 * lanes)
         outer.append(wide)
     if outer:
-        at = fuse_axes(stage, outer)
-        if threads:
-            stage.parallel(at)
+        at = share_loops(stage, outer, threads)
         inner.compute_at(stage, at)
     stage.vectorize(last)
     add_rows(inner, group.machine, extent)
@@ -250,9 +241,8 @@ def add_rows(stage: Stage, machine: Machine, extent: int | None) -> None:
     lanes = machine.lanes(max(tensor.dtype.bits for tensor in stage.op.outputs))
     *data, lane = move_lane_last(stage.op.axis)
     *slow, row = stage.op.reduce_axis
-    count = constant_extent(row)
-    rows, row = stage.split(row, factor=WAYS) if count is None or count > WAYS else (None, row)
-    wide, lane = stage.split(lane, factor=lanes) if extent is None or extent > lanes else (None, lane)
-    stage.reorder(*data, *slow, *(axis for axis in (rows, wide) if axis is not None), row, lane)
+    rows, row = split_longer(stage, row, constant_extent(row), WAYS)
+    wide, lane = split_longer(stage, lane, extent, lanes)
+    stage.reorder(*data, *slow, *rows, *wide, row, lane)
     stage.unroll(row)
     stage.vectorize(lane)

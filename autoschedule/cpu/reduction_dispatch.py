@@ -22,6 +22,7 @@ from ..accesses import contiguous_axes, domain_axes, op_loads
 from ..cost.doubts import GUARDED
 from ..cost.estimate import Estimate, pad_estimate
 from ..forms.window import is_sliding, is_window
+from ..loops import share_loops, split_longer
 from ..operations import find_inlined, fixed_extent
 from ..plan import Candidate
 from .contraction import contraction
@@ -129,36 +130,24 @@ def _worth(group: Group, anchor: Operation) -> bool:
 
 def _columns(group: Group, anchor: Operation, lane: IterVar | None) -> None:
     """Lanes over the last data axis, where that is read without gaps."""
-    s, output = group.s, group.output
-    accumulator = _accumulator(group, anchor)
-    stage = s[output]
+    inner, stage = group.cache_sums(), group.s[group.output]
     *outer, last = stage.op.axis
     lanes = group.machine.lanes(anchor.output(0).dtype.bits) * VECTORS
     extent = constant_extent(last)
-    if lane is not None and (extent is None or extent > lanes):
-        rest, last = stage.split(last, factor=lanes)
-        outer = [*outer, rest]
-    elif lane is None:
-        outer = [*outer, last]
+    if lane is None:
+        outer.append(last)
+    else:
+        rest, last = split_longer(stage, last, extent, lanes)
+        outer += rest
     if outer:
-        row = stage.fuse(*outer) if len(outer) > 1 else outer[0]
-        if _worth(group, anchor):
-            stage.parallel(row)
-        s[accumulator].compute_at(stage, row)
+        row = share_loops(stage, outer, _worth(group, anchor))
+        inner.compute_at(stage, row)
     if lane is None or extent == 0:
         return
     stage.vectorize(last)
-    inner = s[accumulator]
     *data, lane = inner.op.axis
     inner.reorder(*data, *inner.op.reduce_axis, lane)
     inner.vectorize(lane)
-
-
-def _accumulator(group: Group, anchor: Operation) -> Operation:
-    """Return the stage that keeps the sums while the reduction runs: the anchor, if others follow it, or else a copy of its own."""
-    if anchor is not group.output:
-        return anchor
-    return group.s.cache_write(list(anchor.outputs), "local")[0].op
 
 
 def _rows(group: Group, anchor: Operation, lane: IterVar) -> None:
@@ -168,9 +157,7 @@ def _rows(group: Group, anchor: Operation, lane: IterVar) -> None:
     partial = _schedule_lanes(group, anchor, lane)
     stage = s[group.output]
     axes = list(stage.op.axis)
-    row = stage.fuse(*axes) if len(axes) > 1 else axes[0]
-    if parallel:
-        stage.parallel(row)
+    row = share_loops(stage, axes, parallel)
     if anchor is not group.output:
         s[anchor].compute_at(stage, row)
     s[partial].compute_at(stage, row)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...te.shape import constant_extent
+from ..loops import fuse_axes
 from .lanes import VECTORS
 from .threads import worth_threads
 
@@ -24,16 +25,14 @@ def resize(group: Group) -> None:
     """The rule. The anchor's attrs say how many numbers lie near one place ("group"), how many dimensions come before height
     ("lead"), and whether rows are the image's own ("as_it_stands")."""
     s, anchor = group.s, group.anchor
-    for head in group.heads:
-        s[head].compute_inline()
-    if group.output is not anchor:
-        s[anchor].compute_inline()
+    group.inline_heads()
+    group.inline_anchor()
     stage = s[group.output]
     lead = anchor.attrs["lead"]
     axes = list(stage.op.axis)
     outer, flat = axes[: lead + 1], axes[lead + 1 :]
-    row = stage.fuse(*outer) if len(outer) > 1 else outer[0]
-    _, lane = stage.split(stage.fuse(*flat) if len(flat) > 1 else flat[0], factor=anchor.attrs["group"])
+    row = fuse_axes(stage, outer)
+    _, lane = stage.split(fuse_axes(stage, flat), factor=anchor.attrs["group"])
     stage.vectorize(lane)
     if worth_threads(anchor.axis, 8):
         stage.parallel(row)

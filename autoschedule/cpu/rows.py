@@ -28,7 +28,7 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import op_loads
 from ..forms.rows import RowChain, match_rows
-from ..loops import MOST_BODIES, fuse_axes, unroll_short_loops
+from ..loops import MOST_BODIES, fuse_axes, share_loops, split_longer, unroll_short_loops
 from ..operations import TRIVIAL, elements, find_inlined, fixed_extent, is_expensive, weight
 from .declaration import calls_functions
 from .injective import sweep
@@ -173,9 +173,9 @@ def _schedule_full_rows(whole: _Rows) -> None:
     inside = whole.row_axes(group.output) if own in whole.chain.inside else []
     kept = [axis for axis in stage.op.axis if axis not in inside]
     stage.reorder(*kept, *inside)
-    row = fuse_axes(stage, kept) if kept else None  # numbers of an axis of their own, (1,), may be of one row
-    if row is not None and _worth(whole):
-        stage.parallel(row)
+    row = (
+        share_loops(stage, kept, _worth(whole)) if kept else None
+    )  # numbers of an axis of their own, (1,), may be of one row
     parts = [*whole.parts, *([own] if own is not group.output and own.reduction is not None else [])]
     for part in parts:
         if row is not None:
@@ -193,9 +193,7 @@ def _side_by_side(whole: _Rows) -> None:
     inside = whole.row_axes(group.output) if own in whole.chain.inside else []
     kept = [axis for axis in stage.op.axis if axis not in inside]
     stage.reorder(*kept, *inside)
-    row = fuse_axes(stage, kept) if kept else None
-    if row is not None and threads:
-        stage.parallel(row)
+    row = share_loops(stage, kept, threads) if kept else None
     for part in whole.parts:
         stages = _reduce_row_lanes(group, part) if part.reduction is not None else [group.s[part]]
         if part in whole.stored:
@@ -256,12 +254,9 @@ def _trailing(stage: Stage, axes: Sequence[IterVar]) -> list[IterVar]:
 
 
 def _vectors(whole: _Rows, stage: Stage, axes: Sequence[IterVar]) -> None:
-    """Return those of these axes that lie side by side in vectors, several at a time."""
+    """Vectorize those of these axes whose elements lie side by side, several vectors at a time."""
     together = _trailing(stage, axes)
-    axis, size, several = fuse_axes(stage, together), length(together), VECTORS * whole.group.machine.lanes(whole.bits)
-    if size is None or size > several:
-        axis = stage.split(axis, factor=several)[1]
-    stage.vectorize(axis)
+    _lanes(whole, stage, fuse_axes(stage, together), length(together))
 
 
 # Rows across
@@ -300,9 +295,7 @@ def _schedule_row_lanes(whole: _Rows, width: int | None) -> None:
         wide, last = stage.split(last, factor=width)
         outer.append(wide)
     stage.reorder(*outer, *inside, last)
-    row = fuse_axes(stage, outer) if outer else None
-    if row is not None and _worth(whole):
-        stage.parallel(row)
+    row = share_loops(stage, outer, _worth(whole)) if outer else None
     extent = width or constant_extent(last)
     _lanes(whole, stage, last, extent)
     for part in whole.parts:
@@ -324,10 +317,7 @@ def _schedule_row_lanes(whole: _Rows, width: int | None) -> None:
 
 def _lanes(whole: _Rows, stage: Stage, axis: IterVar, extent: int | None) -> None:
     """An axis in vectors, several at a time."""
-    several = VECTORS * whole.group.machine.lanes(whole.bits)
-    if extent is None or extent > several:
-        axis = stage.split(axis, factor=several)[1]
-    stage.vectorize(axis)
+    stage.vectorize(split_longer(stage, axis, extent, VECTORS * whole.group.machine.lanes(whole.bits))[1])
 
 
 # Rows in blocks
@@ -336,15 +326,13 @@ def _lanes(whole: _Rows, stage: Stage, axis: IterVar, extent: int | None) -> Non
 def blocks(group: Group) -> None:
     """The rule of rows that are declared in blocks: the blocks of all rows are shared by threads, then the elements of the result.
     The attribute block is that of the part that is known of each."""
-    s, anchor, stage = group.s, group.anchor, group.s[group.output]
+    s, stage = group.s, group.s[group.output]
     group.inline_cheap_heads()
-    if group.output is not anchor:
-        s[anchor].compute_inline()
+    group.inline_anchor()
     if any(constant_extent(axis) == 0 for axis in stage.op.axis):
         return
     home = s[next(part for part in group.parts if "block" in part.attrs)]
-    loop = fuse_axes(home, home.op.axis)
-    home.parallel(loop)
+    loop = share_loops(home, home.op.axis)
     for part in group.parts:
         if not part.reduce_axis:
             continue
@@ -353,7 +341,7 @@ def blocks(group: Group) -> None:
             for each in stages:
                 each.compute_at(home, loop)
     outer, inner = stage.split(stage.op.axis[-1], factor=BLOCK)
-    stage.parallel(fuse_axes(stage, [*stage.op.axis[:-1], outer]))
+    share_loops(stage, [*stage.op.axis[:-1], outer])
     stage.vectorize(inner)
     stream(stage, inner)
 

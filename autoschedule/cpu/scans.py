@@ -30,7 +30,7 @@ from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import contiguous_axes, dimension, max_reads, op_loads
 from ..forms.scans import SharedColumns, share_columns
-from ..loops import fuse_axes
+from ..loops import share_loops, split_longer
 from ..operations import is_expensive, is_plain
 from .lanes import floor_power
 from .streams import LINES
@@ -113,10 +113,7 @@ def _schedule_columns(group: Group, block: _Block) -> None:
         outer.append(wide)
     if outer:
         _attach_scans(group, block, stage, outer, [*(axis for axis in axes if axis not in shared.columns), lane])
-    lanes = _lanes(group)
-    if (width or constant_extent(lane) or lanes + 1) > lanes:
-        lane = stage.split(lane, factor=lanes)[1]
-    stage.vectorize(lane)
+    stage.vectorize(split_longer(stage, lane, width or constant_extent(lane), _lanes(group))[1])
     for each in (*block.ends, *block.stored):
         _vectorize_step(group, s[each], shared.dimension(each, last))
 
@@ -190,9 +187,7 @@ def _attach_scans(
 ) -> IterVar:
     """Has scans, and what is stored between them, computed within each iteration of the outer loops, which threads share."""
     stage.reorder(*outer, *inner)
-    loop = fuse_axes(stage, outer)
-    if worth_threads(group.output.axis, 1 + len(group.parts)):
-        stage.parallel(loop)
+    loop = share_loops(stage, outer, worth_threads(group.output.axis, 1 + len(group.parts)))
     steps = {step for each in block.scans for step in each.steps(group.parts)}
     for op in (*block.scans, *(op for op in block.stored if op not in steps)):
         group.s[op].compute_at(stage, loop)
@@ -205,11 +200,8 @@ def _vectorize_step(group: Group, stage: Stage, dimension: int) -> None:
     lane = axes[dimension]
     if not any(lane in contiguous_axes(load) for load in op_loads(stage.op)):
         return
-    extent, lanes = constant_extent(lane), _lanes(group)
     stage.reorder(*(axis for axis in axes if axis is not lane), lane)
-    if extent is None or extent > lanes:
-        lane = stage.split(lane, factor=lanes)[1]
-    stage.vectorize(lane)
+    stage.vectorize(split_longer(stage, lane, constant_extent(lane), _lanes(group))[1])
 
 
 def _lanes(group: Group) -> int:

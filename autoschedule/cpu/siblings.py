@@ -35,6 +35,7 @@ from ...schedule.lowering.text import all_arguments
 from ...schedule.model.axes import declared_ranges
 from ...te.tensor import Tensor
 from ..accesses import ASSUMED, tensor_bytes
+from ..cost.bodies import SCRATCH
 from ..cost.cpu import Lines, estimate
 from ..cost.doubts import UNFORESEEN
 from ..cost.estimate import pad_estimate
@@ -44,8 +45,6 @@ from ..plan import Candidate, Chooser, Decision, decide
 
 __all__ = ["share_loops"]
 
-OPERANDS = 2
-"""Registers that an iteration needs beside its sums, if these are to wait for no memory."""
 SHARED = ("serial", "parallel")
 """Kinds of loops that are shared: lanes, and what is written out, are a step of their own of each stage."""
 
@@ -336,7 +335,7 @@ def _add_spills(nest: Nest, machine: Machine) -> Nest | None:
         if beyond > 0:
             return None
         last = sums[-1].instructions
-        more = {name: last.get(name, 0.0) + max(beyond + OPERANDS, 0) for name in ("load", "store")}
+        more = {name: last.get(name, 0.0) + max(beyond + SCRATCH, 0) for name in ("load", "store")}
         body[body.index(sums[-1])] = replace(sums[-1], instructions={**last, **more})
     return replace(nest, body=tuple(body))
 

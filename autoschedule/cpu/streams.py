@@ -9,6 +9,7 @@ from ...ir.expr import IntImm, IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
 from ..cost.cpu import PAGE
+from ..loops import fuse_axes
 from ..operations import elements
 
 __all__ = ["BLOCK", "LINES", "prefetch_pages", "last_cache", "stream", "streams", "sweep_past_caches"]
@@ -49,7 +50,7 @@ def prefetch_pages(stage: Stage, axis: IterVar, step: int) -> None:
 def sweep_past_caches(stage: Stage) -> None:
     """Schedules a stage each of whose elements is made of others at the same place."""
     axes = list(stage.op.axis)
-    outer, inner = stage.split(stage.fuse(*axes) if len(axes) > 1 else axes[0], factor=BLOCK)
+    outer, inner = stage.split(fuse_axes(stage, axes), factor=BLOCK)
     stage.parallel(outer)
     stage.vectorize(inner)
     stream(stage, inner)

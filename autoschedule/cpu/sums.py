@@ -33,7 +33,7 @@ from ..cost.cpu import Lines
 from ..cost.doubts import TILED, WORSE
 from ..cost.estimate import Estimate, soonest
 from ..drafts.draft import Drafts
-from ..loops import fuse_axes, unroll_short_loops
+from ..loops import fuse_axes, share_loops, split_longer, unroll_loops, unroll_short_loops
 from ..operations import find_inlined
 from ..plan import Candidate
 from ..structure import structure_key
@@ -270,19 +270,17 @@ def _schedule_data_lanes(group: Group, plan: SumPlan) -> None:
             inside += [order.late.index(at)] * len(outer) if at in order.late else []
     lane = fuse_axes(stage, [axes[at] for at in lanes_at])
     extent = constant_extent(lane)
-    if len(plan.lane) == 1 and (extent is None or extent > width):
-        vector, lane = stage.split(lane, factor=width)
-        if extent is not None:
-            trips[vector] = ceil(extent / width)
-        before.append(vector)
+    if len(plan.lane) == 1:
+        vector, lane = split_longer(stage, lane, extent, width)
+        trips |= dict.fromkeys(vector, ceil((extent or 0) / width))
+        before += vector
     late = [loop for _, loop in sorted(zip(inside, late, strict=True), key=lambda pair: pair[0])]
     stage.reorder(*before, *late, *after, *rows, lane)
     before = _parallelize_loops(group, stage, before if order.panels else [*before, *late], trips)
     for load, panel in zip(plan.packed, panels, strict=True):
         if before and order.panels and plan.lane[0] in load_axes(load):
             panel.compute_at(stage, before[-1])
-    for axis in rows:
-        stage.unroll(axis)
+    unroll_loops(stage, rows)
     stage.vectorize(lane)
     around = (*before, *(late if order.panels else ()), *after)
     if around:
@@ -376,8 +374,7 @@ def _schedule_sum_lanes(group: Group, plan: SumPlan) -> None:
         rows += inside
     stage.reorder(*outer, *rows)
     outer = _parallelize_loops(group, stage, outer, trips)
-    for axis in rows:
-        stage.unroll(axis)
+    unroll_loops(stage, rows)
     for each in partials:
         _sum_up(each, sizes, 1, ())
     for attached in (*partials, *([s[anchor]] if anchor is not group.output else [])):
@@ -417,8 +414,7 @@ def _parallelize_loops(group: Group, stage: Stage, loops: list[IterVar], trips: 
     while count < len(loops) and not are_enough_tasks(tasks, group.machine):
         tasks *= trips.get(loops[count]) or constant_extent(loops[count]) or TASKS * group.machine.cores
         count += 1
-    task = fuse_axes(stage, loops[first:count])
-    stage.parallel(task)
+    task = share_loops(stage, loops[first:count])
     return [*loops[:first], task, *loops[count:]]
 
 
@@ -438,7 +434,6 @@ def _sum_up(stage: Stage, sizes: Mapping[int, int], lanes: int, whole: Container
     reduced = [axis for axis in stage.leaf_iter_vars if axis.kind == "reduce"]
     lane = fuse_axes(stage, op.axis[count:])
     stage.reorder(*outer, *reduced, *tile, lane)
-    for axis in tile:
-        stage.unroll(axis)
+    unroll_loops(stage, tile)
     unroll_short_loops(stage, reduced, prod(sizes.values()))
     stage.vectorize(lane)

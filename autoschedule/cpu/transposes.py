@@ -24,6 +24,7 @@ from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import find_axes
+from ..loops import unroll_loops
 from ..operations import find_inlined
 from .streams import streams
 
@@ -99,8 +100,7 @@ def transpose_tiles(group: Group, op: Operation, crossing: Crossing, threads: bo
     copy = s[tile]
     copy.compute_at(stage, middle)
     *before, contiguous = copy.op.axis
-    for axis in before:
-        copy.unroll(axis)
+    unroll_loops(copy, before)
     copy.vectorize(contiguous)
 
 

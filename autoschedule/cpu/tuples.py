@@ -23,7 +23,7 @@ from ...schedule import Schedule, Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import domain_axes
-from ..loops import fuse_axes
+from ..loops import share_loops, split_longer
 from ..operations import find_inlined
 from .lanes import VECTORS, floor_power, halves
 from .threads import PARTS, worth_threads
@@ -105,21 +105,17 @@ def _apply_way(group: Group, way: _Way) -> None:
         merged = [*_split_lanes(s, anchor, at, lanes), *([s[anchor]] if anchor is not group.output else [])]
     else:
         place = None if lane is None else s[anchor].op.axis.index(lane)
-        merged = [s[anchor] if anchor is not group.output else s[s.cache_write(list(anchor.outputs), "local")[0]]]
+        merged = [group.cache_sums()]
     outer = list(stage.op.axis)
     if place is not None:
         axis = outer.pop(place)
-        extent = constant_extent(axis)
-        if extent is None or extent > lanes:
-            wide, axis = stage.split(axis, factor=lanes)
-            outer.append(wide)
+        wide, axis = split_longer(stage, axis, constant_extent(axis), lanes)
+        outer += wide
         stage.reorder(*outer, axis)
         stage.vectorize(axis)
         _put_lane_last(merged[0], merged[0].op.axis[place])
     if outer:
-        task = fuse_axes(stage, outer)
-        if threads:
-            stage.parallel(task)
+        task = share_loops(stage, outer, threads)
         for each in merged:
             each.compute_at(stage, task)
 

@@ -20,16 +20,12 @@ from ...te.intrinsics.byte_units import LEVEL_DOTS
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ...topi.nn.weight_only import GROUP, PANEL, QUAD
+from .lanes import CHAINS, VECTORS
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["weight_only_dense"]
-
-GROUPS = 2
-"""Of weights, in a step of the loop for one row of x: the fewer instructions, the further ahead of them memory is read."""
-BATCH = 4
-"""Rows of x that share one reading of the weights: their sums are in registers together."""
 
 
 def weight_only_dense(group: Group) -> None:
@@ -45,7 +41,7 @@ def weight_only_dense(group: Group) -> None:
     stage = s[group.output]
     b, n = stage.op.axis
     panel, i = stage.split(n, factor=PANEL)
-    batches, b = stage.split(b, factor=BATCH)
+    batches, b = stage.split(b, factor=VECTORS)
     stage.reorder(batches, panel, b, i)
     task = stage.fuse(batches, panel)
     stage.parallel(task)
@@ -54,7 +50,7 @@ def weight_only_dense(group: Group) -> None:
     b, n = sums.op.axis
     (g,) = sums.op.reduce_axis
     if constant_extent(group.anchor.axis[0]) == 1:
-        pairs, g = sums.split(g, factor=GROUPS)
+        pairs, g = sums.split(g, factor=CHAINS)
         sums.reorder(pairs, g, b, n)
         sums.unroll(g)
     else:

@@ -32,7 +32,7 @@ from ..cost.doubts import WINDOWS_APART, WINDOWS_BEGUN, WINDOWS_FAR
 from ..cost.estimate import Estimate, pad_estimate
 from ..drafts.draft import Drafts
 from ..forms.window import is_sliding, is_window
-from ..loops import fuse_axes
+from ..loops import fuse_axes, unroll_loops
 from ..operations import LIGHT, weight
 from ..plan import Candidate
 from .chain_member import tap_product
@@ -221,8 +221,7 @@ def _sum_up(stage: Stage) -> None:
     *outer, lane = stage.op.axis
     taps = list(stage.op.reduce_axis)
     stage.reorder(*outer, *taps, lane)
-    for axis in (*outer, *taps):
-        stage.unroll(axis)
+    unroll_loops(stage, (*outer, *taps))
     stage.vectorize(lane)
 
 

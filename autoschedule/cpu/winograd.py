@@ -23,6 +23,7 @@ from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED
+from ..loops import unroll_loops
 from .conv_plan import Layer, Tile, channel_tile
 from .gemm import gemm
 from .injective import sweep
@@ -72,8 +73,7 @@ class _Winograd:
 
     def run(self) -> None:
         s, group = self.s, self.group
-        if group.output is not group.anchor:
-            s[group.anchor].compute_inline()
+        group.inline_anchor()
         banded = self._prefers_bands()
         stage = s[group.output]
         task, chunk, row = self._store(stage, banded)
@@ -159,8 +159,7 @@ class _Winograd:
         columns, column = products.split(column, factor=tile.columns)
         blocks, block = products.split(block, factor=self._vectors)
         products.reorder(a, b, batch, blocks, rows, columns, *op.reduce_axis, row, column, block, lane)
-        for axis in (row, column, block):
-            products.unroll(axis)
+        unroll_loops(products, (row, column, block))
         products.vectorize(lane)
 
     def _squares(self, squares: Stage) -> list[IterVar]:

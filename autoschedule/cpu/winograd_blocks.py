@@ -24,6 +24,7 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent
+from ..loops import unroll_loops
 from .conv_plan import Layer, Tile, channel_tile
 from .gemm import gemm
 from .injective import sweep
@@ -115,8 +116,7 @@ def _held_bytes(layer: Layer, rows: int) -> int:
 
 def _schedule(group: Group, parts: dict[str, Operation], layer: Layer, plan: _Plan) -> None:
     s, stage = group.s, group.s[group.output]
-    if group.output is not group.anchor:
-        s[group.anchor].compute_inline()
+    group.inline_anchor()
     products = s[parts["products"]]
     threads = worth_threads((*products.op.axis, *products.op.reduce_axis))
     task, inner, tile = _store(stage, layer, plan)
@@ -155,8 +155,7 @@ def _store(stage: Stage, layer: Layer, plan: _Plan) -> tuple[IterVar, IterVar, I
 
 def _unroll_block(stage: Stage, axes: list[IterVar] | tuple[IterVar, ...]) -> None:
     """A small stage written out, in vectors of channels."""
-    for axis in axes:
-        stage.unroll(axis)
+    unroll_loops(stage, axes)
     stage.vectorize(stage.op.axis[-1])
 
 

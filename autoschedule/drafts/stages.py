@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["StageNest"]
 
-APART = 64
-"""Elements between lanes that are gathered."""
-
 
 class StageNest(StageLoops):
     """The loops of one run of a stage, with the work of their bodies."""
@@ -299,7 +296,7 @@ class StageNest(StageLoops):
         reach, apart = 1, 1
         for axis, step in zip(reversed(axes), reversed(steps), strict=True):
             if step != reach or not access.is_even(axis):
-                apart = APART
+                apart = self.machine.line  # each in a line of its own
                 break
             reach *= self.frame.widths.get(axis, 1)
 

@@ -14,7 +14,7 @@ from functools import partial
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
-from ...ir.analysis.warps import WORD
+from ...ir.analysis.warps import LINE, WORD
 from ...ir.expr import Expr, IterVar, Node, ProducerLoad
 from ...ir.visit import children, post_order
 from ...schedule.model.inlining import expand_inlined
@@ -40,8 +40,6 @@ __all__ = ["DECLARED", "choose_or_declared", "element_a_thread", "injective", "v
 
 DECLARED = "an element a thread"
 """The description of a program as it was declared."""
-TILE_COLUMNS = 8
-"""Vectors of a row of a tile that is read across."""
 
 
 def injective(group: Group) -> None:
@@ -60,7 +58,7 @@ def injective(group: Group) -> None:
         ways.append(("; ".join([f"{each}{text}", *scatter]), partial(_apply_vectors, lanes)))
     if across:
         names, lanes = ", ".join(dict.fromkeys(find_tensor(load).name for load in across[1])), _tile_lanes(op, *across)
-        size = max(WARP, TILE_COLUMNS * lanes)
+        size = max(WARP, (LINE // VECTOR) * lanes)
         small = "; elements smaller than a bank meet in some" if op.output(0).dtype.bytes < WORD else ""
         text = (
             f"tiles of {size} x {size} in shared memory, {lanes} elements at once, since {names} is read across{small}"
@@ -233,7 +231,7 @@ def _tile_lanes(op: Operation, across: IterVar, loads: Sequence[ProducerLoad]) -
     lanes = (
         min(gcd(lanes, *extents), 8) if lanes * WORD >= VECTOR else 1
     )  # wider elements would meet in banks, two by two
-    while lanes > 1 and TILE_COLUMNS * lanes > 2 * min(extents):
+    while lanes > 1 and (LINE // VECTOR) * lanes > 2 * min(extents):
         lanes //= 2
     return lanes
 
@@ -245,7 +243,7 @@ def _apply_tiles(across: IterVar, loads: list[ProducerLoad], lanes: int, group: 
     copies = [s[s.cache_read(tensor, "shared", [s[output]])] for tensor in sources]
     stage = s[output]
     y, x = stage.op.axis[place], stage.op.axis[-1]
-    size = max(WARP, TILE_COLUMNS * lanes)
+    size = max(WARP, (LINE // VECTOR) * lanes)
     width = size // lanes
     down = thread_axis((0, THREADS // width), "threadIdx.y")
     along = thread_axis((0, width), "threadIdx.x")

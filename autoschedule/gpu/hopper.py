@@ -44,7 +44,7 @@ from ...te.axis import thread_axis
 from ...te.intrinsics.tiles import SUMS
 from ..accesses import source
 from ..cost.gpu import CLUSTER_LATENCY, DRAIN, ENGINE_LATENCY, FENCE, count_resident, estimate_works
-from ..cost.kernels import KernelWork, Phase
+from ..cost.kernels import KernelWork, Phase, fill_phase
 from ..cost.tiles import DESCRIPTORS
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fuse_axes
@@ -66,7 +66,6 @@ from .tensor_cores import (
     shared_by_all,
     stored_by_blocks,
 )
-from .threads import WARP
 
 if TYPE_CHECKING:
     from ...schedule import Stage
@@ -327,13 +326,9 @@ def _count(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]:
         alone=parts * (DRAIN * (not tile.is_late) + FENCE * (not tile.boxes)),
     )
     copies = 0 if tile.boxes else parts * depth * count_copies(found, tile) / tile.all_threads
-    fill = Phase(
-        parts,
-        tile.stages - tile.is_late,
-        not tile.roles,
-        copies * tile.all_threads / WARP * 4,
-        copies * 4,
-        accessed=filled / LINE,
+    fill = replace(
+        fill_phase(parts, tile.stages - tile.is_late, tile.all_threads, copies, filled),
+        is_synchronized=not tile.roles,
         loads=max(copies, parts),
         late=ENGINE_LATENCY * tile.boxes + CLUSTER_LATENCY * (tile.cluster - 1),
         begins=min(tile.resident / (batch * grid.down * grid.across), 1.0) if tile.resident else 1.0,

@@ -28,7 +28,7 @@ from ...ir.expr import IterVar
 from ...ir.fragments import K_BYTES, LANES, WARPGROUP_LANES, M, N
 from ...te.axis import thread_axis
 from ..cost.gpu import OF_COPIES
-from ..cost.kernels import PARTS, SLOTS, KernelWork, Phase, Unique
+from ..cost.kernels import PARTS, SLOTS, KernelWork, Phase, Unique, fill_phase
 from ..cost.tiles import ADDED, CORE_SCORE, MERGED, MERGED_BYTES, POWERS_OF_PART, SUM
 from ..forms.online import OnlineForm, Rows
 from ..loops import fuse_axes
@@ -207,9 +207,7 @@ def count_online(
     parts = ceil(terms / tile.columns / tile.splits) * form.share
     loaded, filled = parts * tile.columns * both, parts * tile.columns * (depth + columns) * size
     copies = loaded / VECTOR / threads
-    fill = Phase(
-        parts, tile.stages, True, 4 * copies * threads / WARP, 4 * copies, accessed=filled / LINE, loads=copies
-    )
+    fill = fill_phase(parts, tile.stages, threads, copies, filled)
     if late:
         fill = Phase(parts, tile.stages, accessed=filled / LINE, loads=parts, late=late)
         threads += WARPGROUP_LANES

@@ -30,6 +30,7 @@ from ...te.axis import thread_axis
 from ..cost.gpu import OF_COPIES, estimate_works
 from ..cost.kernels import KernelWork, Phase
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
+from ..loops import fuse_axes, unroll_loops
 from ..matrices import declare_matrices, matrix_axes
 from ..operations import iteration_count
 from ..plan import Candidate
@@ -192,8 +193,7 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
     blocks, terms = sums.split(sums.op.reduce_axis[0], factor=tile.depth)
     some, term = sums.split(terms, factor=gcd(lanes, tile.depth) if any(along) else 1)
     sums.reorder(*sums.op.axis[:-2], blocks, some, term, si, sj)
-    for axis in (some, term, si, sj):
-        sums.unroll(axis)
+    unroll_loops(sums, (some, term, si, sj))
     for panel, load, width in zip(panels, (found.a, found.b), (tile.rows, tile.columns), strict=True):
         _panel(s[panel], sums, (blocks, some), load, width, found, tile)
 
@@ -224,7 +224,7 @@ def _result(
     blocks, aparts, threads, inners = zip(*loops, strict=True)
     stage.reorder(*outer, *blocks, *aparts, *threads, *inners)
     if outer:
-        stage.bind(stage.fuse(*outer) if len(outer) > 1 else outer[0], thread_axis("blockIdx.z"))
+        stage.bind(fuse_axes(stage, outer), thread_axis("blockIdx.z"))
     bind_blocks(stage, blocks[0], blocks[1], tile.band)
     for axis, own, neighbours in zip(aparts, tile.own, beside, strict=True):
         stage.bind(axis, thread_axis((0, own // neighbours), "vthread"))

@@ -61,9 +61,8 @@ def _reads(load: ProducerLoad, axis: IterVar) -> bool:
 
 
 def _apply(group: Group) -> None:
-    s, anchor, output = group.s, group.anchor, group.output
-    summed = s.cache_write(list(anchor.outputs), "local")[0].op if anchor is output else anchor
-    stage, sums = s[output], s[summed]
+    s, sums = group.s, group.cache_sums()
+    stage = s[group.output]
     *outer, row, column = stage.op.axis
     rows, row = stage.split(row, factor=EACH)
     columns, column = stage.split(column, factor=EACH)

@@ -31,7 +31,7 @@ from ..cost.doubts import UNFORESEEN
 from ..cost.estimate import pad_estimate
 from ..drafts.draft import Drafts
 from ..forms.window import Reach, find_reaches
-from ..loops import fuse_axes
+from ..loops import fuse_axes, unroll_loops
 from ..operations import elements, fixed_extent, is_expensive, is_plain, iteration_count
 from ..plan import Candidate, Decision
 from ..registry import registered_rules
@@ -242,8 +242,7 @@ def _store(stage: Stage, plane: tuple[int, int], tile: Tile) -> tuple[IterVar, I
     stage.bind(block, thread_axis("blockIdx.x"))
     for (_, thread), name, count in zip(own, "yx", THREADS, strict=True):
         stage.bind(thread, thread_axis((0, count), f"threadIdx.{name}"))
-    for axis in (*(rest for rest, _ in own), *inner):
-        stage.unroll(axis)
+    unroll_loops(stage, (*(rest for rest, _ in own), *inner))
     return block, ([*(rest for rest, _ in own), *inner])[-1]
 
 
@@ -257,8 +256,7 @@ def _fill(stage: Stage, plane: tuple[int, int], at: tuple[Stage, IterVar]) -> It
     stage.reorder(*axes[: plane[0]], *(rest for rest, _ in own), *(thread for _, thread in own), *inner)
     for (_, thread), name, count in zip(own, "yx", THREADS, strict=True):
         stage.bind(thread, thread_axis((0, count), f"threadIdx.{name}"))
-    for axis in inner:
-        stage.unroll(axis)
+    unroll_loops(stage, inner)
     return inner[-1] if inner else own[-1][1]
 
 
@@ -266,5 +264,4 @@ def _sum(sums: Stage, at: tuple[Stage, IterVar]) -> None:
     """A sum in registers, all of its terms written out."""
     sums.compute_at(*at)
     sums.set_scope("local")
-    for axis in (*sums.op.reduce_axis, *sums.op.axis):
-        sums.unroll(axis)
+    unroll_loops(sums, (*sums.op.reduce_axis, *sums.op.axis))

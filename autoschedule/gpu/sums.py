@@ -82,12 +82,11 @@ def _row(group: Group, extent: int, results: int) -> Row:
 
 def _apply_block(block: RowBlock, group: Group) -> None:
     """The threads of a block share each sum of its rows."""
-    s, anchor, output = group.s, group.anchor, group.output
-    summed = s.cache_write(list(anchor.outputs), "local")[0].op if anchor is output else anchor
-    stage = s[output]
+    s, summed = group.s, group.cache_sums()
+    stage = s[group.output]
     at = block.bind_rows(stage, list(stage.op.axis), ())
-    s[summed].compute_at(stage, at)
-    block.sum_up(s, summed)
+    summed.compute_at(stage, at)
+    block.sum_up(s, summed.op)
 
 
 def _among_blocks(group: Group, row: Row) -> list[_Way]:

@@ -37,7 +37,7 @@ from ...te.intrinsics.tiles import SUMS
 from ...te.tf32 import unwrap_tf32
 from ..accesses import source
 from ..cost.gpu import OF_COPIES, estimate_works
-from ..cost.kernels import RESULT, SLOTS_OF_TRANSFER, KernelWork, Phase, Unique
+from ..cost.kernels import RESULT, SLOTS_OF_TRANSFER, KernelWork, Phase, Unique, fill_phase
 from ..cost.tiles import ROUNDED
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fuse_axes
@@ -77,8 +77,6 @@ OWN = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 16))
 """Results of a warp, rows and columns."""
 WARPS = ((2, 4), (2, 2), (4, 2), (1, 2), (1, 1))
 STAGES = (4, 3, 2)
-DEPTH_BYTES = 128
-"""Of a row of terms in shared memory: what 8 threads store at once then lies in one row, and meets no bank twice."""
 OF_PACKED = ", of copies in whole rows"
 """Said of products of which a side is copied first."""
 
@@ -227,7 +225,7 @@ def is_theirs(group: Group, found: Contraction, sums: Mapping[str, str]) -> bool
 def _tiles(found: Contraction, gpu: Gpu, size: int) -> Iterator[Tile]:
     """Return the tiles that fit the shared memory of a block, and are no more than twice as large as the result."""
     rows, columns, terms, batch = found.sizes
-    depth = (DEPTH_BYTES if terms * size > DEPTH_BYTES // 2 else DEPTH_BYTES // 2) // size
+    depth = (LINE if terms * size > LINE // 2 else LINE // 2) // size
     for own in OWN:
         for warps in WARPS:
             for stages in STAGES:
@@ -275,7 +273,7 @@ def count_work(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]
         accessed=warps * (tile.own[0] + tile.own[1]) * tile.depth * parts * size / LINE,
     )
     copies = parts * tile.depth * count_copies(found, tile) / WARP / warps
-    fill = Phase(parts, tile.stages, True, 4 * warps * copies, 4 * copies, accessed=read / LINE, loads=copies)
+    fill = fill_phase(parts, tile.stages, warps * WARP, copies, read)
     product = count_product(
         found,
         tile,

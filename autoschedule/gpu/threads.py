@@ -14,6 +14,7 @@ from ...te.rewrite import collect_loads
 from ...te.tensor import find_tensor
 from ..accesses import source
 from ..forms.contraction import Contraction
+from ..loops import unroll_loops
 from ..operations import fixed_extent, iteration_count
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ def keep_in_registers(copy: Stage, at: tuple[Stage, IterVar]) -> None:
     """Have each thread copy what it reads in an iteration of a loop, neighbours along the last axis at once."""
     copy.compute_at(*at)
     copy.vectorize(copy.op.axis[-1])
-    for axis in copy.op.axis[:-1]:
-        copy.unroll(axis)
+    unroll_loops(copy, copy.op.axis[:-1])
 
 
 def explain_width(found: Contraction, dtype: DType) -> str:

@@ -28,7 +28,7 @@ from ...te.tensor import Tensor
 from ..accesses import dimension, numeric_shape, op_loads
 from ..drafts.draft import Drafts
 from ..forms.window import Window, match_windows
-from ..loops import fuse_axes
+from ..loops import fuse_axes, unroll_loops
 from ..operations import data_extents, fixed_extent, is_expensive, is_plain, iteration_count
 from ..plan import Candidate
 from .elements import DECLARED, element_a_thread
@@ -210,8 +210,7 @@ def _result(stage: Stage, tile: Tile) -> tuple[IterVar, IterVar]:
     stage.bind(block, thread_axis("blockIdx.x"))
     for thread, name in zip(reversed(threads), "xy", strict=False):
         stage.bind(thread, thread_axis(f"threadIdx.{name}"))
-    for axis in own:
-        stage.unroll(axis)
+    unroll_loops(stage, own)
     return block, column
 
 
