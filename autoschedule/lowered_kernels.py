@@ -45,7 +45,8 @@ def nest_of_kernel(kernel: For, machine: Machine) -> Nest:
     for node in walk(kernel):
         if isinstance(node, For) and node.var in counted.threads:
             extents[node.thread] = max(counted.threads[node.var], extents.get(node.thread, 1))
-    among = prod(extents.values()) + WARPGROUP_LANES if roles else 1  # with those that ask the copy engine
+    # instructions of four warps have their threads, though no loop is bound to them; and with those that ask the copy engine
+    among = prod({"threadIdx.x": WARPGROUP_LANES, **extents}.values()) + WARPGROUP_LANES if roles else 1
     return Nest(None, 1, parts, memory=Memory(stored, "global", 0, among=among))
 
 
