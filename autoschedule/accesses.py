@@ -254,7 +254,7 @@ def store_access(tensor: Tensor, axes: Sequence[Expr]) -> Access:
     return Access(tensor, tuple(axes), numeric_shape(tensor), stored=True)
 
 
-def op_loads(op: Operation) -> Sequence[ProducerLoad]:
+def op_loads(op: Operation) -> tuple[ProducerLoad, ...]:
     """The loads in each of the values of an operation."""
     return op.value_loads
 

@@ -116,7 +116,7 @@ class Operation:
         return ()
 
     @cached_property
-    def value_loads(self) -> Sequence[ProducerLoad]:
+    def value_loads(self) -> tuple[ProducerLoad, ...]:
         """The reads of tensors in each of `values`, one after the other, each in the order of evaluation."""
         return tuple(load for value in self.values for load in collect_loads(value))
 

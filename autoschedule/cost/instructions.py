@@ -49,7 +49,7 @@ from ...ir.expr import (
     TruncMod,
     Var,
 )
-from ...ir.structural import structural_key
+from ...ir.structural import Key, structural_key
 from ...ir.visit import children, free_vars, post_order
 
 __all__ = [
@@ -196,7 +196,7 @@ def count_instructions(
                 parts = not machine.masks and not work.guard.isdisjoint(lanes)
                 for name, many in count_loads(read, own, written_out, lanes, machine, parts):
                     count[name] += many
-                for _ in () if lanes else find_digits(work.load, around):
+                for _ in () if lanes else find_quotients(work.load, around):
                     count["logic"] += DIGIT
             continue
         if not lanes and is_extension(work.node):
@@ -212,7 +212,7 @@ def count_instructions(
     return count
 
 
-def find_digits(load: BufferLoad | ProducerLoad, around: Collection[Var]) -> set[tuple[object, ...]]:
+def find_quotients(load: BufferLoad | ProducerLoad, around: Collection[Var]) -> set[Key]:
     """The quotients and remainders in the indices of a load that a loop around it moves, equal ones once."""
     moved = {*around}
     return {

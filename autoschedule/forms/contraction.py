@@ -163,7 +163,7 @@ def match_product(op: Operation) -> Contraction | None:
     loads, both = op_loads(op), factors(op)
     if both is None or len(op.reduce_axis) != 1 or len(op.axis) < 2 or len(loads) != 2:
         return None
-    if loads[0].producer is loads[1].producer or [*map(strip_casts, both)] != loads:
+    if loads[0].producer is loads[1].producer or (*map(strip_casts, both),) != loads:
         return None
     *batch, i, j = op.axis
     (k,) = op.reduce_axis

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import cast
 
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Call, IntImm, Var
@@ -54,8 +55,9 @@ def _find_used_buffers(body: Stmt, buffers: Iterable[Buffer]) -> dict[Buffer, bo
     for node in walk(body):
         kind = type(node)  # of every node of a kernel: quicker than to ask for each class that it may be
         if kind is BufferLoad or kind is BufferStore:
-            if node.buffer in known:
-                touched[node.buffer] = touched.get(node.buffer, False) or kind is BufferStore
+            buffer = cast("BufferLoad | BufferStore", node).buffer
+            if buffer in known:
+                touched[buffer] = touched.get(buffer, False) or kind is BufferStore
         elif pointers and isinstance(node, Var):
             if node in pointers:
                 touched[pointers[node]] = True
