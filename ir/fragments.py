@@ -54,7 +54,7 @@ FRAGMENT_SCOPES = {
 }
 """By scope, what rows and columns of a tile are of mma.sync.m16n8, whose other k is 32 bytes of elements, and of wgmma.m64n8, of
 whose sums and whose A each of four warps has 16 rows."""
-WGMMA_COLUMNS = {1: (8, 16, 24, *range(32, 257, 16)), 2: tuple(range(8, 257, 8))}
+WGMMA_COLUMNS = {1: (8, 16, 24, *range(32, 257, 16)), 2: tuple(range(8, 257, 8)), 4: tuple(range(8, 257, 8))}
 """By the bytes of an element, the columns of sums that one wgmma has."""
 WARP_LANES, WARPGROUP_LANES = 32, 128
 WGMMA_ROWS = 64

@@ -12,31 +12,14 @@ from typing import Any
 
 from ..ir import ops
 from ..ir.dtype import FLOAT32
-from ..ir.expr import EQ, Expr, Select
-from ..ir.structural import structural_key
+from ..ir.tf32 import round_tf32
 from .elementwise import lift
 
-__all__ = ["tf32", "unwrap_tf32"]
-
-_DROPPED = 13
-"""Bits of a float32's mantissa that TF32 has not."""
+__all__ = ["tf32"]
 
 
 @lift
 def tf32(x: Any) -> Any:
     """x as float32, rounded to 10 bits of mantissa: to the nearest, halves away from zero. What exceeds the greatest becomes
     infinite, a NaN stays one, zeros keep their sign. Of tensors it is a tensor. Raises NotAnExpression (TW0106)."""
-    return _round(ops.cast(ops.convert(x), FLOAT32))
-
-
-def _round(value: Expr) -> Expr:
-    bits = ops.call("reinterpret", value, dtype="uint32")
-    kept = ops.call("bitwise_and", bits + (1 << _DROPPED - 1), ops.const(0xFFFFFFFF >> _DROPPED << _DROPPED, "uint32"))
-    return ops.select(value.equal(value), ops.call("reinterpret", kept, dtype="float32"), value)
-
-
-def unwrap_tf32(value: Expr) -> Expr:
-    """Return what is rounded, where a value is something rounded to TF32; else the value."""
-    if not isinstance(value, Select) or not isinstance(value.condition, EQ):
-        return value
-    return value.condition.a if structural_key(value) == structural_key(_round(value.condition.a)) else value
+    return round_tf32(ops.cast(ops.convert(x), FLOAT32))

@@ -15,9 +15,9 @@ from math import gcd
 
 from ...ir.expr import Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad
 from ...ir.lazy_values import cached_property
+from ...ir.tf32 import unwrap_tf32
 from ...te.factors import factors, guarded_load, strip_casts
 from ...te.operation import Operation
-from ...te.tf32 import unwrap_tf32
 from ..accesses import contiguous_axes, dimension, find_axes, load_axes, numeric_shape, op_loads, row_steps, source
 from ..operations import fixed_extent, iteration_count
 

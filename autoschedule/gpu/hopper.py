@@ -1,6 +1,6 @@
 """Products by warpgroups (sm_90a): tiles on their way to swizzled shared memory, which four warps together multiply from there.
 
-    C[i, j] = sum over k of A[i, k] * B[k, j]      floats of 8 or 16 bits added up in float32, int8 or uint8 in int32
+    C[i, j] = sum over k of A[i, k] * B[k, j]      floats of 8 or 16 bits or TF32 added up in float32, int8 or uint8 in int32
 
     A.matrix, B.matrix: copies with zeros up to whole tiles; C.matrix: their product
     for blockIdx.z: batches   blockIdx.y, blockIdx.x: tiles of 128 x 128
@@ -10,11 +10,11 @@
           sums[64 x 128] += A.matrix * B.matrix           # wgmma, of which no operand goes through registers
       C.matrix = sums                                     # in shared memory, of which whole rows are stored
 
-Where both sides are matrices in memory, with rows at multiples of 16 bytes, the copy engine fetches the tiles by boxes: one thread
-asks, or four more warps that do nothing else, which go on to the next tile while the others store theirs, where as many blocks as
-the GPU holds take one tile after the other, in bands that the L2 cache holds. A side that is no such matrix (odd rows, windows) may
-be copied to one first, by a kernel of its own. A result that is such a matrix the engine stores too, some columns at a time: they take
-less memory than a whole tile, which leaves room for one more stage, and nobody waits for their way out:
+Where both sides are matrices in memory, with rows at multiples of 16 bytes, the copy engine fetches the tiles by boxes: one thread asks,
+or four more warps that do nothing else, which go on to the next tile while the others store theirs, where as many blocks as the GPU holds
+take one tile after the other, in bands that the L2 cache holds. A side that is no such matrix (odd rows, windows) may be copied to one
+first, by a kernel of its own; sides of TF32 are, which rounds them. A result that is such a matrix the engine stores too, some columns at
+a time: they take less memory than a whole tile, which leaves room for one more stage, and nobody waits for their way out:
 
       for part in unrolled(4):                          # of 64 columns
         C.matrix[128, 64] = sums                        # swizzled, in place of the last part once the engine has read it
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from ... import te
 from ...codegen.gpus import Gpu, target_gpu
-from ...ir.analysis.warps import LINE
+from ...ir.analysis.warps import LINE, WORD
 from ...ir.copies import BULK_STORE
 from ...ir.expr import Cast, IntImm, IterVar, ProducerLoad
 from ...ir.fragments import LATE_STAGES, WARPGROUP_LANES, WGMMA_ROWS
@@ -153,20 +153,23 @@ def warpgroup_candidates(group: Group) -> list[Candidate]:
         not gpu.warpgroup
         or found is None
         or group.parts
-        or not is_theirs(group, found, SUMS)
+        or not is_theirs(group, found)
         or found.a.dtype != found.b.dtype
     ):
         return []
     down = [
         load.dtype.bytes > 1 and not found.is_read_along_sum(load) for load in (found.a, found.b)
     ]  # columns of terms; bytes are turned
-    packed = not _comes_in_boxes(group, found, found.a), not _comes_in_boxes(group, found, found.b)
-    fetched = [(False, False, (False, False))]
+    rounded = found.a.dtype.bytes == WORD  # TF32, by kernels of their own: copies past the threads do not round
+    if rounded and any(down):
+        return []  # instructions take it along the sum alone
+    packed = [rounded or not _comes_in_boxes(group, found, load) for load in (found.a, found.b)]
+    fetched = [] if rounded else [(False, False, (False, False))]
     several = iteration_count(found.summed) > PANEL_BYTES // found.a.dtype.bytes
     if not any(packed) or several and is_packable(found, packed):
-        fetched.append((True, True, packed))
+        fetched.append((True, True, (packed[0], packed[1])))
         if not any(packed):  # behind copies one thread of many asks never sooner
-            fetched.insert(1, (True, False, packed))
+            fetched.insert(1, (True, False, (False, False)))
     out = _leaves_in_boxes(group, found)
     tiles = [
         each
@@ -347,7 +350,7 @@ def _count(found: Contraction, tile: Tile, gpu: Gpu) -> Sequence[KernelWork]:
         band=tile.band,
         boxes=tile.columns // tile.stored if tile.stored else 0,
     )
-    return [*count_packs(found, tile, parts * depth), *product]
+    return [*count_packs(found, tile, parts * depth, size == WORD), *product]
 
 
 def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -> None:

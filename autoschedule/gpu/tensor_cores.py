@@ -16,7 +16,7 @@ A side of which less than 16 bytes can be copied at once (odd rows) may be copie
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, gcd, prod
@@ -29,12 +29,12 @@ from ...ir.expr import Cast, IterVar, ProducerLoad
 from ...ir.fragments import K_BYTES, M, N
 from ...ir.passes.gpu.narrow_results import NARROW_RESULTS
 from ...ir.rounding import FLOAT8
+from ...ir.tf32 import unwrap_tf32
 from ...ir.visit import children, post_order
 from ...schedule.model.inlining import expand_inlined
 from ...te.axis import thread_axis
 from ...te.factors import factors
 from ...te.intrinsics.tiles import SUMS
-from ...te.tf32 import unwrap_tf32
 from ..accesses import source
 from ..cost.gpu import OF_COPIES, estimate_works
 from ..cost.kernels import RESULT, SLOTS_OF_TRANSFER, KernelWork, Phase, Unique, fill_phase
@@ -71,8 +71,6 @@ __all__ = [
     "tensorize_tiles",
 ]
 
-_SUMS = {**SUMS, "float32": "float32"}
-"""The dtypes of sums by those that mma.sync multiplies: float32 is rounded to TF32."""
 OWN = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 16))
 """Results of a warp, rows and columns."""
 WARPS = ((2, 4), (2, 2), (4, 2), (1, 2), (1, 1))
@@ -130,7 +128,7 @@ class Tile:
 def tensor_core_candidates(group: Group) -> list[Candidate]:
     """The ways to compute a group's product on tensor cores, the quickest first; none where its dtypes are not theirs."""
     found = match_contraction(group.anchor, strip_conversion)
-    if found is None or group.parts or not is_theirs(group, found, _SUMS):
+    if found is None or group.parts or not is_theirs(group, found):
         return []
     gpu, size, reason = target_gpu(group.target), found.a.dtype.bytes, reason_in_matrices(group, found)
     narrow = [elements_at_once(found, load) < count_lanes(load.dtype) for load in (found.a, found.b)]
@@ -187,11 +185,11 @@ def count_copies(found: Contraction, tile: PackedTile) -> float:
     )
 
 
-def count_packs(found: Contraction, tile: PackedTile, terms: int) -> list[KernelWork]:
-    """Count the work of the kernels that copy sides to matrices of so many terms, 16 bytes a thread."""
+def count_packs(found: Contraction, tile: PackedTile, terms: int, rounded: bool = False) -> list[KernelWork]:
+    """Count the work of the kernels that copy sides to matrices of so many terms, 16 bytes a thread. rounded: to TF32."""
     size = found.a.dtype.bytes
     lanes, moved = VECTOR // size, 2.0 * THREADS * VECTOR
-    each = SLOTS_OF_TRANSFER * (lanes + 1)
+    each = SLOTS_OF_TRANSFER * (lanes + 1) + ROUNDED * lanes * rounded
     copy = Phase(1.0, issued=THREADS / WARP * each, of_thread=each, accessed=moved / LINE, loads=lanes)
     works: list[KernelWork] = []
     for load, extent, own, is_packed in zip(
@@ -205,19 +203,19 @@ def count_packs(found: Contraction, tile: PackedTile, terms: int) -> list[Kernel
     return works
 
 
-def is_theirs(group: Group, found: Contraction, sums: Mapping[str, str]) -> bool:
+def is_theirs(group: Group, found: Contraction) -> bool:
     """Return whether both factors are elements of one dtype, or both bytes, each converted to that of the sums, or rounded to TF32 where
-    it is the same. sums: by the dtypes that an instruction takes, those of its sums."""
+    it is the same."""
     dtype, other = str(found.a.dtype), str(found.b.dtype)
     if found.a.dtype.kind in FLOAT8 and "mma_float8" not in target_gpu(group.target).features:
         return False
-    if {sums.get(dtype), sums.get(other)} != {
+    if {SUMS.get(dtype), SUMS.get(other)} != {
         str(group.anchor.output(0).dtype)
     } or found.a.dtype.bytes != found.b.dtype.bytes:
         return False
     if dtype != other and found.a.dtype.bytes > 1:
         return False
-    return dtype != sums[dtype] or all(
+    return dtype != SUMS[dtype] or all(
         unwrap_tf32(factor) is not factor for factor in factors(group.s[group.anchor].op) or ()
     )
 
@@ -315,7 +313,7 @@ def _apply(group: Group, found: Contraction, tile: Tile) -> None:
         if tile.splits > 1
         else _stage_result(s[whole], stored_by_blocks(group, found, tile, tile.band))
     )
-    warp = _bind_warps(s[made], inners, tile, _SUMS[dtypes[0]], "global" if tile.splits > 1 else "shared")
+    warp = _bind_warps(s[made], inners, tile, SUMS[dtypes[0]], "global" if tile.splits > 1 else "shared")
     outer, inner = _sum_fragments(sums, (s[made], warp), tile, size, layouts, dtypes)
     loads = "cuda.mma_load_a", "cuda.mma_load_b"
     for stage, layout, load, dtype in zip(fragments, layouts, loads, dtypes, strict=True):

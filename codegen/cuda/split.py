@@ -44,6 +44,7 @@ from ...ir.passes.gpu.product_overlap import begin_products_first
 from ...ir.passes.gpu.reduce import join_thread_reductions, pair_inits
 from ...ir.passes.gpu.registers import free_registers
 from ...ir.passes.gpu.remove_prefetches import remove_prefetches
+from ...ir.passes.gpu.rounded_factors import round_factors
 from ...ir.passes.gpu.row_values import move_row_values
 from ...ir.passes.gpu.shared_memory_reuse import separate
 from ...ir.passes.gpu.swizzle import fence_stores, place_panels
@@ -104,7 +105,7 @@ def split(
 
     Raises the CudaErrors of GPU lowering.
     """
-    function = remove_prefetches(resolve_facts(function, features.__contains__))
+    function = round_factors(remove_prefetches(resolve_facts(function, features.__contains__)))
     nests = _Nests()
     nests.collect(function.body, lambda stmt: stmt)
     workspaces = list(nests.workspaces)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 
-from ...ir.fragments import HELD
+from ...ir.dtype import DType
+from ...ir.fragments import HELD, K_BYTES
 from .tensor_core import sums_stored
 
 __all__ = ["DESCRIBED", "PRODUCT", "WARPGROUP_ROWS", "product_rows"]
@@ -29,8 +30,8 @@ def _product(held: bool, dtype: str, kind: str, sums: str, operation: str, code:
     count = columns // 2
     registers = ", ".join(f"%{place}" for place in range(count))
     operands = ", ".join(f'"+{"f" if sums == "float" else "r"}"(c[{place}])' for place in range(count))
-    turns = dtype in ("float16", "bfloat16")  # bytes lie along k
-    depth = 16 if turns else 32
+    size = DType(dtype).bytes
+    turns, depth = size == 2, K_BYTES // size  # others lie along k
     said = ["b_turned"] if held else ["a_turned", "b_turned"]
     left = (
         [f'"r"(tw_register(a, {at}))' for at in range(4)]
@@ -76,6 +77,7 @@ _KINDS = {
     "uint8": ("unsigned char", "int", "s32.u8.u8", 3),
     "float8_e4m3fn": ("tw_float8_e4m3fn", "float", "f32.e4m3.e4m3", 4),
     "float8_e5m2": ("tw_float8_e5m2", "float", "f32.e5m2.e5m2", 5),
+    "float32": ("float", "float", "f32.tf32.tf32", 6),
 }
 """By dtype: its C type, that of sums, the instruction's types, and how the emulator calls it."""
 
@@ -138,7 +140,7 @@ static __device__ __forceinline__ void tw_wgmma_fill(C *c) {
 
 
 def product_rows(text: str) -> dict[str, str]:
-    """The device functions of the products that a text calls; there are 196 in all."""
+    """The device functions of the products that a text calls; there are 336 in all."""
     called = sorted(set(re.findall(rf"\b{PRODUCT}\b", text)))
     return {
         f"tw_wgmma_{held}{dtype}_{columns}": _product(bool(held), dtype, *_KINDS[dtype], int(columns)).strip()

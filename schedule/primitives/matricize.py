@@ -14,12 +14,12 @@ from ...base.arguments import is_sequence
 from ...base.errors import user_source
 from ...ir.expr import Cast, Expr, IterKind, IterVar, Mul, Node, ProducerLoad, Range
 from ...ir.ops import cast, conjunction, const, floordiv, floormod, if_then_else
+from ...ir.tf32 import unwrap_tf32
 from ...ir.visit import post_order, rewrite, substitute
 from ...te.factors import factors, strip_casts
 from ...te.operation import ComputeOp, Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ...te.tf32 import unwrap_tf32
 from ..errors import BadMatrix
 from ..model.axes import outline
 from ..model.foreign import AXES, FLAG, FLAGS, SIZES, TENSORS, either, require_one

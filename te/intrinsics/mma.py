@@ -51,7 +51,6 @@ from .tiles import (
 __all__ = ["mma_load_a", "mma_load_b", "mma_m16n8k8", "mma_m16n8k16", "mma_m16n8k32", "mma_store"]
 
 _FEATURE = "mma_m16n8k16"
-_SUMS = {**SUMS, "float32": "float32"}
 _KINDS = {"float32": "tf32"}
 """What an instruction takes elements of a dtype as."""
 _BYTES = ("int8", "uint8", "float8_e4m3fn", "float8_e5m2")
@@ -144,7 +143,7 @@ def _product(
     half: bool = False,
 ) -> TensorIntrin:
     """c += a b of some instructions. dtypes: of a and of b; half: of those whose k is 16 bytes."""
-    sums, scopes = _SUMS[dtypes[0]], (_scope("a", a_layout, half), _scope("b", layout, half))
+    sums, scopes = SUMS[dtypes[0]], (_scope("a", a_layout, half), _scope("b", layout, half))
     m, n, depth = extents
     shapes = [layout_dimensions(each, *extents) for each in (a_layout, layout)]
     tiles = [_full_tile(shape, scope, dtype) for shape, scope, dtype in zip(shapes, scopes, dtypes, strict=True)]
@@ -190,7 +189,7 @@ def _product(
 
 def _is_half(dtype: str, k: int) -> bool:
     """Return whether so many terms are 8 of 16 bits; 0 stands for 32 bytes."""
-    size = DType(known_dtype(dtype, *_SUMS)).bytes
+    size = DType(known_dtype(dtype, *SUMS)).bytes
     if k not in (0, 32 // size, *((8,) if size == 2 else ())):
         raise BadTensorIntrin(
             f"a tensor core's tiles of {dtype} have no {k} terms",
@@ -234,7 +233,7 @@ def _full_tile(shape: tuple[int, int], scope: str, dtype: str) -> tuple[int, int
 
 
 def _load(fragment: str, scope: str, asked: tuple[int, int], dtype: str) -> TensorIntrin:
-    tile, each = fragment_tile(fragment, DType(known_dtype(dtype, *_SUMS))), 16 // DType(dtype).bytes
+    tile, each = fragment_tile(fragment, DType(known_dtype(dtype, *SUMS))), 16 // DType(dtype).bytes
     shape = (asked[0] or tile[0], asked[1] or tile[1])
     _full_tile(shape, fragment, dtype)
     source = placeholder(shape, dtype, "source")

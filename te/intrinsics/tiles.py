@@ -46,8 +46,9 @@ SUMS = {
     "uint8": "int32",
     "float8_e4m3fn": "float32",
     "float8_e5m2": "float32",
+    "float32": "float32",
 }
-"""By the dtype of what is multiplied."""
+"""By the dtype of what is multiplied; float32 is rounded to TF32."""
 
 
 def layout_dimensions(layout: str, i: T, j: T, k: T) -> tuple[T, T]:

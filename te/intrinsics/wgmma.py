@@ -30,6 +30,7 @@ from ..tensor_intrin import TensorIntrin
 from .registry import register_intrinsic
 from .tiles import (
     SUMS,
+    convert_factor,
     emit_tensor_core,
     known_dtype,
     layout_dimensions,
@@ -57,11 +58,11 @@ def wgmma(
     a_scope: str = "swizzled",
 ) -> TensorIntrin:
     """Return the intrinsic for `te.sum(A[i, k].astype("float32") * B[k, j].astype("float32"), axis=k)` of float16, bfloat16,
-    float8_e4m3fn or float8_e5m2, or of int8 or uint8 added up in int32: A (with a_layout "km": A[k, i]) and B (with the layout "nk":
-    B[j, k]) in the scope "swizzled", the sums in "wgmma_c"; A of "mk" may lie in registers, with the a_scope "wgmma_a". m: a multiple
-    of 64; n: of 8 up to 256, of 64 where B lies [k, j] and is wider than that; k: of 32 bytes. Bytes lie along k. Of 8-bit floats the
-    hardware keeps some 14 bits of a sum within an instruction. Raises BadTensorIntrin (TW0132) for other layouts, scopes, sizes and
-    dtypes."""
+    float8_e4m3fn or float8_e5m2, of int8 or uint8 added up in int32, or of float32 rounded by te.tf32: A (with a_layout "km": A[k, i])
+    and B (with the layout "nk": B[j, k]) in the scope "swizzled", the sums in "wgmma_c"; A of "mk" may lie in registers, with the a_scope
+    "wgmma_a". m: a multiple of 64; n: of 8 up to 256, of 64 where B lies [k, j] and is wider than that; k: of 32 bytes. Bytes and float32
+    lie along k; float32 is rounded where threads store it, which the copy engine does not. Of 8-bit floats the hardware keeps some 14
+    bits of a sum within an instruction. Raises BadTensorIntrin (TW0132) for other layouts, scopes, sizes and dtypes."""
     sums, size = SUMS[known_dtype(dtype, *SUMS)], DType(dtype).bytes
     _check((m, n, k), (a_layout, layout), size, a_scope)
     shapes = [layout_dimensions(each, m, n, k) for each in (a_layout, layout)]
@@ -70,14 +71,14 @@ def wgmma(
 
     def element(i: Var, j: Var) -> Expr:
         left, right = a[layout_dimensions(a_layout, i, j, k_axis)], b[layout_dimensions(layout, i, j, k_axis)]
-        return reduce_sum(left.astype(sums) * right.astype(sums), axis=k_axis)
+        return reduce_sum(convert_factor(left, sums) * convert_factor(right, sums), axis=k_axis)
 
     c = compute((m, n), element, "c")
     binds = {
         tensor: decl_buffer(tensor.shape, tensor.dtype, tensor.name, strides=[var("row"), 1], scope=scope)
         for tensor, scope in ((a, a_scope), (b, "swizzled"), (c, "wgmma_c"))
     }
-    # bits of the instruction that transpose 16-bit operands; bytes have none, so _check refuses them
+    # bits of the instruction that transpose 16-bit operands; others have none, so _check refuses them
     held = a_scope == "wgmma_a"
     turned = (*([] if held else [const(int(a_layout == "km"))]), const(int(layout == "kn")))
 
@@ -127,8 +128,10 @@ def _check(extents: tuple[int, int, int], layouts: tuple[str, str], size: int, a
     # B of "kn" lies in panels of 128 bytes, of which the last one has to be full if there are several
     if a_scope not in ("swizzled", "wgmma_a") or (a_scope == "wgmma_a" and layouts[0] != "mk"):
         raise _refusal(f"takes no A of {layouts[0]!r} from {a_scope!r}", '"swizzled", or "wgmma_a" where A lies [m, k]')
-    if layouts[0] not in ("mk", "km") or layouts[1] not in ("kn", "nk") or (size == 1 and layouts != ("mk", "nk")):
-        raise _refusal(f"takes no layouts {layouts}", 'A of "mk" or "km", B of "kn" or "nk"; of bytes "mk" and "nk"')
+    if layouts[0] not in ("mk", "km") or layouts[1] not in ("kn", "nk") or (size != 2 and layouts != ("mk", "nk")):
+        raise _refusal(
+            f"takes no layouts {layouts}", 'A of "mk" or "km", B of "kn" or "nk"; of bytes and float32 "mk" and "nk"'
+        )
     whole = m > 0 and k > 0 and not m % WGMMA_ROWS and not k % (K_BYTES // size) and n in WGMMA_COLUMNS[size]
     if not whole or (layouts[1] == "kn" and n > panel and n % panel):
         raise _refusal(

@@ -35,7 +35,7 @@ def wgmma_matmul(
     begins copies of whole tiles; roles: of warps of its own. resident: blocks, where these compute one tile after the
     other; cluster: of them, neighbours, that copy together. square: whether the threads of four warps are 4 by 32. stored: columns
     of the result that the copy engine stores at once; held: whether threads load A into the registers that products take it from."""
-    sums, size = ("int32", 1) if "int8" in dtype else ("float32", 2)
+    sums, size = ("int32", 1) if "int8" in dtype else ("float32", 4 if dtype == "float32" else 2)
     a_layout, b_layout = layouts
     A = te.placeholder((k, m) if a_layout == "km" else (m, k), dtype, name="A")
     B = te.placeholder((n, k) if b_layout == "nk" else (k, n), dtype, name="B")
@@ -43,6 +43,8 @@ def wgmma_matmul(
 
     def product(i: Any, j: Any) -> Any:
         left, right = A[r, i] if a_layout == "km" else A[i, r], B[j, r] if b_layout == "nk" else B[r, j]
+        if dtype == "float32":
+            left, right = te.tf32(left), te.tf32(right)
         return te.sum(left.astype(sums) * right.astype(sums), axis=r)
 
     C = te.compute((m, n), product, name="C")
@@ -105,6 +107,8 @@ def wgmma_matmul(
             s[tensor].pipeline(stages, by="tma" if bulk else "cp.async", warp_specialize=roles, cluster=cluster)
 
     def reference(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        if dtype == "float32":  # halves of the last bit away from zero
+            left, right = (((each.view("uint32") + 0x1000) & 0xFFFFE000).view("float32") for each in (left, right))
         left, right = left.astype("float64"), right.astype("float64")
         return (left.T if a_layout == "km" else left) @ (right.T if b_layout == "nk" else right)
 
@@ -140,11 +144,11 @@ def spread(stage: Any, rest: Any, groups: int, vector: int, square: bool = False
 
 
 def whole_numbers(program: Program, seed: int = 0) -> list[np.ndarray]:
-    """Inputs whose products and sums float32 holds exactly, in any order."""
+    """Inputs whose products and sums float32 holds exactly, in any order; of float32 TF32 rounds every other one along k."""
     from ml_dtypes import bfloat16
 
     rng = np.random.default_rng(seed)
-    return [
+    inputs = [
         rng.integers(
             -8 if each.dtype != "uint8" else 190,
             9 if each.dtype != "uint8" else 256,
@@ -152,6 +156,10 @@ def whole_numbers(program: Program, seed: int = 0) -> list[np.ndarray]:
         ).astype(bfloat16 if each.dtype == "bfloat16" else each.dtype)
         for each in program.args[:-1]
     ]
+    for number, each in enumerate(inputs):
+        if each.dtype == np.float32:
+            each[..., number::2] += rng.integers(0, 4, each[..., number::2].shape) / np.float32(2048)
+    return inputs
 
 
 def on_warpgroups(**said: Any) -> Program:

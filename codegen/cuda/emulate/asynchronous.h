@@ -71,10 +71,13 @@ static uint64_t element_of(const char *from, int turned, int panel, int whole, i
   return exchanged((uint64_t)from + own * bytes / PANEL * (uint64_t)panel + term * PANEL + own * bytes % PANEL, whole);
 }
 
+// Of an element, by kind: 2 to 5 are bytes, 6 is TF32.
+static int bytes_of(int kind) { return kind == 6 ? 4 : kind >= 2 ? 1 : 2; }
+
 // What a thread looks after of the operands of a product, for all that take part in it: parts, and the bytes of rows exchanged there.
 template <class Visit>
 static void own_parts(const Product &product, Visit visit) {
-  int bytes = product.kind >= 2 ? 1 : 2;
+  int bytes = bytes_of(product.kind);
   for (int part = running % WARPGROUP; !product.held && part < parts_of(64, bytes); part += WARPGROUP)
     visit(part_of(product.a, product.a_turned, product.a_panel, product.a_row, bytes, part, 64), product.a_row);
   for (int part = running % WARPGROUP; part < parts_of(product.columns, bytes); part += WARPGROUP)
@@ -143,6 +146,7 @@ static double half_of(uint32_t bits) {
 
 static double value_at(uint64_t address, int kind) {
   const uint8_t byte = *(const uint8_t *)address;
+  if (kind == 6) return of_bits(*(const uint32_t *)address & 0xffffe000u);  // bits of float32 that are dropped, not rounded
   if (kind == 2 || kind == 3) return kind == 2 ? (double)(int8_t)byte : (double)byte;
   if (kind == 4 && (byte & 0x7f) == 0x7f) return of_bits(0x7fc00000u);
   if (kind == 4) return 256.0 * half_of((byte & 0x80u) << 8 | (byte & 0x7fu) << 7);
@@ -154,7 +158,7 @@ static double value_at(uint64_t address, int kind) {
 // The sums of this thread: rounded once a product.
 static void finish_product(const Product &product) {
   bool whole = product.kind == 2 || product.kind == 3;
-  int bytes = product.kind >= 2 ? 1 : 2, terms = 32 / bytes, lane = running % WARPGROUP;
+  int bytes = bytes_of(product.kind), terms = 32 / bytes, lane = running % WARPGROUP;
   for (int i = 0; i < product.columns / 2; ++i) {
     int row = lane / 32 * 16 + lane % 32 / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
     double sum = whole ? (double)((int32_t *)product.c)[i] : (double)((float *)product.c)[i];

@@ -160,6 +160,7 @@ def test_warpgroups_multiply_from_shared_memory_and_nothing_else_costs(dtype: st
             (136, 33, 136, "float16", (True, True), 0),
             (72, 88, 100, "float16", (True, False), 3),
             (33, 31, 272, "int8", (False, True), 0),
+            (72, 33, 100, "float32", (False, True), 2),
         ],
         2,
     ),
@@ -177,7 +178,7 @@ def test_products_of_boxes_are_exact(
         )
         for each in tensors[:2]
     )
-    found = np.empty([int(extent) for extent in output.shape], SUMS[dtype])
+    found = np.empty([int(extent) for extent in output.shape], SUMS.get(dtype, "float32"))
     kernel(a, b, found)
     left, right = (
         each.astype("float64").swapaxes(-1, -2) if turn else each.astype("float64")
@@ -377,6 +378,21 @@ def test_products_of_float32_that_nobody_rounds_keep_their_bits() -> None:
     for allowed in (False, True):
         decision = tw.autoschedule.schedule([topi.matmul(a, b, allow_tf32=allowed)], "cuda -arch=sm_80").plan[0]
         assert decision.description.startswith("tensor cores") == allowed
+
+
+def test_warpgroups_multiply_copies_that_are_rounded_to_tf32() -> None:
+    target = "cuda -arch=sm_90a"
+    for turned, kind in (((False, True), "warpgroups"), ((False, False), "tensor cores")):
+        output = product(4096, 4096, 4096, "float32", turned)
+        s = schedule([output], target)
+        assert s.plan[0].description.startswith(kind)
+        if kind == "warpgroups":
+            *copies, launch = tw.build(s, [*gpu_choices.inputs_of(output), output], target=target).kernels
+            assert len(copies) == 2 and launch.instructions["HGMMA"] == 4 and launch.spilled_bytes == 0
+            assert all(copy.instructions["LDG.128"] == copy.instructions["STG.128"] == 1 for copy in copies)
+    rng, output = drawn.rng("TF32"), product(70, 40, 104, "float32", (False, True))
+    choose = some_tensor_way(rng, "warpgroups")
+    assert not gpu_choices.differs(output, rng, choose, tolerance=1e-5, target="cuda -emulate -arch=sm_90a")
 
 
 def test_rows_in_shared_memory_meet_no_bank_twice() -> None:
