@@ -189,7 +189,7 @@ class CallTable(ctypes.Structure):
         for name in (
             "array_type",
             "own_array_type",
-            *(f"{name}_number" for name in REGISTERED_TYPES),
+            "bfloat16_number",
             "none",
             "true",
             "false",
@@ -209,6 +209,8 @@ class CallTable(ctypes.Structure):
             "is_neg",
             "decref",
             "clear_error",
+            # libraries that were exported before know the places of those above
+            *(f"{name}_number" for name in REGISTERED_TYPES if name != "bfloat16"),
         )
     )
 

@@ -15,9 +15,13 @@ from ...codegen.machine import WAYS, Machine, RegisterTile, register_tiles
 from ..accesses import ASSUMED
 from ..cost.cpu import copy_cycles, fetch_cycles, tile_cycles
 from .lanes import LONG
-from .threads import TASKS, WORTH_THREADS
+from .threads import TASKS
 
 __all__ = ["Plan", "Product", "grid", "group_panels", "packings", "plans"]
+
+WORTH_THREADS = 1 << 19
+"""Multiply-adds, of which a processor makes several times as many as other operators, below which one thread is done before others
+are awake."""
 
 
 @dataclass(frozen=True)

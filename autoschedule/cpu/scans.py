@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ...ir.expr import IterVar
 from ...schedule import Stage
@@ -59,7 +59,7 @@ def scan(group: Group) -> None:
     """The rule. The group's parts are what is computed step by step, with the scans that share the anchor's columns and what stands
     between them, its output what alone reads the states, or the scan."""
     op, s = group.anchor, group.s
-    scans = tuple(part for part in (*group.parts, op) if isinstance(part, ScanOp))
+    scans = tuple(cast("ScanOp", part) for part in (*group.parts, op) if part.is_stepwise)
     if any(constant_extent(axis) == 0 for each in scans for dims in each.dimensions for axis in dims):
         return
     steps = {step for each in scans for step in each.steps(group.parts)}

@@ -50,7 +50,9 @@ if TYPE_CHECKING:
 __all__ = ["FEW", "keep_loops", "sums", "sums_of_a_step", "time_of_sums"]
 
 MOST_WAYS, FEW = 24, 3
-"""How many plans are estimated; and how many for a question beside that: by other rules, of copies left out, or by who searches."""
+"""How many plans are estimated; and how many for a question beside that: by other rules, or by who searches."""
+MOST_IN_PLACE = 4
+"""Of those that copy, how many are estimated without their copies too: one that spills may hide one that fits."""
 FURTHER = 40
 """How many more are where somebody searches."""
 
@@ -106,7 +108,9 @@ def _ways(group: Group, terms: Terms, found: Sequence[SumPlan]) -> list[Candidat
     in_place = [plan for plan in found if not plan.packed]
     most = min((plan.cost for plan in in_place), default=0) * WORSE
     in_place = [plan for plan in in_place if plan.cost <= most]
-    first = [*copied[: MOST_WAYS // 2], *(replace(plan, packed=()) for plan in copied[:FEW]), *in_place][:MOST_WAYS]
+    first = [*copied[: MOST_WAYS // 2], *(replace(plan, packed=()) for plan in copied[:MOST_IN_PLACE]), *in_place][
+        :MOST_WAYS
+    ]
     known = set(map(id, first))
     others = sorted((plan for plan in (*copied, *in_place) if id(plan) not in known), key=lambda plan: plan.cost)
     further = others[:FURTHER] if group.is_searched else []

@@ -12,6 +12,7 @@ whatever order each one reads the steps of another, the states of a block of col
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import cast
 
 from ...ir.expr import IterVar, ProducerLoad
 from ...te.operation import Operation, axis_extent
@@ -45,8 +46,8 @@ class SharedColumns:
             for load in op_loads(reader):
                 if find_tensor(load).op is op:
                     self._meet(find_tensor(load), self._columns_read(reader, load))
-        if isinstance(op, ScanOp):
-            holds = all(map(is_plain, steps)) and self._take_steps(op, steps) and bool(self.columns)
+        if op.is_stepwise:
+            holds = all(map(is_plain, steps)) and self._take_steps(cast("ScanOp", op), steps) and bool(self.columns)
         else:
             holds = is_plain(op) and op.output(0) in self.places and self.columns == before[0]
         if holds:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 from ...base.errors import user_source
 from ...ir.analysis.linear import is_index, linear
@@ -67,8 +68,8 @@ class _Rows:
 
 def _find_rows(stage: Stage, axis: IterVar) -> dict[Buffer, _Rows]:
     """The memory that a loop fills row by row, and nothing else touches."""
-    loop, op = stage.op.declared_loops.loops.get(axis), stage.op
-    if loop is None or not isinstance(op, HybridOp) or not stage.is_untouched() or stage.attr(axis).kind != "serial":
+    loop, op = stage.op.declared_loops.loops.get(axis), cast("HybridOp", stage.op)  # nothing else declares loops
+    if loop is None or not stage.is_untouched() or stage.attr(axis).kind != "serial":
         return {}
     within = [node for node in walk(loop.body) if isinstance(node, BufferLoad | BufferStore)]
     inside = {node.buffer for node in walk(loop.body) if isinstance(node, Allocate)}
@@ -152,8 +153,7 @@ def contract(stage: Stage, axis: IterVar) -> None:
             fix="merge the loop that fills the memory with the one that reads it first, s[...].merge(axis), before loops are scheduled",
         )
     stage.schedule.record("contract", stage, axis=axis)
-    loop, op = stage.op.declared_loops.loop(axis), stage.op
-    assert isinstance(op, HybridOp)
+    loop, op = stage.op.declared_loops.loop(axis), cast("HybridOp", stage.op)
     body = rewrite(loop.body, _Contracted(rows))
     for each in rows.values():
         body = Allocate(each.memory, body) if each.count == 1 else body

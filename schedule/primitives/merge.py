@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 from ...base.errors import user_source
 from ...ir.analysis.dependence import Accesses, Indices, Iterations, Meets, accesses_of, solve
@@ -215,7 +216,7 @@ def merge(stage: Stage, axis: IterVar) -> IterVar:
         )
     stage.schedule.record("merge", stage, axis=axis)
     loop, behind = stage.op.declared_loops.loop(axis), neighbour(stage, axis)
-    assert behind is not None and isinstance(stage.op, HybridOp)
+    assert behind is not None
     parts = (_Part(loop, max(-shift, 0)), _Part(behind, max(shift, 0)))
     begins, ends = zip(*(part.bounds for part in parts), strict=True)
     low, high = _farthest(begins, -1), _farthest(ends, 1)
@@ -224,8 +225,9 @@ def merge(stage: Stage, axis: IterVar) -> IterVar:
     whole = replace(
         loop, var=merged, begin=begin, extent=extent, body=seq(*(part.run(merged, low, high) for part in parts))
     )
-    written = written_memory(stage.op)
-    op = stage.op.rewritten(lambda body: rewrite(rewrite(body, ReplacedLoop(loop, whole)), ReplacedLoop(behind, seq())))
+    script = cast("HybridOp", stage.op)  # nothing else declares loops
+    written = written_memory(script)
+    op = script.rewritten(lambda body: rewrite(rewrite(body, ReplacedLoop(loop, whole)), ReplacedLoop(behind, seq())))
     stage.schedule.rewrite({}, anew={stage: replace(op, written=written)})
     return merged
 
