@@ -108,16 +108,19 @@ static __device__ __forceinline__ unsigned int tw_tf32_register(const float *fra
     "tw_value_of": """
 static __device__ __forceinline__ double tw_value_of(tw_half value) { return (double)tw_from_half(value); }
 static __device__ __forceinline__ double tw_value_of(tw_bfloat16 value) { return (double)tw_from_bfloat16(value); }
+static __device__ __forceinline__ int tw_value_of(signed char value) { return (int)value; }
+static __device__ __forceinline__ int tw_value_of(unsigned char value) { return (int)value; }
+static __device__ __forceinline__ double tw_value_of(float value) { return (double)tw_tf32(value); }""",
+    "tw_float8_sum": """
+// In which the emulator adds up products of 8-bit floats.
+typedef double tw_float8_sum;
 static __device__ __forceinline__ double tw_value_of(tw_float8_e5m2 value) {
   return (double)tw_from_half(tw_half{(unsigned short)(value.bits << 8)});
 }
 static __device__ __forceinline__ double tw_value_of(tw_float8_e4m3fn value) {
   const unsigned short half = (unsigned short)((value.bits & 0x80) << 8 | (value.bits & 0x7f) << 7);
   return (value.bits & 0x7f) == 0x7f ? (double)tw_nan() : 256.0 * (double)tw_from_half(tw_half{half});
-}
-static __device__ __forceinline__ int tw_value_of(signed char value) { return (int)value; }
-static __device__ __forceinline__ int tw_value_of(unsigned char value) { return (int)value; }
-static __device__ __forceinline__ double tw_value_of(float value) { return (double)tw_tf32(value); }""",
+}""",
     "tw_mma_emulated": """
 #ifndef __CUDACC__
 // The values of fragments, which no other thread sees: of rows `group` and `group` + 8 of A, and of a column of B.
@@ -330,7 +333,7 @@ static __device__ __forceinline__ void tw_mma_fill(C *c) { c[0] = c[1] = c[2] = 
             "float",
             (f"tw_{left}", f"tw_{right}"),
             f"f32.{_FLOAT8[left]}.{_FLOAT8[right]}.f32",
-            "double",
+            "tw_float8_sum",
         )
         for left in _FLOAT8
         for right in _FLOAT8
