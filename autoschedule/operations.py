@@ -82,12 +82,13 @@ def is_known(tensor: Tensor) -> bool:
     return True
 
 
-def is_expensive(op: Operation) -> bool:
-    """Return whether its value takes a call of mathematics: computing it twice costs more than storing it."""
+def is_expensive(op: Operation, *but: str) -> bool:
+    """Return whether its value takes a call of mathematics: computing it twice costs more than storing it. but: calls that do not
+    count."""
     stack: list[Expr] = list(op.values)
     while stack:
         node = stack.pop()
-        if isinstance(node, Call) and node.name not in _CHEAP_CALLS:
+        if isinstance(node, Call) and node.name not in _CHEAP_CALLS and node.name not in but:
             return True
         if not isinstance(node, Reduce):
             stack.extend(children(node))

@@ -14,10 +14,11 @@ Where both sides are matrices in memory, with rows at multiples of 16 bytes, the
 or four more warps that do nothing else, which go on to the next tile while the others store theirs, where as many blocks as the GPU holds
 take one tile after the other, in bands that the L2 cache holds. A side that is no such matrix (odd rows, windows) may be copied to one
 first, by a kernel of its own; sides of TF32 are, which rounds them. A result that is such a matrix the engine stores too, some columns at
-a time: they take less memory than a whole tile, which leaves room for one more stage, and nobody waits for their way out:
+a time: they take less memory than a whole tile, which leaves room for one more stage, and nobody waits for their way out. Biases and
+activations are computed by each thread of the sums that it has:
 
       for part in unrolled(4):                          # of 64 columns
-        C.matrix[128, 64] = sums                        # swizzled, in place of the last part once the engine has read it
+        C.matrix[128, 64] = relu(sums + bias)           # swizzled, in place of the last part once the engine has read it
         C = C.matrix                                    # bulk_store
 """
 
@@ -27,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ... import te
 from ...codegen.gpus import Gpu, target_gpu
@@ -39,19 +40,21 @@ from ...ir.passes.gpu.bulk_copies import MOST_DIMENSIONS, UNIT_BYTES
 from ...ir.passes.gpu.narrow_results import NARROW_RESULTS
 from ...ir.passes.gpu.swizzle import NARROW, PANEL_BYTES
 from ...ir.passes.gpu.swizzle import ROWS as PANEL_ROWS
+from ...ir.visit import post_order
 from ...schedule.model.inlining import expand_inlined
 from ...te.axis import thread_axis
 from ...te.intrinsics.tiles import SUMS
-from ..accesses import source
+from ..accesses import load_axes, source
 from ..cost.gpu import CLUSTER_LATENCY, DRAIN, ENGINE_LATENCY, FENCE, count_resident, estimate_works
 from ..cost.kernels import KernelWork, Phase, fill_phase
 from ..cost.tiles import DESCRIPTORS
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fuse_axes
 from ..matrices import declare_matrices, matrix_axes
-from ..operations import iteration_count
+from ..operations import is_expensive, iteration_count
 from ..plan import Candidate
 from .grids import BANDS, Grid, count_product, loaded_sides
+from .online_fragments import bind_lanes
 from .tensor_cores import (
     OF_PACKED,
     bind_tiles,
@@ -80,6 +83,8 @@ STAGES = (6, 4, 3, 2)
 CLUSTERS = {2: 1.0, 4: 32 / 33}
 """Blocks of one, and of the multiprocessors those that clusters of them can use: an H100's lie in parts of 16 or 18, of which each
 cluster has one."""
+ACTIVATIONS = "exp", "exp2", "tanh", "erf"
+"""Calls that each sum of a thread may take: their instructions stand in the kernel for all of its sums, one after the other."""
 PARTS_STORED = (1, 2, 3, 4, 8)
 """Parts of the columns of a tile that are stored one after the other."""
 
@@ -92,7 +97,7 @@ class Tile:
     copy engine fills it; roles: asked by warps of their own. band: rows of blocks that run at once. resident: blocks, which take
     one tile after the other; 0 for one each. cluster: of blocks that fetch together what both need. result: bytes of an element
     of the sums on their way out. packed: the sides that kernels of their own make matrices of first. stored: columns that
-    the copy engine stores at once; 0 where threads store whole tiles.
+    the copy engine stores at once; 0 where threads store whole tiles. computed: of what threads compute from the sums that they have.
     """
 
     own: tuple[int, int]
@@ -106,6 +111,7 @@ class Tile:
     result: int = 4
     packed: tuple[bool, bool] = (False, False)
     stored: int = 0
+    computed: bool = False
 
     @property
     def is_late(self) -> bool:
@@ -141,6 +147,7 @@ class Tile:
             f"{f', bands of {self.band}' if self.band > 1 else ''}{f', {self.resident} blocks' if self.resident else ''}"
             f"{f', clusters of {self.cluster}' if self.cluster > 1 else ''}"
             f"{f', stored by boxes of {self.stored}' if self.stored else ''}"
+            f"{', of what threads make of their sums' if self.computed else ''}"
             f"{OF_PACKED if any(self.packed) else ''}"
         )
 
@@ -170,7 +177,7 @@ def warpgroup_candidates(group: Group) -> list[Candidate]:
         fetched.append((True, True, (packed[0], packed[1])))
         if not any(packed):  # behind copies one thread of many asks never sooner
             fetched.insert(1, (True, False, (False, False)))
-    out = _leaves_in_boxes(group, found)
+    out = _find_boxes_of_result(group, found)
     tiles = [
         each
         for tile in _tiles(found, gpu, down[1], result_bytes(group))
@@ -231,20 +238,13 @@ def _comes_in_boxes(group: Group, found: Contraction, load: ProducerLoad) -> boo
     )
 
 
-def _leaves_in_boxes(group: Group, found: Contraction) -> bool:
-    """Return whether a result is stored as it comes, or rounded, to a matrix whose rows the copy engine finds."""
-    op, sums = group.output, group.anchor.output(0)
-    result = op.output(0)
-    value = None if op is group.anchor else expand_inlined(group.s[op])
-    if isinstance(value, Cast) and str(value.dtype) in NARROW_RESULTS:
-        value = value.value
-    as_it_comes = value is None or (
-        isinstance(value, ProducerLoad) and source(value) is sums and value.indices == tuple(op.axis)
-    )
-    extent, axes = result.shape[-1], group.anchor.axis
-    return (
-        as_it_comes
-        and found.columns == tuple(axes[-1:])
+def _find_boxes_of_result(group: Group, found: Contraction) -> dict[str, Any] | None:
+    """Return the fields of a tile whose result is stored to a matrix whose rows the copy engine finds: as it comes, rounded, or computed
+    from a thread's sums and what all rows have in common; None where it is not."""
+    result, axes = group.output.output(0), group.anchor.axis
+    extent, comes = result.shape[-1], _is_stored_as_it_comes(group)
+    leaves = (
+        found.columns == tuple(axes[-1:])
         and len(found.rows) == 1
         and not found.mirrored
         and len(axes) <= MOST_DIMENSIONS
@@ -252,14 +252,40 @@ def _leaves_in_boxes(group: Group, found: Contraction) -> bool:
         and extent.value > 1
         and iteration_count(found.rows) > 1
         and extent.value * result.dtype.bytes % UNIT_BYTES == 0
+        and (comes or _is_computed_by_row(group))
     )
+    return None if not leaves else {} if comes else {"computed": True, "result": result.dtype.bytes}
 
 
-def _fit_result(found: Contraction, tile: Tile, out: bool, gpu: Gpu) -> Tile | None:
+def _is_stored_as_it_comes(group: Group) -> bool:
+    """Return whether a result is its sums, or these rounded."""
+    if group.output is group.anchor:
+        return True
+    value = expand_inlined(group.s[group.output])
+    if isinstance(value, Cast) and str(value.dtype) in NARROW_RESULTS:
+        value = value.value
+    return isinstance(value, ProducerLoad) and _is_own_sum(group, value)
+
+
+def _is_own_sum(group: Group, load: ProducerLoad) -> bool:
+    return source(load) is group.anchor.output(0) and load.indices == tuple(group.output.axis)
+
+
+def _is_computed_by_row(group: Group) -> bool:
+    """Return whether a result takes a few instructions of its sum, and of what no two of its rows read from different places: biases,
+    scales of columns. Matrices beside it are read in whole rows, by threads that have these."""
+    value, row = expand_inlined(group.s[group.output]), group.output.axis[-2]
+    loads = [node for node in post_order(value) if isinstance(node, ProducerLoad)]
+    expensive = any(is_expensive(op, *ACTIVATIONS) for op in (*group.between, group.output))
+    return not expensive and all(_is_own_sum(group, load) or row not in load_axes(load) for load in loads)
+
+
+def _fit_result(found: Contraction, tile: Tile, out: dict[str, Any] | None, gpu: Gpu) -> Tile | None:
     """Return the tile, of which the copy engine stores as many columns at once as there is room for, where the result leaves in boxes
-    and is no smaller; None where there is no room."""
-    stored = out and tile.boxes and tile.rows <= found.sizes[0] and tile.columns <= found.sizes[1]
-    parts = [tile.columns // part for part in PARTS_STORED if tile.columns % part == 0] if stored else [0]
+    and is no smaller; None where there is no room. out: the fields of a tile whose result does."""
+    parts = [0]
+    if out is not None and tile.boxes and tile.rows <= found.sizes[0] and tile.columns <= found.sizes[1]:
+        tile, parts = replace(tile, **out), [tile.columns // part for part in PARTS_STORED if tile.columns % part == 0]
     fitting = [
         way
         for part in parts
@@ -357,7 +383,8 @@ def _apply(group: Group, found: Contraction, tile: Tile, down: Sequence[bool]) -
     s, dtype = group.s, str(found.a.dtype)
     depth, sums_dtype = PANEL_BYTES // found.a.dtype.bytes, SUMS[dtype]
     a, b, whole = declare_matrices(group, found, (tile.rows, tile.columns, depth), (down[0], not down[1]))
-    sums = s[s.cache_write(whole, "wgmma_c")]
+    sums = s[whole if tile.computed else s.cache_write(whole, "wgmma_c")]
+    sums.set_scope("wgmma_c")
     i, j = sums.op.axis[-2:]
     outer, inner = sums.split(sums.op.reduce_axis[0], factor=depth)
     if tile.stored:
@@ -393,16 +420,21 @@ def _stage_result(stage: Stage, at: tuple[Stage, IterVar], tile: Tile, dtype: st
 
 
 def _store_boxes(group: Group, found: Contraction, stage: Stage, tile: Tile, dtype: str) -> tuple[Stage, IterVar]:
-    """Columns of the result of a block in shared memory, which the copy engine stores; returns the loop of a block."""
+    """Columns of the result of a block in shared memory, which the copy engine stores; returns the loop of a block. stage: the sums on
+    their way out, or, where the result is computed from these, those in registers."""
     output = group.s[group.output]
+    filled = group.s[group.s.cache_write(output.op.output(0), "swizzled")] if tile.computed else stage
     at, (rows, columns) = bind_tiles(output, *matrix_axes(output, found, group.anchor), tile, tile.band, tile.resident)
     part, column = output.split(columns, factor=tile.stored)
     output.reorder(part, rows, column)
     output.unroll(part)  # registers have no index
     output.pragma(rows, BULK_STORE)
-    stage.set_scope("swizzled")
-    stage.compute_at(output, part)
-    _store_sums(stage, tile, tile.stored, dtype, "swizzled")
+    filled.set_scope("swizzled")
+    filled.compute_at(output, part)
+    if tile.computed:
+        _compute_elements(filled, tile)
+    else:
+        _store_sums(stage, tile, tile.stored, dtype, "swizzled")
     return output, at
 
 
@@ -412,6 +444,17 @@ def _store_sums(stage: Stage, tile: Tile, columns: int, dtype: str, scope: str) 
     stage.reorder(*stage.op.axis[:-2], group, rows)
     stage.tensorize(rows, te.intrinsics.get("cuda.wgmma_store", tile.own[0], columns, dtype, scope))
     return group
+
+
+def _compute_elements(stage: Stage, tile: Tile) -> None:
+    """The result of four warps in shared memory, of sums in the registers of the threads that compute it."""
+    row, column = stage.op.axis[-2:]
+    rest, own = stage.split(row, factor=tile.own[0])
+    some, own = stage.split(own, factor=WGMMA_ROWS)
+    stage.reorder(*stage.op.axis[:-2], rest, some, own, column)
+    stage.bind(rest, thread_axis((0, tile.groups), "threadIdx.y"))
+    stage.unroll(some)
+    bind_lanes(stage, own, column, tile, together=True)
 
 
 def _bind_groups(stage: Stage, rows: IterVar, tile: Tile) -> tuple[IterVar, IterVar]:

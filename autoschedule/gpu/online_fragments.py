@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FragmentTile",
     "Place",
+    "bind_lanes",
     "distribute_lanes",
     "distribute_numbers",
     "inline_factors",
@@ -80,7 +81,7 @@ def share_rows(stage: Stage, at: Rows, tile: FragmentTile) -> tuple[list[IterVar
     block, warp = stage.split(rest, factor=tile.warps)
     stage.reorder(*outer, block, warp, rows, e)
     stage.bind(warp, thread_axis((0, tile.warps), "threadIdx.z"))
-    _lanes(stage, rows, e, tile, together=True)
+    bind_lanes(stage, rows, e, tile, together=True)
     return outer, block, warp
 
 
@@ -104,7 +105,7 @@ def schedule_merge(
         column,
     )
     stage.unroll(several)
-    _lanes(stage, row, column, tile)
+    bind_lanes(stage, row, column, tile)
     if form.value.algorithm.startswith("attention."):  # whose error says so; of others each power is as they wrote it
         stage.pragma(chunk, FLUSH)
     return (stage, chunk), (stage, several)
@@ -114,7 +115,7 @@ def distribute_lanes(stage: Stage, row: IterVar, column: IterVar, at: Place, til
     """Compute in each lane the elements that it has in a fragment, or its rows."""
     stage.set_scope(scope)
     stage.compute_at(*at)
-    _lanes(stage, row, column, tile)
+    bind_lanes(stage, row, column, tile)
 
 
 def distribute_numbers(made: dict[str, Stage], form: OnlineForm, chunk: Place, tile: FragmentTile) -> None:
@@ -144,21 +145,25 @@ def inline_factors(made: dict[str, Stage]) -> None:
         made[name].compute_inline()
 
 
-def _lanes(stage: Stage, row: IterVar, column: IterVar, tile: FragmentTile, together: bool = False) -> None:
+def bind_lanes(stage: Stage, row: IterVar, column: IterVar, tile: BlockTile, together: bool = False) -> None:
     """The loops over rows and columns of a fragment by the lanes that have them. together: whether what a lane has side by side is
     stored at once."""
     down, group = stage.split(row, factor=LANES[1])
     over, inner = stage.split(column, factor=N)
     place, beside = stage.split(inner, factor=N // LANES[0])
-    if tile.threads[1] > LANES[1]:  # warps of a group have rows of their own
+    lanes = tile.threads[0]
+    if max(lanes, tile.threads[1]) > LANES[1]:  # warps of a group have rows of their own
         warp, down = stage.split(down, factor=M // LANES[1])
         stage.reorder(warp, group, down)
         group = stage.fuse(warp, group)
     stage.reorder(group, down, over, place, beside) if column.kind == "reduce" else stage.reorder(
         group, place, down, over, beside
     )
-    stage.bind(group, thread_axis((0, tile.threads[1]), "threadIdx.y"))
-    stage.bind(place, thread_axis((0, LANES[0]), "threadIdx.x"))
+    if lanes > LANES[0]:
+        stage.bind(stage.fuse(group, place), thread_axis((0, lanes), "threadIdx.x"))
+    else:
+        stage.bind(group, thread_axis((0, tile.threads[1]), "threadIdx.y"))
+        stage.bind(place, thread_axis((0, lanes), "threadIdx.x"))
     for axis in (down, over, *(() if together else (beside,))):
         stage.unroll(axis)
     if together:

@@ -152,39 +152,49 @@ def test_warpgroups_multiply_from_shared_memory_and_nothing_else_costs(dtype: st
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "terms", "dtype", "turned", "batch"),
+    ("rows", "columns", "terms", "dtype", "turned", "batch", "activated"),
     drawn.part(
         [
-            (100, 200, 136, "float16", (False, False), 0),
-            (65, 72, 264, "bfloat16", (False, True), 2),
-            (136, 33, 136, "float16", (True, True), 0),
-            (72, 88, 100, "float16", (True, False), 3),
-            (33, 31, 272, "int8", (False, True), 0),
-            (72, 33, 100, "float32", (False, True), 2),
+            (100, 200, 136, "float16", (False, False), 0, "float16"),
+            (65, 72, 264, "bfloat16", (False, True), 2, "float32"),
+            (136, 33, 136, "float16", (True, True), 0, ""),
+            (72, 88, 100, "float16", (True, False), 3, "float16"),
+            (33, 31, 272, "int8", (False, True), 0, ""),
+            (150, 80, 272, "int8", (False, True), 0, "int32"),
+            (72, 33, 100, "float32", (False, True), 2, ""),
         ],
         2,
     ),
 )
 def test_products_of_boxes_are_exact(
-    rows: int, columns: int, terms: int, dtype: str, turned: tuple[bool, bool], batch: int
+    rows: int, columns: int, terms: int, dtype: str, turned: tuple[bool, bool], batch: int, activated: str
 ) -> None:
-    """Of odd sizes along all but the rows in memory, in each of several ways."""
+    """Of odd sizes along all but the rows in memory, in each of several ways; activated: the dtype of what threads make of their sums
+    and a bias, for the copy engine to store."""
     output = product(rows, columns, terms, dtype, turned, batch)
-    rng = np.random.default_rng(rows)
-    kernel, tensors = in_boxes(output, rng)
-    a, b = (
-        rng.integers(-4, 5, [int(extent) for extent in each.shape]).astype(
-            ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    if activated:
+        bias, sums = te.placeholder((columns,), activated, name="bias"), output
+        output = te.compute(
+            sums.shape,
+            lambda *at: te.max(sums[at] + bias[at[-1]].astype(sums.dtype), 0).astype(activated),
+            name="relu",
         )
-        for each in tensors[:2]
+    rng = np.random.default_rng(rows)
+    kernel, tensors = in_boxes(output, rng, "of what threads make" if activated else " of boxes")
+    a, b, *biases = (
+        rng.integers(-4, 5, [int(extent) for extent in each.shape]).astype(
+            ml_dtypes.bfloat16 if str(each.dtype) == "bfloat16" else str(each.dtype)
+        )
+        for each in tensors[:-1]
     )
-    found = np.empty([int(extent) for extent in output.shape], SUMS.get(dtype, "float32"))
-    kernel(a, b, found)
+    found = np.empty([int(extent) for extent in output.shape], activated or SUMS.get(dtype, "float32"))
+    kernel(a, b, *biases, found)
     left, right = (
         each.astype("float64").swapaxes(-1, -2) if turn else each.astype("float64")
         for each, turn in zip((a, b), turned, strict=True)
     )
-    np.testing.assert_array_equal(found, left @ right)
+    sums = left @ right
+    np.testing.assert_array_equal(found, np.maximum(sums + biases[0], 0).astype(activated) if activated else sums)
 
 
 LATENCY = 600e-9
@@ -353,9 +363,9 @@ def test_sums_of_warpgroups_stay_in_registers_where_blocks_reach_beyond_the_resu
     assert not gpu_choices.differs(output, rng, choose, target="cuda -emulate -arch=sm_90a")
 
 
-def in_boxes(output: Any, rng: np.random.Generator) -> tuple[Any, list[Any]]:
+def in_boxes(output: Any, rng: np.random.Generator, said: str = " of boxes") -> tuple[Any, list[Any]]:
     def choose(_: Any, ways: Sequence[Candidate]) -> int:
-        return int(rng.choice([at for at, way in enumerate(ways) if " of boxes" in way.description]))
+        return int(rng.choice([at for at, way in enumerate(ways) if said in way.description]))
 
     s = schedule([output], "cuda -emulate -arch=sm_90a", chooser=choose)
     tensors = [*sorted(gpu_choices.inputs_of(output), key=lambda each: each.name), output]
