@@ -65,13 +65,7 @@ define internal ptr @tw_condition(ptr %word) nounwind {
   ret ptr %condition
 }
 
-; Wait while the word has this value.
-define internal void @tw_system_wait(ptr %word, i32 %value, i32 %bits) nounwind {
-  call void @tw_system_wait_for(ptr %word, i32 %value, ptr null)
-  ret void
-}
-
-; The same, no longer than { seconds, nanoseconds }, or for as long as need be where that is null.
+; Wait while the word has this value, no longer than { seconds, nanoseconds }, or for as long as need be where that is null.
 define internal void @tw_system_wait_for(ptr %word, i32 %value, ptr %time) nounwind {
 entry:
   %end = alloca { i64, i64 }
@@ -133,6 +127,12 @@ define internal i64 @tw_system_time() nounwind {
 """
 
 UNPLACED_TEXT = """
+; Wait while the word has this value: a wake-up is for all that do.
+define internal void @tw_system_wait(ptr %word, i32 %value, i32 %bits) nounwind {
+  call void @tw_system_wait_for(ptr %word, i32 %value, ptr null)
+  ret void
+}
+
 ; Threads have no numbers by which somebody else could move them.
 define internal i32 @tw_system_thread() nounwind {
   ret i32 1
@@ -158,7 +158,7 @@ define internal void @tw_system_set_mask(i32 %thread, ptr %mask) nounwind {
   ret void
 }
 """
-"""What a system without masks of CPUs says of threads."""
+"""Waiting, and threads, on a system that tells no threads apart and has no masks of CPUs."""
 
 POSIX_THREADS_TEXT = """
 declare i32 @pthread_create(ptr, ptr, ptr, ptr) nounwind

@@ -67,13 +67,7 @@ done:
   ret i1 %made
 }
 
-; Wait while the word has this value.
-define internal void @tw_system_wait(ptr %word, i32 %value, i32 %bits) nounwind {
-  call void @tw_system_wait_for(ptr %word, i32 %value, ptr null)
-  ret void
-}
-
-; The same, no longer than { seconds, nanoseconds }, or for as long as need be where that is null.
+; Wait while the word has this value, no longer than { seconds, nanoseconds }, or for as long as need be where that is null.
 define internal void @tw_system_wait_for(ptr %word, i32 %value, ptr %time) nounwind {
 entry:
   %compared = alloca i32
