@@ -3,11 +3,12 @@
     python -m tools.benchmarks.mca [KERNEL ...] [--cpus cortex-a55,neoverse-n1] [--markdown] [--loops]
 
 The main loop of a kernel is the innermost one with the most multiply-adds, or else with the most vector arithmetic; of copies for borders
-and for what lies within, the latter. Its ports are what
-a row of the machine (codegen/machines) allows at best: the largest of vector operations, loads and stores over their rates, and
-instructions over the width.
-slots: the share of multiply-add slots that the loop fills at that. cycles: what llvm-mca says an iteration takes, where that llvm-mca has
-a model of the processor. spills: accesses to the stack in the loop. Prints one JSON object each, or a table.
+and for what lies within, the latter.
+
+ports: cycles that a row of the machine (codegen/machines) allows at best: the largest of vector operations, divisions, loads and stores
+over their rates, and instructions over the width. slots: the share of multiply-add slots that the loop fills at that. cycles and units:
+those of an iteration by llvm-mca, where it has a model of the processor, and those for which its busiest unit works at least. spills:
+accesses to the stack in the loop. Prints one JSON object each, or a table.
 """
 
 from __future__ import annotations
@@ -124,15 +125,19 @@ def port_cycles(loop: Loop, machine: Machine) -> tuple[float, float]:
     count = sum(map(bool, map(MULTIPLIES.match, names)))
     rates = [rate for part, rate in (("dot", machine.dots), ("mmla", machine.matrices)) if part in " ".join(names)]
     multiplies = count / (rates[0] if rates else units.fma.rate * scale)
-    others = (
-        _is_vector(each) and not MULTIPLIES.match(name) for each, name in zip(loop.instructions, names, strict=True)
-    )
+    others = [
+        name
+        for each, name in zip(loop.instructions, names, strict=True)
+        if _is_vector(each) and not MULTIPLIES.match(name)
+    ]
+    divisions, roots = (sum(part in name for name in others) for part in ("div", "sqrt"))
+    blocked = (divisions / units.div.rate + roots / units.sqrt.rate) / scale
     loads, stores = (
         sum(2 if name == pair else 1 for name in names if moves(name)) / (rate * (scale if scale >= 1 else 1))
         for moves, pair, rate in ((is_load, "ldp", units.load.rate), (is_store, "stp", units.store.rate))
     )
-    arithmetic = multiplies + sum(others) / (units.fma.rate * scale)
-    return max(arithmetic, loads, stores, len(names) / machine.width), multiplies
+    arithmetic = multiplies + len(others) / (units.fma.rate * scale)
+    return max(arithmetic, blocked, loads, stores, len(names) / machine.width), multiplies
 
 
 def _separate_update(instruction: str) -> str:
@@ -146,8 +151,8 @@ def _separate_update(instruction: str) -> str:
     return f"{access}]\n{moved}" if after else f"{moved}\n{access}]"
 
 
-def simulated_cycles(loop: Loop, cpu: str, architecture: str) -> float | None:
-    """Cycles an iteration by llvm-mca; None where there is no model, or no llvm-mca."""
+def simulated_cycles(loop: Loop, cpu: str, architecture: str) -> tuple[float, float] | None:
+    """Cycles an iteration by llvm-mca, and those of its busiest unit; None where there is no model, or no llvm-mca."""
     tool = next(filter(None, map(shutil.which, ("llvm-mca-16", "llvm-mca"))), None)
     if tool is None or cpu not in MODELS:
         return None
@@ -157,8 +162,10 @@ def simulated_cycles(loop: Loop, cpu: str, architecture: str) -> float | None:
     done = subprocess.run(
         [*command, f"-iterations={ITERATIONS}"], input=text, capture_output=True, text=True, timeout=60, check=False
     )
-    total = re.search(r"^Total Cycles:\s+(\d+)", done.stdout, re.MULTILINE)
-    return int(total[1]) / ITERATIONS if total else None
+    total, units = (
+        re.search(rf"^{name}:\s+([\d.]+)", done.stdout, re.MULTILINE) for name in ("Total Cycles", "Block RThroughput")
+    )
+    return (int(total[1]) / ITERATIONS, float(units[1])) if total and units else None
 
 
 def measured(name: str, cpu: str) -> dict[str, Any]:
@@ -168,7 +175,7 @@ def measured(name: str, cpu: str) -> dict[str, Any]:
     s = tw.autoschedule.schedule(args[-1], str(target))
     loop = main_loop(tw.build(s, args, target=str(target)).source("asm"))
     ports, multiplies = port_cycles(loop, find_machine(target))
-    names, cycles = loop.names, simulated_cycles(loop, cpu, target.architecture)
+    names, (cycles, busiest) = loop.names, simulated_cycles(loop, cpu, target.architecture) or (0.0, 0.0)
     return {
         "kernel": name,
         "cpu": cpu,
@@ -179,15 +186,16 @@ def measured(name: str, cpu: str) -> dict[str, Any]:
         "spills": sum("[sp" in each or "(sp)" in each for each in loop.instructions),
         "ports": round(ports, 1),
         "slots": round(multiplies / ports, 2) if multiplies else None,
-        "cycles": cycles and round(cycles, 1),
+        "cycles": round(cycles, 1) or None,
+        "units": busiest or None,
         "loop": loop.instructions,
     }
 
 
 def cell(row: dict[str, Any]) -> str:
-    """Return slots, cycles over ports and spills of a kernel on a processor, as the table has them."""
+    """Return slots, cycles over ports or units, and spills of a kernel on a processor, as the table has them."""
     slots = "" if row["slots"] is None else f"{row['slots']:.2f}"
-    cycles = f"{row['cycles'] / row['ports']:.2f} x" if row["cycles"] else ""
+    cycles = f"{row['cycles'] / max(row['ports'], row['units']):.2f} x" if row["cycles"] else ""
     spills = f"{row['spills']} spills" if row["spills"] else ""
     return ", ".join(filter(None, (slots, cycles, spills))) or "-"
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from tilewright.tools.benchmarks.mca import main_loop, simulated_cycles
+from tilewright.codegen.machine import find_machine
+from tilewright.codegen.target import Target
+from tilewright.tools.benchmarks.mca import main_loop, port_cycles, simulated_cycles, target_text
 
 WITHIN = """.LBB0_1:
 \tldr\tq0, [x1], #16
@@ -32,5 +34,11 @@ def test_the_main_loop_is_the_one_within_an_image() -> None:
 @pytest.mark.parametrize("access", ["ldr\tq1, [x12], #16", "ldr\tq1, [x12, #16]!", "ldp\tq1, q2, [x12], #32"])
 def test_a_loop_does_not_wait_for_the_address_of_what_it_loads(access: str) -> None:
     loop = main_loop(f".LBB0_1:\n\t{access}\n\tfadd\tv0.4s, v1.4s, v3.4s\n\tstr\tq0, [x11, x12]\n\tb.ne\t.LBB0_1\n")
-    cycles = simulated_cycles(loop, "neoverse-n2", "aarch64")
-    assert cycles is not None and cycles < 2, cycles
+    simulated = simulated_cycles(loop, "neoverse-n2", "aarch64")
+    assert simulated is not None and simulated[1] <= simulated[0] < 2, simulated
+
+
+def test_ports_of_divisions_are_the_dividers() -> None:
+    machine = find_machine(Target.parse(target_text("cortex-a72")))
+    loop = main_loop(".LBB0_1:\n\tldr\tq1, [x12]\n\tfdiv\tv0.4s, v1.4s, v3.4s\n\tstr\tq0, [x11]\n\tb.ne\t.LBB0_1\n")
+    assert port_cycles(loop, machine)[0] == 1 / machine.instructions.div.rate
