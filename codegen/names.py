@@ -16,6 +16,7 @@ from .errors import UnknownFeature, UnknownProcessor, UnknownTriple
 
 __all__ = [
     "ALIASES",
+    "TUNING",
     "check_features",
     "check_processor",
     "check_triple",
@@ -29,6 +30,9 @@ __all__ = [
 
 ALIASES = {"thead-c908": ("generic-rv64", "+m,+a,+f,+d,+c,+v,+zba,+zbb,+zbs,+zfh,+zvfh")}
 """Processors that LLVM has no name for: the one that it is told instead, and their features."""
+TUNING = {"cortex-a55": "+slow-paired-128"}
+"""Features that choose among instructions that all of a design have. Cortex-A55 loads two whole vectors apart: by LLVM's model of it a pair
+keeps multiply-adds from beginning beside it."""
 _ARCHITECTURES = ("x86_64", "aarch64", "riscv64")
 
 

@@ -262,8 +262,9 @@ class Target:
     def machine(self, level: int = 3) -> llvm.TargetMachine:
         """A fresh LLVM machine, for position-independent code of the small code model. level: of its efforts, from 0 to 3."""
         names.initialize(self.is_foreign)
+        features = ",".join(filter(None, [names.TUNING.get(self.llvm_cpu), self.llvm_features]))
         return llvm.Target.from_triple(self.llvm_triple).create_target_machine(
-            cpu=self.llvm_cpu, features=self.llvm_features, opt=level, reloc="pic", codemodel="default"
+            cpu=self.llvm_cpu, features=features, opt=level, reloc="pic", codemodel="default"
         )
 
 
