@@ -79,7 +79,8 @@ def _ways(group: Group, op: Operation) -> tuple[list[_Way], bool]:
     if not axes:
         return [("a single element", lambda own: None)], False
     operators = sum(map(weight, (op, *find_inlined(s, op))))
-    usual, threads = VECTORS if operators <= LIGHT else 1, worth_threads(axes, operators)
+    usual = VECTORS if operators <= LIGHT or group.machine.is_in_order else 1
+    threads = worth_threads(axes, operators)
     value = expand_inlined(s[op])
     if calls_functions(value):
         usual = min(usual, functions_at_once(group.machine))

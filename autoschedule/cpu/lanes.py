@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ...codegen.machine import WAYS, Machine
+from ...codegen.machine import Machine
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.operation import Operation
@@ -53,11 +53,11 @@ def reduce_lanes(
     extent, lane = length(axes), fuse_axes(s[op], axes)
     lanes = machine.lanes(max(tensor.dtype.bits for tensor in op.outputs))
     room = max(machine.registers * 3 // 4 // op.num_outputs, 1)  # what takes up a term has the rest
-    most = min(machine.accumulators, WAYS, room) if accumulators is None else accumulators
+    most = min(machine.accumulators, room) if accumulators is None else accumulators
     if accumulators is None and calls_functions(*op.values):
         most = min(most, functions_at_once(machine))
     if extent is None:
-        width = lanes * most
+        width = lanes * floor_power(most)
     elif extent < lanes:
         width = _ceil_power(extent)
     else:

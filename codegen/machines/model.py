@@ -140,6 +140,11 @@ class Machine:
         return self.padded or self.vector_bytes >= 64 or self.name in ("sve", "rvv")
 
     @property
+    def is_in_order(self) -> bool:
+        """Return whether what waits for a result keeps all that follows it waiting."""
+        return self.window <= 16
+
+    @property
     def fma_latency(self) -> int:
         """Cycles until a multiply-add's result can be used, or that of a multiplication and an addition."""
         return round(self.instructions.fma.latency)
