@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from ..codegen.machine import Machine
-from ..schedule import Schedule
-from ..schedule.primitives.redeclare import offered_declarations
+from ..schedule import Schedule, Stage
+from ..schedule.primitives.redeclare import SWEEP, offered_declarations
 from ..te.compute import placeholder
 from ..te.operation import Operation
 from ..te.shape import constant_extent
@@ -22,12 +22,17 @@ from .plan import Candidate, Chooser, Decision, decide
 __all__ = ["choose_algorithms"]
 
 
-def choose_algorithms(s: Schedule, machine: Machine, chooser: Chooser, scheduled: Scheduler) -> list[Decision]:
-    """Redeclare what costs less by an algorithm that its operator offers, in a schedule that nobody has touched, and tell what was
-    decided. scheduled: applies the rules to a part of the program, without alternatives."""
+def choose_algorithms(
+    s: Schedule, machine: Machine, chooser: Chooser, exact: bool, scheduled: Scheduler
+) -> list[Decision]:
+    """Redeclare what costs less by an algorithm that its operator offers, or as a sweep, in a schedule that nobody has touched, and tell
+    what was decided. exact: sweeps alone. scheduled: applies the rules to a part of the program, without alternatives."""
     decisions: list[Decision] = []
-    for stage in list(s.stages):
-        op, ways = stage.op, offered_declarations(stage)
+    for stage in list(s.stages)[::-1]:  # what a sweep takes up is gone
+        if stage.is_gone or not (offered := offered_declarations(stage)):
+            continue
+        may = not exact, not _feeds_scans(stage)
+        op, ways = stage.op, {name: way for name, way in offered.items() if may[name == SWEEP]}
         if not ways or None in map(constant_extent, (*op.axis[1:], *op.reduce_axis)):
             continue  # sizes decide; of an unknown batch one image tells enough
         # the operator's inputs, as they are computed now
@@ -43,7 +48,19 @@ def choose_algorithms(s: Schedule, machine: Machine, chooser: Chooser, scheduled
             candidates.append(Candidate(name, apply, estimate_alone(scheduled, alone.op)))
         decisions.append(decide("algorithm", op, candidates, chooser, machine))
         candidates[decisions[-1].chosen].apply()
-    return decisions
+    return decisions[::-1]
+
+
+def _feeds_scans(stage: Stage) -> bool:
+    """Return whether scans are computed from a stage, which share its columns perhaps, and then the blocks that it is computed in."""
+    waiting, met = [stage], {stage}
+    while waiting:
+        readers = waiting.pop().readers.keys() - met
+        if any(reader.op.is_stepwise for reader in readers):
+            return True
+        met |= readers
+        waiting += readers
+    return False
 
 
 def _redeclare(s: Schedule, tensor: Tensor, name: str) -> None:

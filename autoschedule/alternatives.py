@@ -23,7 +23,7 @@ def take_alternatives(
     decisions: list[Decision] = []
     if target.backend.rules == "cpu" and not exact:
         decisions += fast_fouriers(s, machine, chooser)
-        decisions += choose_algorithms(s, machine, chooser, scheduled)
     if target.backend.rules == "cpu":
+        decisions += choose_algorithms(s, machine, chooser, exact, scheduled)
         decisions += predicate_sums(s, machine, chooser, exact, scheduled)
     return decisions + factor_sums(s, target, machine, chooser, exact, scheduled)

@@ -110,10 +110,10 @@ class ScanOp(Operation):
     def steps(self, order: Sequence[Operation]) -> dict[Operation, None]:
         """Return what it begins with, its updates, and what lies between its states or inputs and its updates."""
         needed = {tensor.op for tensor in self.update}
-        for op in reversed(order):
-            if op in needed:
-                needed.update(tensor.op for tensor in op.input_tensors)
         given = {tensor.op for tensor in (*self.states, *self.inputs)}
+        for op in reversed(order):
+            if op in needed and op not in given:  # what inputs are computed from is no step
+                needed.update(tensor.op for tensor in op.input_tensors)
         # what no state or input reaches is the same in every step, and stays outside of the loop
         reached, steps = set(given), dict.fromkeys(tensor.op for tensor in (*self.init, *self.update))
         for op in order:

@@ -13,6 +13,7 @@ from types import ModuleType
 from ...codegen.machine import Machine
 from ...importing import import_on_thread
 from ...te.operation import Operation
+from ...te.sweep import SweepOp
 from ..groups import Group
 from ..partition import CHAIN, ROWS, SCAN, Fusion
 from .chain_plan import find_chain
@@ -54,6 +55,8 @@ INJECTIVE = ("injective", "injective")
 """For operations without a reduction."""
 SCRIPT = (".scripts", "schedule_on_cores")
 """For operations that are loops already; its module stands beside this folder, since it serves GPUs too."""
+SWEEP = ("sweeps", "sweep")
+"""For scans and their readers as one script."""
 SCRIPT_IN_ORDER = (".scripts", "schedule_in_order")
 """For those whose sums must not be reordered."""
 BEFORE = (online_sums,)
@@ -65,6 +68,7 @@ BY_FORM = (
     (("conv", "convolution"), "convolutions in any layout, by what they read"),
     (IN_ORDER, "sums in their order"),
     (INJECTIVE, "operations without a reduction"),
+    (SWEEP, "scans and their readers, in one sweep over time"),
     (SCRIPT, "hybrid scripts"),
     (SCRIPT_IN_ORDER, "hybrid scripts whose sums keep their order"),
 )
@@ -77,7 +81,7 @@ def find_rule(tag: str, anchor: Operation) -> Callable[[Group], None]:
         return partial(schedule_one_way, _rule(RULES[tag]))
     if tag:
         return _rule(RULES[tag])
-    return _rule(SCRIPT if not anchor.values else INJECTIVE if anchor.reduction is None else REDUCTION)
+    return _rule_of_loops(anchor, SCRIPT, REDUCTION)
 
 
 def schedule_one_way(rule: Callable[[Group], None], group: Group) -> None:
@@ -87,7 +91,14 @@ def schedule_one_way(rule: Callable[[Group], None], group: Group) -> None:
 
 def rule_in_order(anchor: Operation) -> Callable[[Group], None]:
     """The rule of an operation whose sums, if it has any, must not be reordered."""
-    return _rule(SCRIPT_IN_ORDER if not anchor.values else INJECTIVE if anchor.reduction is None else IN_ORDER)
+    return _rule_of_loops(anchor, SCRIPT_IN_ORDER, IN_ORDER)
+
+
+def _rule_of_loops(anchor: Operation, script: tuple[str, str], reduction: tuple[str, str]) -> Callable[[Group], None]:
+    """The rule of an operation without a tag. script, reduction: those of the ones that there are several of."""
+    if isinstance(anchor, SweepOp):
+        return _rule(SWEEP)
+    return _rule(script if not anchor.values else INJECTIVE if anchor.reduction is None else reduction)
 
 
 def load_row_module(row: tuple[str, str]) -> ModuleType:

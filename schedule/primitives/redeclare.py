@@ -1,4 +1,4 @@
-"""redeclare: a tensor as another declaration of its operator computes it."""
+"""redeclare: a tensor as another declaration of its operator computes it, or with the scans that it is computed from in one sweep."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ...base.arguments import is_a
 from ...base.errors import user_source
 from ...te.operation import Operation
 from ...te.shape import same_extent
+from ...te.sweep import find_sweep
 from ...te.tensor import Tensor
 from ..errors import BadAlternative
 from ..model.axes import outline
@@ -20,7 +21,10 @@ from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.schedule import Schedule
 from ..model.stage import Stage
 
-__all__ = ["offered_declarations", "redeclare"]
+__all__ = ["SWEEP", "offered_declarations", "redeclare"]
+
+SWEEP = "sweep"
+"""The name of scans and their readers as loops over time."""
 
 
 def _tries(stage: Stage) -> Iterator[Try]:
@@ -39,9 +43,23 @@ def _draw(drawer: Drawer) -> Attempt | None:
 def offered_declarations(stage: Stage) -> Mapping[str, partial[Tensor]]:
     """Other declarations of what a stage computes, by their names, as its operator offers them; none of one that is scheduled."""
     op = stage.op.as_compute
-    if op is None or not stage.is_untouched():
+    if not stage.is_untouched():
         return {}
-    return op.attrs.get("alternatives", {})
+    return {**({} if op is None else op.attrs.get("alternatives", {})), **_offered_sweeps(stage)}
+
+
+def _offered_sweeps(stage: Stage) -> Mapping[str, partial[Tensor]]:
+    """All scans that a stage is computed from, and that nothing else reads, as one sweep."""
+    scans = [each.op for each in stage.schedule.stages if each.op.is_stepwise]
+    order = [each.op for each in stage.schedule.stages] if scans else []
+    is_step = any(stage.op in scan.steps(order) for scan in scans)
+    sweep = find_sweep(stage.op) if scans and not is_step else None
+    stages = [] if sweep is None else [stage.schedule[op] for op in sweep.members]
+    others = [each for each in stages if each is not stage]
+    holds = all(each.is_untouched() and not each.is_output and each.attach_type == "root" for each in others)
+    if sweep is None or not holds or any(reader not in stages for each in others for reader in each.readers):
+        return {}
+    return {SWEEP: partial(sweep.declare, *sweep.inputs)}
 
 
 @primitive(
@@ -54,15 +72,21 @@ def offered_declarations(stage: Stage) -> Mapping[str, partial[Tensor]]:
     foreign={"tensor": TENSORS, "name": NAME},
 )
 def redeclare(schedule: Schedule, tensor: Tensor, name: str) -> list[Tensor]:
-    """Compute a tensor by another declaration that its operator offers.
+    """Compute a tensor by another declaration, which its operator offers, or as a sweep.
 
         for n, o, i, j:  for c, p, q:                      for ...: squares ... = transform of the image's tiles
           y[n, o, i, j] += x[...] * w[o, c, p, q]    →     for ...: products ... += squares ... * weights ...
                                                            for n, o, i, j: y[n, o, i, j] = transform of the products
 
     tensor: the result of an operator that has alternatives, not scheduled yet: `topi.nn.conv2d(..., algorithm="auto")` has
-    "winograd". Results are rounded elsewhere, within the error that the operator states for the algorithm. Returns the tensors
-    that are new, in the order in which they are computed.
+    "winograd". Results are rounded elsewhere, within the error that the operator states for the algorithm. What is computed element
+    by element from scans at its own time, and several states of a scan, have "sweep", where nothing else reads these and steps are
+    no neighbours: loops over time, each around those over columns, that keep the last steps alone. That changes no bit. Returns the
+    tensors that are new, in the order in which they are computed.
+
+        for t: F[t, j] = F[t - 1, j] + x[t, j]              for t:                                 # redeclare(y, "sweep")
+        for t: G[t, j] = max(G[t - 1, j], x[t, j])     →        for j: F = last_f[j] + x[t, j]; G = max(last_g[j], x[t, j])
+        for t, j: y[t, j] = F[t, j] - G[t, j]                          y[t, j] = F - G; last_f[j] = F; last_g[j] = G
 
     Raises BadAlternative (TW0265), UnknownStage (TW0201), WrongArgument (TW0222).
     """
@@ -89,7 +113,8 @@ def redeclare(schedule: Schedule, tensor: Tensor, name: str) -> list[Tensor]:
             schedule.insert_stage(schedule.find_place(stage), op, stage)
         schedule.rewrite({}, anew={stage: made[-1]})
         _drop_unread(schedule, before)
-        schedule.losses.append(f"{stage.name} is computed as its operator's alternative {name!r}")
+        if name != SWEEP:  # which rounds nothing elsewhere
+            schedule.losses.append(f"{stage.name} is computed as its operator's alternative {name!r}")
     return [op.output(0) for op in made[:-1]]
 
 
@@ -105,8 +130,7 @@ def _declare(schedule: Schedule, stage: Stage, result: Tensor) -> list[Operation
             for tensor in op.input_tensors
         }
         made[op] = op.replace_inputs({old: new for old, new in now.items() if old is not new})
-    last = made[result.op].as_compute
-    assert last is not None, "an alternative is an expression for each element"
+    last = made[result.op]
     return [*list(made.values())[:-1], replace(last, name=stage.name, source=stage.op.source)]
 
 
@@ -127,10 +151,14 @@ def _new_operations(schedule: Schedule, last: Operation) -> Sequence[Operation]:
 def _drop_unread(schedule: Schedule, stages: Sequence[Stage]) -> None:
     """Take away stages that nobody reads any more, and what they alone read."""
     schedule.refresh()
-    waiting = list(stages)
+    waiting, states = list(stages), list[Stage]()
     while waiting:
         stage = waiting.pop()
         if stage.is_gone or stage.readers or stage.is_output or stage.op.is_given or schedule.find_placed(stage):
             continue
         waiting.extend(stage.producers)
+        states += [schedule[state] for state in stage.op.own_placeholders]
         schedule.drop_stage(stage)
+    for state in states:
+        if not state.readers:
+            schedule.drop_stage(state)

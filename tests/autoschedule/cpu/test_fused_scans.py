@@ -8,6 +8,7 @@ import drawn
 import numpy as np
 import tilewright as tw
 from tilewright import te
+from tilewright.schedule.primitives.redeclare import SWEEP, offered_declarations
 
 TARGETS = ("llvm -cores=1", "llvm -cores=3", "llvm -mcpu=haswell -cores=1")
 
@@ -92,12 +93,34 @@ def test_drawn_scans_are_bit_for_bit_as_declared() -> None:
         target = str(rng.choice(TARGETS))
         results: list[list[bytes]] = []
         ops = list(dict.fromkeys(tensor.op for tensor in program.outputs))
-        for s in (te.create_schedule(ops), tw.autoschedule.schedule(ops, target)):
+        schedules = [te.create_schedule(ops), tw.autoschedule.schedule(ops, target)]
+        last = program.outputs[0]
+        if SWEEP in offered_declarations(schedules[0][last]):
+            schedules.append(te.create_schedule(ops))
+            schedules[-1].redeclare(last, SWEEP)
+        for s in schedules:
             assert s.is_exact
             got = [np.full(program.shape, 77, program.dtype) for _ in program.outputs]
             tw.build(s, [program.x, *program.outputs], target=target)(values, *got)
             results.append([each.tobytes() for each in got])
-        assert results[0] == results[1], (case, program.shape, target)
+        assert len(set(map(tuple, results))) == 1, (case, program.shape, target)
+
+
+def test_states_and_readers_at_their_own_time_are_computed_in_one_sweep() -> None:
+    x = te.placeholder((400, 600), name="x")
+    first = [te.compute((1, 600), lambda _, j: x[0, j], f"first{at}") for at in range(3)]
+    states = [te.placeholder(x.shape, name=f"state{at}") for at in range(3)]
+    level = te.compute(x.shape, lambda t, j: 0.3 * x[t, j] + 0.7 * (states[0][t - 1, j] + states[1][t - 1, j]), "level")
+    trend = te.compute(x.shape, lambda t, j: level[t, j] - states[0][t - 1, j], "trend")
+    most = te.compute(x.shape, lambda t, j: te.max(states[2][t - 1, j], x[t, j]), "most")
+    smooth = te.scan(first[:2], [level, trend], states[:2], inputs=[x])
+    highest = te.scan(first[2], most, states[2], inputs=[x])
+    y = te.compute(x.shape, lambda t, j: smooth[0][t, j] + smooth[1][t, j] - highest[t, j], "y")
+    s = tw.autoschedule.schedule(y, "llvm -mcpu=haswell -cores=2", exact=True)
+    assert [(row.rule, row.description) for row in s.plan if row.rule == "algorithm"] == [("algorithm", SWEEP)]
+    assert [stage.op.name for stage in s.stages] == ["x", "y"] and s.is_exact
+    kinds = [stage_loop.kind for stage_loop in map(s[y].attr, s[y].leaf_iter_vars)]
+    assert kinds.count("parallel") == 1 and kinds.count("vectorized") == 2, "threads share columns, lanes are columns"
 
 
 def test_states_of_scans_that_share_columns_are_computed_for_a_few_columns() -> None:
