@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..base.nibbles import holds_integers
+
 __all__ = ["Reference"]
 
 
@@ -14,7 +16,7 @@ class Reference:
     fused products do: relative to the element, and to the typical size of all."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self.exact = array.dtype.kind in "biu"
+        self.exact = holds_integers(array.dtype)
         self.wanted = array if self.exact else _wide(array)
         relative = {8: 1e-9, 4: 3e-4, 2: 3e-2}.get(array.dtype.itemsize, 0.3)
         finite = self.wanted[np.isfinite(self.wanted)].astype(np.float64)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import TilewrightError
+from ..base.nibbles import PACKED_TYPES, holds_integers
 from ..codegen.build import build_kernels
 from ..codegen.export.timing_library import measured_library
 from ..codegen.target import Target
@@ -27,7 +28,7 @@ from ..ir.constant import Constant, aligned_copy
 from ..ir.stmt import Function
 from ..ir.text.parser import parse
 from ..runtime import Kernel, set_num_threads
-from ..runtime.array import numpy_dtype
+from ..runtime.array import array, numpy_dtype
 from ..runtime.cuda_array import DeviceArray, device_array
 from ..runtime.hosts import host
 from .outcome import SCHEDULE_FAULTS
@@ -77,9 +78,11 @@ class Worker:
             if at in self.outputs:
                 self.arrays.append(np.empty(shape, numpy_dtype(dtype)))
             else:
-                self.arrays.append(load_array(self.folder / str(at), shape, dtype))
+                values = load_array(self.folder / str(at), shape, dtype)
+                # packed once, not by each call
+                self.arrays.append(array(values) if dtype in PACKED_TYPES else values)
         count = len(self.arrays) - request["constants"]
-        self.constants = tuple(Constant("constant", aligned_copy(array)) for array in self.arrays[count:])
+        self.constants = tuple(Constant("constant", aligned_copy(values)) for values in self.arrays[count:])
         del self.arrays[count:]
         return {}
 
@@ -103,8 +106,8 @@ class Worker:
         """The reference outputs that some worker has computed."""
         self.references = []
         for at in self.outputs:
-            array = self.arrays[at]
-            self.references.append(Reference(load_array(self.folder / str(at), array.shape, array.dtype)))
+            output = self.arrays[at]
+            self.references.append(Reference(load_array(self.folder / str(at), output.shape, output.dtype)))
         return {}
 
     def build(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -201,8 +204,8 @@ class Worker:
     def _poison(self) -> None:
         """Fills the outputs with what no program computes by chance."""
         for at in self.outputs:
-            array = self.arrays[at]
-            array.fill(np.nan if array.dtype.kind not in "biu" else array.dtype.type(0x5A))
+            output = self.arrays[at]
+            output.fill(output.dtype.type(0x5A) if holds_integers(output.dtype) else np.nan)
 
     def _difference(self) -> str:
         """Return how the outputs differ from the reference; "" where they do not."""

@@ -12,6 +12,7 @@ import numpy as np
 from ..base.errors import user_source
 from ..ir.expr import IntImm, IterVar, ProducerLoad
 from ..ir.visit import post_order
+from ..runtime.abi import PACKED_TYPES
 from ..runtime.array import numpy_dtype
 from ..te import Tensor
 from ..te.operation import producers_first
@@ -112,11 +113,13 @@ def _bytes(tensors: Sequence[Tensor], given: Sequence[Any]) -> Iterable[bytes]:
 def drawn_array(
     shape: Sequence[int], kind: np.dtype[Any], rng: np.random.Generator, is_index: bool
 ) -> np.ndarray[Any, Any]:
-    """Floats from -1 to 1, small integers, anything of 8 bits; zeros where they are indices, to be in range."""
+    """Floats from -1 to 1, small integers, anything of 8 bits or 4; zeros where they are indices, to be in range."""
     if is_index:
         return np.zeros(shape, kind)
     if kind.kind == "b":
         return rng.random(shape) < 0.5
+    if kind.name in PACKED_TYPES:
+        return rng.integers(0, 16, shape, np.uint8).view(kind)
     if kind.kind in "iu":
         low, high = (
             (np.iinfo(kind).min, np.iinfo(kind).max) if kind.itemsize == 1 else (0 if kind.kind == "u" else -100, 100)

@@ -174,7 +174,8 @@ def _find_known(steps: Sequence[_Step], memory: Sequence[Buffer], function: Func
     """The memory whose contents are the same in every call."""
     known = {
         *function.constant_buffers,
-        *(buffer for buffer in memory if buffer.scope == "global" and _numbers(buffer)),
+        # integers of 4 bits are packed as constants, and not as intermediates
+        *(b for b in memory if b.scope == "global" and b.dtype.bits != 4 and _numbers(b)),
     }
     while True:
         others = (step for step in steps if not (step.pure and known.issuperset(step.reads | step.writes)))

@@ -24,6 +24,7 @@ from ..ir.arith.analyzer import simplify
 from ..ir.expr import Add, Div, Expr, FloorDiv, FloorMod, IntImm, Mul, Sub, Var
 from ..ir.text.parser import parse_expression
 from ..ir.visit import free_vars, post_order, rewrite, substitute
+from ..runtime.abi import PACKED_TYPES
 from ..te.shape import scalar_dtype
 from ..topi.references import array_dtype
 from .errors import BadGraph
@@ -102,6 +103,13 @@ def tensor_type(shape: Sequence[Any], dtype: object) -> TensorType:
             called=user_source(),
             fix='dtypes such as "float32", "int64" and "bool"',
         ) from None
+    if kind in PACKED_TYPES:
+        raise BadGraph(
+            f"values of a graph are not of {dtype}",
+            reason="each has a byte at least",
+            called=user_source(),
+            fix='"int8" or "uint8"; g.transform("weights_int4") packs the weights of products',
+        )
     return TensorType(tuple(map(_extent, shape)), kind)
 
 

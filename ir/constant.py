@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.nibbles import pack_nibbles
 from .lazy_values import cached_property
 
 __all__ = ["ALIGNMENT", "Constant", "aligned_copy", "aligned_empty", "aligned_zeros"]
@@ -42,6 +43,11 @@ class Constant:
     def memory(self) -> NDArray[np.uint8]:
         """The bytes, as they lie."""
         return self.data.reshape(-1).view(np.uint8) if self.data.size else np.empty(0, np.uint8)
+
+    @cached_property
+    def packed(self) -> Constant:
+        """These integers of 4 bits, two a byte."""
+        return Constant(self.name, aligned_copy(pack_nibbles(self.data)))
 
     @property
     def address(self) -> int:

@@ -32,10 +32,12 @@ DTypeKind = Literal["bool", "int", "uint", "float", "bfloat", "float8_e4m3fn", "
 
 SCALAR_TYPES = (
     "bool",
+    "int4",
     "int8",
     "int16",
     "int32",
     "int64",
+    "uint4",
     "uint8",
     "uint16",
     "uint32",
@@ -50,7 +52,7 @@ SCALAR_TYPES = (
 """What users may declare. `handle` (a pointer) occurs in calls to external code alone."""
 
 _PATTERN = re.compile(
-    r"(bool|bfloat16|handle|float8_e4m3fn|float8_e5m2|(?:int|uint)(?:8|16|32|64)|float(?:16|32|64))(?:x([1-9][0-9]*))?"
+    r"(bool|bfloat16|handle|float8_e4m3fn|float8_e5m2|(?:int|uint)(?:4|8|16|32|64)|float(?:16|32|64))(?:x([1-9][0-9]*))?"
 )
 _INTERNED: dict[str, DType] = {}
 _KINDS = {"bfloat16": "bfloat", "float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2"}
@@ -84,7 +86,7 @@ class DType(str):
 
     @property
     def bytes(self) -> int:
-        """Storage of one whole value in bytes (bool takes one byte a lane)."""
+        """Storage of one whole value in bytes: a bool takes one byte a lane, and so does an integer of 4 bits that is held by itself."""
         return (self.bits + 7) // 8 * self.lanes
 
     @property

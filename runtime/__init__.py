@@ -4,6 +4,7 @@ from .array import Array, array, empty, from_dlpack
 from .device import Device, cpu, cuda
 from .kernel import Kernel
 from .module import Module
+from .packed_array import PackedArray
 from .signature import Signature
 from .threads import num_threads, set_num_threads
 from .timing import TimingResult
@@ -13,6 +14,7 @@ __all__ = [
     "Device",
     "Kernel",
     "Module",
+    "PackedArray",
     "Signature",
     "TimingResult",
     "array",

@@ -13,12 +13,16 @@ from functools import cache
 
 import numpy as np
 
+from ..base.nibbles import PACKED_TYPES
+
 __all__ = [
     "DLPACK_TYPES",
     "GIL_THRESHOLD",
+    "ITEM_BITS",
     "ITEM_BYTES",
     "NUMPY_TYPE_NUMBERS",
     "OUT_OF_MEMORY",
+    "PACKED_TYPES",
     "ArgumentRecord",
     "ArrayFields",
     "CallTable",
@@ -29,6 +33,7 @@ __all__ = [
     "Flag",
     "Trouble",
     "WRITEABLE",
+    "array_bytes",
     "numpy_layout_holds",
     "pack_status",
     "unpack_status",
@@ -118,13 +123,20 @@ DLPACK_TYPES = {
     "bfloat16": _dlpack(4, 16),
     "float8_e4m3fn": _dlpack(10, 8),
     "float8_e5m2": _dlpack(12, 8),
-    **{f"int{bits}": _dlpack(0, bits) for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": _dlpack(1, bits) for bits in (8, 16, 32, 64)},
+    **{f"int{bits}": _dlpack(0, bits) for bits in (4, 8, 16, 32, 64)},
+    **{f"uint{bits}": _dlpack(1, bits) for bits in (4, 8, 16, 32, 64)},
     **{f"float{bits}": _dlpack(2, bits) for bits in (16, 32, 64)},
 }
 """DLDataType (code, bits, lanes) of each dtype, as the little-endian number that its four bytes are."""
 
-ITEM_BYTES = {name: (number >> 8 & 0xFF) // 8 for name, number in DLPACK_TYPES.items()}
+ITEM_BITS = {name: number >> 8 & 0xFF for name, number in DLPACK_TYPES.items()}
+ITEM_BYTES = {name: -(-bits // 8) for name, bits in ITEM_BITS.items()}
+"""Of an element by itself."""
+
+
+def array_bytes(dtype: str, elements: int) -> int:
+    """The bytes of so many elements."""
+    return -(-elements * ITEM_BITS[dtype] // 8)
 
 
 NUMPY_TYPE_NUMBERS = {

@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Sequence
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any, cast, overload
 
 import numpy as np
@@ -13,12 +14,14 @@ from numpy.typing import NDArray
 
 from ..base.arguments import is_array
 from ..base.errors import is_interruption, user_source
-from .abi import DLPACK_TYPES, ITEM_BYTES, REGISTERED_TYPES
+from .abi import DLPACK_TYPES, ITEM_BYTES, PACKED_TYPES, REGISTERED_TYPES, array_bytes
 from .cuda_array import device_array, device_empty
 from .device import Device, cpu
 from .errors import KernelOutOfMemory, NotATensor, UnknownDevice, UnreadableTensor, WrongDType, WrongShape
+from .packed_array import PackedArray
 from .tensors import (
     MOST_DIMENSIONS,
+    Found,
     NoMemory,
     RefusedMemory,
     capsule_tensor,
@@ -142,8 +145,15 @@ def _allocate(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         ) from refused
 
 
+def _allocate_packed(shape: tuple[int, ...], dtype: np.dtype[Any]) -> PackedArray:
+    memory = _allocate((array_bytes(dtype.name, math.prod(shape)),), np.dtype(np.uint8))
+    return PackedArray(memory.view(np.ndarray), shape, dtype)
+
+
 def _fill_array(array: Array, values: NDArray[Any]) -> Array:
     """The array, with these elements converted to its dtype as numpy does. Raises WrongDType (TW0504)."""
+    if values.dtype.name in PACKED_TYPES:  # which ml_dtypes converts to few of its own
+        values = values.astype(np.int8)
     try:
         np.copyto(array, values, casting="unsafe")
     except (TypeError, ValueError, OverflowError) as error:
@@ -163,7 +173,8 @@ def empty(shape: int | Sequence[int], dtype: object = "float32", *, device: Devi
 @overload
 def empty(shape: int | Sequence[int], dtype: object, device: Device | None) -> Array | Any: ...
 def empty(shape: int | Sequence[int], dtype: object = "float32", device: Device | None = None) -> Array | Any:
-    """A new array whose elements hold nothing in particular, compact, row-major, aligned to 64 bytes. On a GPU it is a DeviceArray.
+    """A new array whose elements hold nothing in particular, compact, row-major, aligned to 64 bytes. On a GPU it is a DeviceArray, and
+    of int4 or uint4 a PackedArray, which holds two elements a byte.
 
     Parameters
     ----------
@@ -190,7 +201,8 @@ def empty(shape: int | Sequence[int], dtype: object = "float32", device: Device 
     extents = _extents(shape)
     if _is_gpu(device):
         return device_empty(extents, _find_dtype(dtype), device)
-    return _allocate(extents, _find_dtype(dtype))
+    kind = _find_dtype(dtype)
+    return cast("Array", _allocate_packed(extents, kind)) if kind.name in PACKED_TYPES else _allocate(extents, kind)
 
 
 def _extents(shape: Any) -> tuple[int, ...]:
@@ -226,7 +238,8 @@ def array(x: Any, device: None = None, dtype: object = None) -> Array: ...
 @overload
 def array(x: Any, device: Device | None, dtype: object = None) -> Array | Any: ...
 def array(x: Any, device: Device | None = None, dtype: object = None) -> Array | Any:
-    """A copy of `x`, compact, row-major, 64-byte aligned. On a GPU it is a DeviceArray.
+    """A copy of `x`, compact, row-major, 64-byte aligned. On a GPU it is a DeviceArray, and of int4 or uint4 a PackedArray, which holds
+    two elements a byte.
 
     Parameters
     ----------
@@ -261,7 +274,10 @@ def array(x: Any, device: Device | None = None, dtype: object = None) -> Array |
     on_gpu = _is_gpu(device)
     source = readable_array(x)
     wanted = _find_dtype(dtype) if dtype is not None else numpy_dtype(dtype_name(_natural_dtype(x, source)))
-    copy = _fill_array(_allocate(source.shape, wanted), source)
+    if wanted.name in PACKED_TYPES:
+        copy = cast("Array", _allocate_packed(source.shape, wanted).copyfrom(source))
+    else:
+        copy = _fill_array(_allocate(source.shape, wanted), source)
     return device_array(copy, device) if on_gpu else copy
 
 
@@ -320,6 +336,8 @@ def from_dlpack(x: Any) -> Array:
     """
     try:
         tensor = find_tensor(x)
+        if tensor.dtype in PACKED_TYPES and not tensor.device and not is_array(tensor.owner):
+            return cast("Array", _share_packed(tensor))
         if not is_ordinary(tensor):  # a view can only be of host memory in a dtype of ours
             raise RefusedMemory(f"it holds {tensor.dtype} on {tensor.device or 'the host'}")
         return make_array(tensor).view(Array)
@@ -332,3 +350,13 @@ def from_dlpack(x: Any) -> Array:
         ) from None
     except RefusedMemory as error:
         raise _unreadable(x, error) from error
+
+
+def _share_packed(tensor: Found) -> PackedArray:
+    """An array on the memory of a tensor of 4 bits. Raises RefusedMemory for one with gaps."""
+    compact = tuple(math.prod(tensor.shape[d + 1 :]) for d in range(len(tensor.shape)))
+    if tensor.strides is not None and tensor.strides != compact:
+        raise RefusedMemory("its elements of 4 bits do not lie one after the other")
+    interface = {"version": 3, "shape": (tensor.bytes,), "typestr": "|u1", "data": (tensor.data, tensor.read_only)}
+    memory = np.asarray(SimpleNamespace(__array_interface__=interface))
+    return PackedArray(memory, tensor.shape, numpy_dtype(tensor.dtype), tensor.owner)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .abi import REGISTERED_TYPES
+from ..base.nibbles import pack_nibbles, unpack_nibbles
+from .abi import PACKED_TYPES, REGISTERED_TYPES, array_bytes
 from .capsule import make_capsule
 from .cuda_driver import context
 from .cuda_streams import Event, is_capturing, order_streams
@@ -29,7 +30,7 @@ class DeviceArray:
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> None:
         self.shape, self.dtype, self.device = shape, dtype, device
-        self.nbytes = math.prod(shape) * dtype.itemsize
+        self.nbytes = array_bytes(dtype.name, math.prod(shape))
         self._memory = ctypes.c_uint64()
         self._used: Event | None = None
         """The end of its last use on another stream than the default one."""
@@ -63,6 +64,8 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.dtype.name in PACKED_TYPES:
+            raise AttributeError(f"the interface has no letters for {self.dtype}; DLPack has")
         # numpy has no letters for dtypes of ml_dtypes
         kind = f"<V{self.dtype.itemsize}" if self.dtype.name in REGISTERED_TYPES else self.dtype.str
         return {
@@ -114,19 +117,21 @@ class DeviceArray:
 
     def numpy(self) -> NDArray[Any]:
         """A copy on the host."""
-        values = np.empty(self.shape, self.dtype)
+        packed = self.dtype.name in PACKED_TYPES
+        values = np.empty(self.nbytes, np.uint8) if packed else np.empty(self.shape, self.dtype)
         if self.nbytes:
             with context(self.device.index) as driver:
                 self.follow(0)
                 host, size = ctypes.c_void_p(values.ctypes.data), ctypes.c_size_t(self.nbytes)
                 driver.call("a copy to the host failed", "cuMemcpyDtoH_v2", host, self._memory, size)
-        return values
+        return unpack_nibbles(values, self.shape, self.dtype) if packed else values
 
     asnumpy = numpy
 
     def copyfrom(self, source: Any) -> DeviceArray:
         """Overwrite the elements with those of a host array of the same shape."""
         values = np.ascontiguousarray(np.asarray(source), dtype=self.dtype).reshape(self.shape)
+        values = pack_nibbles(values) if self.dtype.name in PACKED_TYPES else values
         if self.nbytes:
             with context(self.device.index) as driver:
                 self.follow(0)

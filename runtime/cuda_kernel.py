@@ -288,6 +288,8 @@ def _find_device(signature: Signature, values: Sequence[Found | int | float]) ->
 
 _FORMATS = {
     "bool": "B",
+    "int4": "b",
+    "uint4": "B",
     "int8": "b",
     "uint8": "B",
     "int16": "h",

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.arguments import is_array
 from ..base.errors import CallError, SourceLine, user_source
-from .abi import ITEM_BYTES, OUT_OF_MEMORY, Check, unpack_status
+from .abi import ITEM_BITS, ITEM_BYTES, OUT_OF_MEMORY, Check, unpack_status
 from .errors import (
     ExtentTooLarge,
     KernelAssertion,
@@ -376,7 +376,7 @@ def _scalar_range(r: _Report) -> CallError:
 def scalar_range(param: BufferParam | ScalarParam) -> tuple[int, int]:
     """The least and greatest integer that an integer scalar parameter takes."""
     assert isinstance(param, ScalarParam)
-    bits = ITEM_BYTES[param.dtype] * 8
+    bits = ITEM_BITS[param.dtype]
     # a size symbol may be bounded further than its type
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if param.dtype.startswith("int") else (0, (1 << bits) - 1)
     return (

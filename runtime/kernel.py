@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 from ..base.arguments import is_a, is_array
 from ..base.errors import user_source
 from ..base.limits import BEYOND_MEMORY
+from ..base.nibbles import pack_nibbles, unpack_nibbles
 from . import diagnose
-from .abi import REGISTERED_TYPES, ArgumentRecord, CallTable, numpy_layout_holds
+from .abi import PACKED_TYPES, REGISTERED_TYPES, ArgumentRecord, CallTable, Check, numpy_layout_holds, pack_status
 from .array import Array, numpy_dtype
 from .errors import NoFramework, NoSuchSource, NothingToExport
+from .packed_array import PackedArray
 from .records import make_records
 from .signature import ScalarParam, Signature, extent_text
 from .tables import html_table
@@ -123,7 +125,8 @@ class _Entry:
         plain = [_plain(self.signature, i, value) for i, value in enumerate(values)]
         # keywords, and tensors that are numpy arrays by now, go the fast way again
         changed = named or any(new is not old for new, old in zip(plain, values, strict=True))
-        if changed and not any(isinstance(value, Found) for value in plain):
+        packed = any(param.dtype in PACKED_TYPES for _, param in self.signature.buffers)
+        if changed and not packed and not any(isinstance(value, Found) for value in plain):
             _new_builtin(ctypes.addressof(self.method), self, None)(*plain)
         else:
             self._run_checked(plain)
@@ -144,6 +147,7 @@ class _Entry:
         """Check and run with records made here: what the code found wrong, it finds again and can be told about."""
         signature = self.signature
         values = [_find(signature, i, value) for i, value in enumerate(plain)]
+        arrays = _pack_arrays(signature, values)
         records, keep = make_records(signature, values)
         symbols = (ctypes.c_int64 * (len(signature.symbols) + 1))()
         status = self.check(ctypes.addressof(records), ctypes.addressof(symbols))
@@ -153,6 +157,8 @@ class _Entry:
         del keep  # the records refer to memory that must live until here
         if status:
             self.failed(status)
+        for array, memory in arrays:
+            array[...] = unpack_nibbles(memory, array.shape, array.dtype)
 
     def failed(self, status: int) -> None:  # machine code, of exported libraries too, calls it by this name
         """Raise for a kernel that returned `status`."""
@@ -208,6 +214,8 @@ def _plain(signature: Signature, i: int, value: object) -> Any:
     param = signature.params[i]
     if isinstance(param, ScalarParam):
         return number_argument(signature, i, param, value)
+    if isinstance(value, PackedArray):
+        return value.found()
     if type(value) is np.ndarray or type(value) is Array:  # exactly these types: a subclass may be anything
         return value
     if is_array(value):
@@ -221,11 +229,33 @@ def _plain(signature: Signature, i: int, value: object) -> Any:
     return make_array(tensor) if isinstance(tensor, Found) and is_ordinary(tensor) else tensor
 
 
+def _pack_arrays(signature: Signature, values: list[Any]) -> list[tuple[NDArray[Any], NDArray[np.uint8]]]:
+    """Put copies of two elements a byte in place of numpy's arrays of 4 bits. Returns the outputs among these and their copies."""
+    params = dict(signature.buffers)
+    given: dict[int, NDArray[Any]] = {
+        i: values[i].owner
+        for i, param in params.items()
+        if param.dtype in PACKED_TYPES and is_array(values[i].owner) and values[i].owner.dtype.name == param.dtype
+    }
+    results: list[tuple[NDArray[Any], NDArray[np.uint8]]] = []
+    for i, array in given.items():
+        memory = pack_nibbles(array)
+        values[i] = Found(memory.ctypes.data, array.dtype.name, array.shape, None, not array.flags.writeable, memory)
+        if params[i].is_output:
+            shared = next((j for j, other in given.items() if j != i and np.may_share_memory(array, other)), None)
+            if shared is not None:  # the copies would not
+                raise diagnose.decode_status(signature, pack_status(Check.OVERLAP, i, shared), values)
+            results.append((array, memory))
+    return results
+
+
 def _find(signature: Signature, i: int, value: Any) -> Found | int | float:
     """Argument i as memory, or as a number."""
     param = signature.params[i]
     if isinstance(param, ScalarParam) or isinstance(value, Found):
         return value
+    if isinstance(value, PackedArray):
+        return value.found()
     try:
         tensor = find_tensor(value)
     except NoMemory as error:
@@ -248,6 +278,8 @@ def number_argument(signature: Signature, i: int, param: ScalarParam, value: Any
     if "float" in param.dtype:
         return _float(signature, i, value)
     try:
+        if getattr(getattr(value, "dtype", None), "name", "") in PACKED_TYPES:
+            value = int(value)  # ml_dtypes' scalars are no indices
         number = value if type(value) is int else int(operator.index(value))
     except TypeError:
         raise diagnose.wrong_scalar(signature, i, value) from None

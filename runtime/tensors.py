@@ -6,6 +6,7 @@ In order: numpy arrays; DLPack (torch, jax, cupy and so on); `__array_interface_
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
 import struct
 import sys
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from ..base.arguments import is_array
 from ..base.errors import is_interruption
 from ..base.limits import BEYOND_MEMORY
-from .abi import DLPACK_TYPES, ITEM_BYTES, REGISTERED_TYPES, DLTensor, ExchangeApi
+from .abi import DLPACK_TYPES, ITEM_BYTES, PACKED_TYPES, REGISTERED_TYPES, DLTensor, ExchangeApi, array_bytes
 from .device import HOST_KINDS, dlpack_name
 from .span import RefusedMemory, require_span, usable_strides
 
@@ -72,10 +73,7 @@ class Found:
     @property
     def bytes(self) -> int:
         """Bytes of all elements; 0 for a dtype that is not ours."""
-        size = ITEM_BYTES.get(self.dtype, 0)
-        for extent in self.shape:
-            size *= extent
-        return size
+        return array_bytes(self.dtype, math.prod(self.shape)) if self.dtype in ITEM_BYTES else 0
 
 
 _capsule_name = ctypes.pythonapi.PyCapsule_GetName
@@ -235,8 +233,8 @@ def make_array(found: Found) -> NDArray[Any]:
 
 
 def is_ordinary(found: Found) -> bool:
-    """Return whether numpy can hold it: on the host, of a dtype that we have."""
-    return not found.device and found.dtype in ITEM_BYTES
+    """Return whether numpy can hold it: on the host, of a dtype that we have, an element a byte at least."""
+    return not found.device and found.dtype in ITEM_BYTES and found.dtype not in PACKED_TYPES
 
 
 def quick_view(value: Any, writable: bool) -> NDArray[Any] | None:
@@ -310,7 +308,7 @@ class _Interface:
 
 def find_numpy_dtype(name: str) -> np.dtype[Any]:
     """numpy's dtype for one of ours, or ml_dtypes'."""
-    if name not in REGISTERED_TYPES:
+    if name not in REGISTERED_TYPES and name not in PACKED_TYPES:
         return np.dtype(name)
     import ml_dtypes
 

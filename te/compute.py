@@ -69,7 +69,7 @@ def placeholder(shape: Shape, dtype: object = "float32", name: str = "placeholde
     shape : int, Expr or sequence of these
         One extent or several, () for a single number; ints, or integer expressions over te.var and te.size_var.
     dtype : str or dtype, default "float32"
-        A scalar type ("float32", "bfloat16", "float8_e4m3fn", "int8", ...; None for float32).
+        A scalar type ("float32", "bfloat16", "float8_e4m3fn", "int8", "int4", ...; None for float32).
     name : str, default "placeholder"
         Of the tensor.
 

@@ -42,9 +42,9 @@ class ConstantOp(GivenOp):
 def constant(array: Any, name: str = "constant") -> Tensor:
     """A tensor that holds what `array` holds now.
 
-    array: a numpy array (of bool, int8 to int64, uint8 to uint64, float16 to float64, or ml_dtypes' bfloat16, float8_e4m3fn and
-    float8_e5m2) of any shape, or what numpy makes one of; Python's own numbers and lists of them are float32, int32 or bool, as
-    everywhere. It is copied.
+    array: a numpy array (of bool, int8 to int64, uint8 to uint64, float16 to float64, or ml_dtypes' int4, uint4, bfloat16,
+    float8_e4m3fn and float8_e5m2) of any shape, or what numpy makes one of; Python's own numbers and lists of them are float32, int32 or
+    bool, as everywhere. It is copied.
     The tensor has the array's shape and dtype. What is computed from constants alone and stored at root is computed when the kernel
     is built, not when it is called. Raises BadConstant (TW0142) for arrays of other types, and for what is no array.
     """
@@ -109,6 +109,6 @@ def _bad(name: str, reason: str, fix: str) -> BadConstant:
         f"cannot make the constant {name}",
         reason=reason,
         called=user_source(),
-        allowed="arrays of bool, integers, float8_e4m3fn, float8_e5m2, float16, bfloat16, float32 and float64",
+        allowed="arrays of bool, integers of 4 bits and more, float8_e4m3fn, float8_e5m2, float16, bfloat16, float32 and float64",
         fix=fix,
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.nibbles import holds_integers
 from ..ir.expr import Call
 from ..ir.intrinsics import INTRINSICS
 from ..ir.visit import post_order
@@ -43,7 +44,7 @@ def _unit(dtype: np.dtype[Any]) -> float:
 def differences(want: Any, have: Any, slack: float) -> tuple[np.ndarray[Any, Any] | None, float]:
     """Return the indices where two results differ by more than `slack` units in the last place of the largest (None: nowhere), and by how
     much they do at most, relative to the largest. With a slack of 0 the signs of zeros count."""
-    if want.dtype.kind in "biu":
+    if holds_integers(want.dtype):
         wrong = want != have
         return (wrong if wrong.any() else None), 0.0
     unit = _unit(want.dtype)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ...runtime.abi import (
     DLPACK_TYPES,
     NUMPY_TYPE_NUMBERS,
+    PACKED_TYPES,
     REGISTERED_TYPES,
     WRITEABLE,
     ArgumentRecord,
@@ -53,6 +54,10 @@ def read_tensor(text: StraightLine, table: str, i: int, param: BufferParam, give
     _read_described(text, table, i, param, given)
     text.add(f"br label %{read}")
     text.start(array)
+    if param.dtype in PACKED_TYPES:  # numpy has an element a byte: the Python path packs them
+        text.add("br label %slow")
+        text.start(read)
+        return
     # a subclass of ndarray has another ob_type: it may override what we would read in place
     _read_array(text, table, i, param, given)
     text.add(f"br label %{read}")
@@ -82,7 +87,8 @@ def _read_described(text: StraightLine, table: str, i: int, param: BufferParam, 
     text.leave_if(text.compare("eq", "ptr", fields["data"][1], "null"), "slow")
     # DLPack's dtype: code in bits 0 to 7, bits in 8 to 15, lanes above
     bits = text.value(f"and i32 {text.value(f'lshr i32 {dtype}, 8')}, 255")
-    item = text.value(f"zext i32 {text.value(f'lshr i32 {bits}, 3')} to i64")
+    # strides of what lies packed are compared in elements
+    item = "1" if param.dtype in PACKED_TYPES else text.value(f"zext i32 {text.value(f'lshr i32 {bits}, 3')} to i64")
     _write_record(text, i, fields | {"unit": ("i64", item), "dtype": ("i32", dtype), "flags": ("i32", "0")})
     # otherwise a fixed extent of 2 or more settles that it has several elements
     if all(extent == 1 or not isinstance(extent, int) for extent in param.shape):

@@ -13,7 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...base.nibbles import pack_nibbles, unpack_nibbles
+from ...runtime.abi import PACKED_TYPES, array_bytes
 from ...runtime.array import numpy_dtype
 from ...runtime.kernel import Kernel, make_kernel
 from ...runtime.signature import BufferParam, ScalarParam, Signature, evaluate_extent
@@ -27,7 +30,8 @@ _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _FAILED = 1
 
 Run = Callable[[list[Any], dict[str, int]], None]
-"""Takes the arguments (arrays on the caller's memory, and numbers) and the scalars and shape symbols by name."""
+"""Takes the arguments (arrays on the caller's memory, copies of what has 4 bits an element, and numbers) and the scalars and shape
+symbols by name."""
 
 
 def callback_kernel(signature: Signature, run: Run, sources: Callable[[str], str]) -> Kernel:
@@ -64,7 +68,9 @@ class _WayBack:
 
     def _enter(self, slots: int) -> None:
         try:
-            self._run(*self._arguments(slots))
+            arguments, values = self._arguments(slots)
+            self._run(arguments, values)
+            self._store_packed(arguments, slots, values)
             end = slots + 8 * (len(self._signature.params) + len(self._signature.symbols))
             # only here, at the end: anything that ends it earlier leaves the failure there
             ctypes.c_int64.from_address(end).value = 0
@@ -78,6 +84,18 @@ class _WayBack:
         values |= {p.name: slots[i] for i, p in enumerate(params) if isinstance(p, ScalarParam)}
         return [_read_argument(param, slots[i], values) for i, param in enumerate(params)], values
 
+    def _store_packed(self, arguments: list[Any], address: int, values: Mapping[str, int]) -> None:
+        """Store results of 4 bits, which `run` got as arrays of numpy's."""
+        slots = (ctypes.c_int64 * len(arguments)).from_address(address)
+        for param, array, slot in zip(self._signature.params, arguments, slots, strict=True):
+            if isinstance(param, BufferParam) and param.is_output and param.dtype in PACKED_TYPES and array.size:
+                _memory(param, slot, array.size)[:] = pack_nibbles(array)
+
+
+def _memory(param: BufferParam, address: int, count: int) -> NDArray[np.uint8]:
+    """The bytes of an argument of so many elements, of which there is one."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * array_bytes(param.dtype, count)).from_address(address))
+
 
 def _read_argument(param: BufferParam | ScalarParam, slot: int, values: Mapping[str, int]) -> Any:
     """The array at an address, or the number whose bits a slot holds."""
@@ -89,8 +107,8 @@ def _read_argument(param: BufferParam | ScalarParam, slot: int, values: Mapping[
     count = int(np.prod(shape, dtype=np.int64))
     if count == 0:
         return np.empty(shape, dtype)  # an empty tensor may have a null pointer, which from_address would follow
-    memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(slot)
-    return np.ctypeslib.as_array(memory).view(dtype).reshape(shape)
+    memory = _memory(param, slot, count)
+    return unpack_nibbles(memory, shape, dtype) if param.dtype in PACKED_TYPES else memory.view(dtype).reshape(shape)
 
 
 def kernel_text(signature: Signature, callback: int) -> str:

@@ -23,7 +23,18 @@ import math
 import re
 
 from ...base.limits import BEYOND_MEMORY
-from ...runtime.abi import DLPACK_TYPES, GIL_THRESHOLD, ITEM_BYTES, CallTable, Check, DLTensor, Flag, pack_status
+from ...runtime.abi import (
+    DLPACK_TYPES,
+    GIL_THRESHOLD,
+    ITEM_BITS,
+    ITEM_BYTES,
+    PACKED_TYPES,
+    CallTable,
+    Check,
+    DLTensor,
+    Flag,
+    pack_status,
+)
 from ...runtime.signature import BufferParam, Extent, ScalarParam, Signature
 from .arguments import RECORD_BYTES, process_word, read_scalar, read_tensor, record_offset
 from .overlaps import SWEEP_TEXT, check_overlaps, overlap_text
@@ -138,7 +149,7 @@ def _function(head: str, text: StraightLine) -> str:
 
 def integer_bounds(param: ScalarParam) -> tuple[int | None, int | None]:
     """The least and greatest value to compare an int64 with; None where the type cannot exceed it."""
-    bits = ITEM_BYTES[param.dtype] * 8
+    bits = ITEM_BITS[param.dtype]
     signed = param.dtype.startswith("int")
     # the range of the type itself
     least, greatest = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
@@ -195,6 +206,8 @@ def _check_layout(text: StraightLine, i: int, param: BufferParam, extents: list[
     for extent in reversed(extents):
         inner.append(text.value(f"mul i64 {inner[-1]}, {extent}"))
     size = inner.pop()  # what is left at the end is the whole size
+    if param.dtype in PACKED_TYPES:  # in bytes, two elements each
+        size = text.value(f"lshr i64 {text.value(f'add i64 {size}, 1')}, 1")
     filled = text.compare("ne", "i64", size, 0)
     aligned = max(item, param.alignment)
     if aligned > 1:

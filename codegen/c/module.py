@@ -169,5 +169,6 @@ def _load_slot(i: int, param: BufferParam | ScalarParam) -> str:
         kind = {"float32": "float", "float64": "double", "bool": "uint8_t"}[param.dtype]
         # the stub stores the scalar's bytes, which are read as what they are
         return f"*(const {kind} *)&slots[{i}]" + (" != 0" if param.dtype == "bool" else "")
-    # 16-bit floats are passed as their bits
-    return f"({'uint16_t' if 'float' in param.dtype else param.dtype + '_t'})slots[{i}]"
+    # 16-bit floats are passed as their bits, integers of 4 bits as those of 8
+    kind = "uint16" if "float" in param.dtype else param.dtype.replace("int4", "int8")
+    return f"({kind}_t)slots[{i}]"

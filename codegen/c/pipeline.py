@@ -9,6 +9,7 @@ from ...ir.passes.common.flatten import flatten
 from ...ir.passes.common.float8 import widen_float8
 from ...ir.passes.common.fused_sums import round_sums
 from ...ir.passes.common.hoist import hoist_invariants
+from ...ir.passes.common.int4 import pack_int4
 from ...ir.passes.common.loop_partition import loop_partition
 from ...ir.passes.common.narrow import narrow_offsets
 from ...ir.passes.common.options import PassOptions
@@ -41,6 +42,7 @@ def c_pipeline(bounds_check: bool, options: PassOptions, fuses: bool = True) -> 
         Pass("lower_threads", lower_threads),
         Pass("fused_sums", lambda function: round_sums(function, fuses)),
         Pass("float8", widen_float8),
+        Pass("int4", pack_int4),
         Pass("parallel_launch", launch_once),
         Pass("simplify", simplify),
         Pass("cse", share_subexpressions),

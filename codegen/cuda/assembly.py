@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ...ir.passes.common.int4 import pack_int4
 from ...ir.stmt import For, Function
 from ...ir.visit import statements
 from ..abi.signature import shape_symbols
@@ -28,7 +29,7 @@ def sass_lines(function: Function, target: Target) -> list[AssemblyLine]:
 
     Raises what a build raises, CompilerMissing and DisassemblerMissing.
     """
-    arch = target_architecture(target)
+    arch, function = target_architecture(target), pack_int4(function, on_gpu=True)
     program = split(
         function, shape_symbols(function), (), bounds_check=False, features=FEATURES | target_features(target)
     )

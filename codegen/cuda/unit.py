@@ -11,6 +11,7 @@ from ...ir.errors import AssertionFailed
 from ...ir.expr import Var
 from ...ir.interpret.interpreter import Interpreter
 from ...ir.lazy_values import cached_property
+from ...ir.passes.common.int4 import pack_int4
 from ...ir.passes.common.options import AS_USUAL
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import Function
@@ -110,7 +111,8 @@ def build_unit(function: Function, target: Target, options: BuildOptions) -> Dev
     check_grid_order(function)
     function = dump_lines(function, str(target))
     lines = lines_file(function.name, str(target))
-    symbols = shape_symbols(function)
+    symbols, signature = shape_symbols(function), make_signature(function, shape_symbols(function))
+    function = pack_int4(function, on_gpu=True)
     program = split(
         function,
         symbols,
@@ -124,7 +126,7 @@ def build_unit(function: Function, target: Target, options: BuildOptions) -> Dev
     return DeviceUnit(
         function,
         target,
-        make_signature(function, symbols),
+        signature,
         text,
         launches(program, text, names),
         workspaces(program, names),

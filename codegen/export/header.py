@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ...runtime.abi import PACKED_TYPES
 from ...runtime.signature import BufferParam, ScalarParam, Signature
 from .companion import ALONE, Companion, find_handles
 from .names import STREAM, entry_names, library_identifier, parameter_names
@@ -13,6 +14,8 @@ __all__ = ["declarations", "header_text"]
 
 _C_TYPES = {
     "bool": "bool",
+    "int4": "int8_t",
+    "uint4": "uint8_t",
     "float8_e4m3fn": "uint8_t",
     "float8_e5m2": "uint8_t",
     "float16": "uint16_t",
@@ -140,7 +143,8 @@ def declarations(signature: Signature, types: Mapping[str, str] = ALONE.types) -
 
 
 def _plain_parameter(param: BufferParam | ScalarParam, name: str) -> str:
-    kind = _C_TYPES[param.dtype]
+    packed = isinstance(param, BufferParam) and param.dtype in PACKED_TYPES
+    kind = "uint8_t" if packed else _C_TYPES[param.dtype]
     if isinstance(param, ScalarParam):
         return f"{kind} {name}"
     return f"{kind} *{name}" if param.is_output else f"const {kind} *{name}"
@@ -159,6 +163,8 @@ def _comment(signature: Signature, notes: Mapping[str, str]) -> str:
         what = str(param).removeprefix(f"{param.name}: ")  # what stands behind the name in a signature's text
         what = notes.get(param.name, what if what.startswith("out ") else f"in  {what}")
         note = "   (its bits)" if _C_TYPES[param.dtype] == "uint16_t" and param.dtype.endswith("float16") else ""
+        if isinstance(param, BufferParam) and param.dtype in PACKED_TYPES:
+            note = "   (dense; element e in byte e / 2, in the lower four bits where e is even)"
         what = what.replace("*/", "* /")  # of a symbol with an odd name
         lines.append(f" *   {name:<{width}}  {what}{note}")
     return "\n".join([*lines, " */"])

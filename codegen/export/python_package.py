@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...base.errors import user_source
-from ...runtime.abi import REGISTERED_TYPES
+from ...runtime.abi import PACKED_TYPES, REGISTERED_TYPES
 from ...runtime.signature import BufferParam, ScalarParam, Signature
 from .errors import NotACName
 from .names import check_version, parameter_names
@@ -32,6 +32,7 @@ _BELOW_RUNTIME = (
     "untrusted_input.py",
     "environment.py",
     "forks.py",
+    "nibbles.py",
 )
 _PAGES = '        self.add_note(f"  page: tilewright explain {self.code}")\n'
 """Names a command that such a package does not bring."""
@@ -141,7 +142,9 @@ def package_sources(
         names[key] = python_name(key, taken)
         text = "\n\n".join(map(str, group))
         functions.append(_FUNCTION.format(name=names[key], key=key, parameters=_parameters(group[0]), text=repr(text)))
-    registered = any(param.dtype in REGISTERED_TYPES for signature in signatures for param in signature.params)
+    registered = any(
+        param.dtype in (*REGISTERED_TYPES, *PACKED_TYPES) for signature in signatures for param in signature.params
+    )
     # only for libraries that use the type
     needed = '["numpy>=1.26", "ml_dtypes>=0.4"]' if registered else '["numpy>=1.26"]'
     face = _FACE.format(name=name, own=own, version=version, exported=["KernelError", *names.values()])

@@ -13,6 +13,7 @@ from ...ir.passes.common.flatten import flatten
 from ...ir.passes.common.float8 import widen_float8
 from ...ir.passes.common.fused_sums import round_sums
 from ...ir.passes.common.hoist import hoist_invariants
+from ...ir.passes.common.int4 import pack_int4
 from ...ir.passes.common.loop_partition import loop_partition
 from ...ir.passes.common.narrow import narrow_offsets
 from ...ir.passes.common.options import AS_USUAL, PassOptions
@@ -85,6 +86,7 @@ def cpu_pipeline(
         Pass("lower_threads", lower_threads),  # early: three loop kinds are left for all the others
         Pass("fused_sums", lambda function: round_sums(function, fuses)),  # what rounds how is plain from here on
         Pass("float8", widen_float8),  # after sums, which are rounded once
+        Pass("int4", pack_int4),  # before what reasons about memory
         Pass("parallel_launch", launch_once),  # while indices are sums of loop variables, and guards innermost
         Pass("simplify", simplify),  # few forms for the rest to match
         Pass("cse", share_subexpressions),  # before shared values are walked, or copied with their statements

@@ -40,10 +40,13 @@ FLOAT_TYPES: dict[str, Any] = {
     "float64": np.float64,
 }
 
+_HELD_TYPES: dict[str, Any] = {**FLOAT_TYPES, "int4": ml_dtypes.int4, "uint4": ml_dtypes.uint4}
+
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:
     """numpy's dtype for one lane."""
-    return np.dtype(FLOAT_TYPES.get(dtype.element, str(dtype.element)))
+    held = _HELD_TYPES.get(dtype.element)
+    return np.dtype(str(dtype.element) if held is None else held)
 
 
 def zero_value(dtype: DType) -> Any:

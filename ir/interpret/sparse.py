@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ...base.nibbles import holds_integers
+
 __all__ = ["LONGEST_LIST", "Sparse", "allocate"]
 
 LONGEST_LIST = 1 << 20
@@ -30,7 +32,7 @@ class Sparse:
         if self.flat is None or place < self.first:
             return self.fill
         value = self.flat[place - self.first]
-        return value.item() if self.flat.dtype.kind in "biu" else value
+        return value.item() if holds_integers(self.flat.dtype) else value
 
     def __setitem__(self, place: int, value: Any) -> None:
         self.stored[place] = value

@@ -16,10 +16,11 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer
 from ...ir.constant import ALIGNMENT, Constant
 from ...ir.expr import BufferLoad, Expr, IterVar, Node, StringImm, Var
+from ...ir.passes.common.int4 import WHOLE_RESULTS
 from ...ir.passes.common.large_values import name_large_values
 from ...ir.stmt import BufferStore, Function, If, Stmt
 from ...ir.visit import deep_recursion, free_vars, rewrite, seq
-from ...te.operation import Operation, producers_first
+from ...te.operation import ComputeOp, Operation, producers_first
 from ...te.tensor import Tensor
 from ..model.attributes import IMPORTS
 from ..model.primitive import lowerings
@@ -156,8 +157,18 @@ class _Lowering:
         return tuple(constants)
 
     def _facts(self) -> dict[str, Any]:
-        """The attributes of the function. import_llvm, import_c: the texts that its pragmas bring, each once."""
+        """The attributes of the function. import_llvm, import_c: the texts that its pragmas bring, each once. whole_results: see
+        ir/passes/common/int4.py."""
         facts: dict[str, Any] = {"stage": "loops"}
+        whole = {
+            self.arguments.buffers.get(tensor)
+            for stage in self.schedule.stages
+            if isinstance(stage.op, ComputeOp) and stage.store_predicate is None
+            for tensor in stage.op.outputs
+            if tensor.dtype.bits == 4
+        }
+        if whole - {None}:
+            facts[WHOLE_RESULTS] = tuple(at for at, param in enumerate(self.arguments.params) if param in whole)
         pragmas = [
             pair for stage in self.schedule.stages for attr in stage.iter_var_attrs.values() for pair in attr.pragmas
         ]

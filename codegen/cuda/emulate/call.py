@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from ....base.environment import is_enabled, read_integer
 from ....base.errors import user_source
+from ....base.nibbles import pack_nibbles, unpack_nibbles
+from ....runtime.abi import PACKED_TYPES
 from ....runtime.array import numpy_dtype
 from ....runtime.critical_section import ProcessLock
 from ....runtime.cuda_launch import KernelLaunch, Workspace
@@ -122,7 +124,11 @@ class EmulatedRun:
         )
         for param, argument, item in zip(params, arguments, items, strict=False):
             if isinstance(param, BufferParam) and param.is_output and isinstance(item, int):
-                argument.reshape(-1).view(np.uint8)[:] = memories[item].content
+                content = memories[item].content
+                if param.dtype in PACKED_TYPES:
+                    argument[...] = unpack_nibbles(content, argument.shape, argument.dtype)
+                else:
+                    argument.reshape(-1).view(np.uint8)[:] = content
 
     def _copied_items(self, items: Sequence[int | bytes]) -> list[int]:
         params = enumerate(self._signature.params)
@@ -147,5 +153,7 @@ def _argument(arg: int | TensorMap, items: Sequence[int | bytes], values: Mappin
 
 def _memory(name: str, values: NDArray[Any]) -> Memory:
     """A copy of an argument, which lies in the emulated memory as it lies in the host's."""
+    if values.dtype.name in PACKED_TYPES:
+        return Memory(name, pack_nibbles(values), 1, 0)
     content = np.ascontiguousarray(values).reshape(-1).view(np.uint8).copy()
     return Memory(name, content, values.dtype.itemsize, values.ctypes.data % _VECTOR_BYTES)

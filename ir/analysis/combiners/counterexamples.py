@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....base.errors import TilewrightError
+from ....base.nibbles import holds_integers
 from ...dtype import DType
 from ...expr import CommReducer, Expr, FloatImm, IntImm
 from ...interpret.scalars import numpy_dtype
@@ -113,7 +114,7 @@ def _difference(part: CommReducer, left: Values, right: Values) -> int | None:
     """Return the place where two operands differ by more than rounding; None where they do not."""
     apart, counted = np.zeros(TERMS, bool), np.ones(TERMS, bool)
     for a, b in zip(left, right, strict=True):
-        if a.dtype.kind in "biu":
+        if holds_integers(a.dtype):
             apart |= a != b
             continue
         wide, other = a.astype(np.float64), b.astype(np.float64)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ....base.nibbles import holds_integers
 from ...dtype import DType
 from ...errors import NotWellFormed
 from ...expr import (
@@ -91,7 +92,7 @@ def _exhaustive_laws(part: CommReducer, domains: Sequence[np.ndarray[Any, Any]])
 
 
 def _is_real(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if values.dtype.kind in "biu":
+    if holds_integers(values.dtype):
         return np.ones(len(values), bool)
     wide = values.astype(np.float64)
     return np.isfinite(wide) & ~((wide == 0) & np.signbit(wide))  # -0 equals 0, but its sign is lost in sums

@@ -15,3 +15,9 @@ class UnrollTooLarge(LoweringError):
     """Unrolling would make a program too large to compile."""
 
     code = "TW0361"
+
+
+class PackedPointer(LoweringError):
+    """A program speaks of the address of an integer of 4 bits, of which two share a byte, or of strides between them."""
+
+    code = "TW0362"
