@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.expr import FloatImm
+from ...ir.rounding import FLOAT8
+from ...te.math import max_value
 from ..conversion import Refused, product
 from .context import Context, converts
 from .package import dtype_named
 
-__all__: list[str] = []
+__all__ = ["limit_range"]
 
 _SAME = {
     "Abs": "abs",
@@ -175,7 +178,17 @@ def _clip(c: Context) -> str:
 @converts("Cast", "CastLike")
 def _cast(c: Context) -> str:
     dtype = c.type(1).dtype if c.proto.op_type == "CastLike" else dtype_named(c.attribute("to"))
-    return c.cast(c[0], dtype)
+    return c.cast(limit_range(c, c[0], dtype), dtype)
+
+
+def limit_range(c: Context, value: str, dtype: str) -> str:
+    """A value within the finite numbers of the float of 8 bits that it becomes, unless an attribute says that there is no end."""
+    if dtype not in FLOAT8 or not c.attribute("saturate", 1):
+        return value
+    greatest = max_value(dtype)
+    assert isinstance(greatest, FloatImm)
+    wide = value if "float" in c.type(value).dtype else c.cast(value, "float32")
+    return c.emit("clip", wide, low=-greatest.value, high=greatest.value)
 
 
 @converts("BitCast")

@@ -35,7 +35,7 @@ def dtype_named(kind: int) -> str:
         raise NotAModel(
             f"there is no dtype {onnx.TensorProto.DataType.Name(kind) if known else kind}",
             called=user_source(),
-            reason="values are bools, integers of 8 to 64 bits, and floats of 16 to 64",
+            reason="values are bools, integers of 8 to 64 bits, floats of 16 to 64, FLOAT8E4M3FN and FLOAT8E5M2",
             fix="convert the model",
         )
     return names[kind]
@@ -57,6 +57,8 @@ _DTYPES = {
     "UINT16": "uint16",
     "UINT32": "uint32",
     "UINT64": "uint64",
+    "FLOAT8E4M3FN": "float8_e4m3fn",
+    "FLOAT8E5M2": "float8_e5m2",
     "FLOAT16": "float16",
     "BFLOAT16": "bfloat16",
     "FLOAT": "float32",

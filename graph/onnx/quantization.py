@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...ir.rounding import FLOAT8
 from ..conversion import Conversion, Refused, few
+from .arithmetic import limit_range
 from .context import Context, converts
 from .layers import window_attributes
 from .package import dtype_named
@@ -51,6 +53,10 @@ def dequantize(c: Conversion, x: str, scale: str, zero: str, axis: int, dtype: s
 def _quantize(c: Context) -> str:
     kind = int(c.attribute("output_dtype", 0))
     dtype = c.type(2).dtype if c.has(2) else dtype_named(kind) if kind else "uint8"
+    if dtype in FLOAT8:  # whose zero point is 0
+        scale = _spread(c, c[1], c[0], c.axis(1) if c.rank(0) > 1 else 0)
+        scaled = c.emit("divide", c[0], c.cast(scale, c.type(0).dtype))
+        return c.cast(limit_range(c, scaled, dtype), dtype)
     return emit_quantize(c, c[0], c[1], c[2] if c.has(2) else "", dtype, c.axis(1) if c.rank(0) > 1 else 0)
 
 
@@ -58,6 +64,9 @@ def _quantize(c: Context) -> str:
 def _dequantize(c: Context) -> str:
     kind = int(c.attribute("output_dtype", 0))
     dtype = dtype_named(kind) if kind else c.type(1).dtype
+    if c.type(0).dtype in FLOAT8:
+        scale = _spread(c, c[1], c[0], c.axis(1) if c.rank(0) > 1 else 0)
+        return c.cast(c.emit("multiply", c.cast(c[0], c.type(1).dtype), scale), dtype)
     return dequantize(c, c[0], c[1], c[2] if c.has(2) else "", c.axis(1) if c.rank(0) > 1 else 0, dtype)
 
 

@@ -394,6 +394,32 @@ def test_weights_of_less_than_a_byte(kind: str) -> None:
         tw.graph.from_onnx(made)
 
 
+def test_floats_of_8_bits_end_at_their_greatest_number_unless_asked_not_to() -> None:
+    x = np.append(drawn(60) * 300, [np.inf, -np.inf, np.nan, 459.0]).astype(np.float32)
+    nodes, outputs, expected, scale = [], [], [], np.float32(0.7)
+    weights = [onnx.numpy_helper.from_array(scale, "s")]
+    for kind, most in (("FLOAT8E4M3FN", 448), ("FLOAT8E5M2", 57344)):
+        number, held = getattr(TensorProto, kind), onnx.helper.tensor_dtype_to_np_dtype(getattr(TensorProto, kind))
+        weights.append(helper.make_tensor(f"z{kind}", number, (), [0.0]))
+        with np.errstate(all="ignore"):
+            for saturate in (0, 1):
+                name = f"{kind}{saturate}"
+                nodes.append(helper.make_node("Cast", ["x"], [name], to=number, saturate=saturate))
+                expected.append((np.clip(x, -most, most) if saturate else x).astype(held))
+                outputs.append(helper.make_tensor_value_info(name, number, None))
+            nodes.append(helper.make_node("QuantizeLinear", ["x", "s", f"z{kind}"], [f"q{kind}"]))
+            nodes.append(helper.make_node("DequantizeLinear", [f"q{kind}", "s"], [f"d{kind}"]))
+            outputs.append(helper.make_tensor_value_info(f"d{kind}", TensorProto.FLOAT, None))
+            expected.append(np.clip(x / scale, -most, most).astype(held).astype(np.float32) * scale)
+    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)]
+    made = helper.make_model(
+        helper.make_graph(nodes, "net", given, outputs, weights), opset_imports=[helper.make_opsetid("", 21)]
+    )
+    for got, want in zip(tw.build(tw.graph.from_onnx(made))(x), expected, strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got.astype(np.float32), want.astype(np.float32))
+
+
 def test_maps_of_numbered_classes_are_a_matrix() -> None:
     node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[7, 3])
     maps = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, None))
