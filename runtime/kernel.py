@@ -24,7 +24,7 @@ from ..base.limits import BEYOND_MEMORY
 from ..base.nibbles import pack_nibbles, unpack_nibbles
 from . import diagnose
 from .abi import PACKED_TYPES, REGISTERED_TYPES, ArgumentRecord, CallTable, Check, numpy_layout_holds, pack_status
-from .array import Array, numpy_dtype
+from .array import Array, dtype_name, numpy_dtype
 from .errors import NoFramework, NoSuchSource, NothingToExport
 from .packed_array import PackedArray
 from .records import make_records
@@ -235,7 +235,9 @@ def _pack_arrays(signature: Signature, values: list[Any]) -> list[tuple[NDArray[
     given: dict[int, NDArray[Any]] = {
         i: values[i].owner
         for i, param in params.items()
-        if param.dtype in PACKED_TYPES and is_array(values[i].owner) and values[i].owner.dtype.name == param.dtype
+        if param.dtype in PACKED_TYPES
+        and is_array(values[i].owner)
+        and dtype_name(values[i].owner.dtype) == param.dtype
     }
     results: list[tuple[NDArray[Any], NDArray[np.uint8]]] = []
     for i, array in given.items():

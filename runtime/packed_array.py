@@ -33,6 +33,7 @@ class PackedArray:
     ) -> None:
         assert memory.size == array_bytes(dtype.name, math.prod(shape)), "two elements a byte"
         self.bytes, self.shape, self.dtype, self._owner = memory, shape, dtype, owner
+        self._address, self._name = memory.ctypes.data, dtype.name  # which numpy puts together at each call
 
     @property
     def device(self) -> Device:
@@ -119,16 +120,14 @@ class PackedArray:
 
     def found(self) -> Found:
         """Its memory, as a kernel's call finds that of other people's tensors."""
-        return Found(
-            self.bytes.ctypes.data, self.dtype.name, self.shape, None, not self.bytes.flags.writeable, self.bytes
-        )
+        return Found(self._address, self._name, self.shape, None, not self.bytes.flags.writeable, self.bytes)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return HOST_KINDS[0], 0
 
     def __dlpack__(self, **_: Any) -> Any:
         """A capsule that shares the memory."""
-        return make_capsule(self.bytes.ctypes.data, self.shape, self.dtype.name, self.__dlpack_device__(), self)
+        return make_capsule(self._address, self.shape, self.dtype.name, self.__dlpack_device__(), self)
 
     def __repr__(self) -> str:
         return f"PackedArray({self.numpy().astype(np.int8)}, dtype={self.dtype.name})"
