@@ -20,8 +20,8 @@ from .stmt import Allocate, BufferStore, For, Function, LetStmt, Seq, Stmt
 __all__ = [
     "Rewriter",
     "SharingRewriter",
-    "calls_any",
     "children",
+    "contains",
     "deep_recursion",
     "distinct",
     "free_vars",
@@ -218,9 +218,22 @@ def rewrite_statements(stmt: Stmt, rule: Callable[[Any], Stmt | None]) -> Any:
     return results[id(stmt)]
 
 
-def calls_any(root: Node, names: Container[str]) -> bool:
-    """Return whether any call below is of one of these functions."""
-    return any(type(node) is Call and node.name in names for node in distinct(root))
+_contents: tuple[Node | None, set[Any]] = None, set()
+"""The root that `contains` looked at last, and what occurs in it: passes that change little ask about one after the other."""
+
+
+def contains(root: Node, *kinds: type[Node] | str) -> bool:
+    """Return whether a program has a node of one of these classes, a call of one of these functions, or a value of one of these kinds
+    of dtypes."""
+    global _contents
+    known, met = _contents
+    if known is not root:
+        nodes = distinct(root)
+        met = set(map(type, nodes))
+        met |= {node.name for node in nodes if type(node) is Call}
+        met |= {dtype.kind for dtype in {node.dtype for node in nodes if isinstance(node, Expr)}}
+        _contents = root, met
+    return not met.isdisjoint(kinds)
 
 
 def rewrite(node: Node, rule: Callable[[Any], Node | None]) -> Any:
@@ -329,6 +342,25 @@ def _classes(root: type) -> Iterator[type]:
         yield from _classes(kind)
 
 
+def _keep(rewriter: Rewriter, node: Node) -> Node:  # noqa: ARG001 - the call of a method
+    """Leave a node as it is."""
+    return node
+
+
+class _Methods(dict[type[Node], Callable[[Any, Any], Any]]):
+    """The methods of a class of rewriters for the classes of nodes, each found once."""
+
+    def __init__(self, owner: type[Rewriter]) -> None:
+        super().__init__()
+        self._owner = owner
+        self._keeps = owner.visit is Rewriter.visit and not any(hasattr(owner, one.__name__) for one in _classes(Expr))
+
+    def __missing__(self, kind: type[Node]) -> Callable[[Any, Any], Any]:
+        keeps = self._keeps and issubclass(kind, Expr)
+        self[kind] = _keep if keeps else getattr(self._owner, kind.__name__, self._owner.generic)
+        return self[kind]
+
+
 class Rewriter:
     """A rewrite that needs to know where it is. A subclass has a method named after each node class that it treats
     (`For`, `BufferLoad` ...), which calls `self.visit` on what it wants rewritten below, or `self.generic`.
@@ -337,18 +369,13 @@ class Rewriter:
     share what they have in common and may be huge written out, are left alone by a subclass that treats none of their classes.
     """
 
-    _statements_only: ClassVar[bool] = False
+    _methods: ClassVar[_Methods]
 
     def __init_subclass__(cls) -> None:
-        cls._statements_only = cls.visit is Rewriter.visit and not any(
-            hasattr(cls, kind.__name__) for kind in _classes(Expr)
-        )
+        cls._methods = _Methods(cls)
 
     def visit(self, node: Any) -> Any:
-        if self._statements_only and isinstance(node, Expr):
-            return node
-        method = getattr(self, type(node).__name__, None)
-        return self.generic(node) if method is None else method(node)
+        return self._methods[type(node)](self, node)
 
     def generic(self, node: Any) -> Any:
         """The node over its rewritten children."""

@@ -23,7 +23,7 @@ from ...ir.expr import Call, Expr, IntImm, Node, StringImm
 from ...ir.packed_functions import call_func, callback_failed, find_func, registered_names, trace_line
 from ...ir.pointers import WRITES, pointed_buffer
 from ...ir.stmt import Function
-from ...ir.visit import calls_any, post_order, rewrite
+from ...ir.visit import contains, post_order, rewrite
 from ...runtime.array import numpy_dtype
 from ..errors import PackedNotRegistered, UnsupportedIntrinsic
 
@@ -76,7 +76,7 @@ class PackedCalls:
 
     def bound(self, function: Function) -> Function:
         """`function`, of stage "final", calling this process's Python functions. Raises PackedNotRegistered."""
-        if not calls_any(function.body, ("call_packed", "trace")):
+        if not contains(function.body, "call_packed", "trace"):
             return function
 
         def rule(node: Node) -> Node | None:

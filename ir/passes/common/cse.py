@@ -21,7 +21,7 @@ from typing import Any
 
 from ...expr import BufferLoad, Expr, IfThenElse, Let, Var
 from ...stmt import BufferStore, Function, LetStmt, Stmt
-from ...visit import post_order, rebuild, rewrite
+from ...visit import post_order, rebuild, rewrite_statements
 from .large_values import WRITTEN_OUT, name_shared
 from .let_names import rename_lets
 from .numbering import MIN_COST, Numbering, Value, name_value, operation_cost, reinterpret_bits
@@ -36,7 +36,7 @@ def share_subexpressions(function: Function) -> Function:
         return _shared_store(node) if isinstance(node, BufferStore) else None
 
     return function.with_body(
-        rename_lets(rewrite(function.body, rule))
+        rename_lets(rewrite_statements(function.body, rule))
     )  # branches that share a choice share it each for itself
 
 

@@ -42,7 +42,7 @@ from ...intrinsics import INTRINSICS
 from ...ops import const
 from ...rounding import FLOAT8, Float8
 from ...stmt import BufferStore, Function, LetStmt
-from ...visit import SharingRewriter, children, deep_recursion, post_order, rebuild
+from ...visit import SharingRewriter, children, contains, deep_recursion, rebuild
 
 __all__ = ["widen_float8"]
 
@@ -52,7 +52,7 @@ _CHOICES = (Select, IfThenElse, Broadcast, Shuffle)
 
 def widen_float8(function: Function) -> Function:
     """`function` without arithmetic on floats of 8 bits."""
-    if not any(isinstance(node, Expr) and _is_float8(node) for node in post_order(function.body)):
+    if not contains(function.body, *FLOAT8):
         return function
     with deep_recursion():
         return function.with_body(_Widener().visit(function.body))

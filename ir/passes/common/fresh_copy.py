@@ -119,10 +119,7 @@ class Copier(Rewriter):
 
     def copy(self, node: Any) -> Any:
         """The copy of a node that is not a variable."""
-        if isinstance(node, BinaryOp):
-            return self._binary(node)
-        method = getattr(self, type(node).__name__, None)
-        return self.generic(node) if method is None else method(node)
+        return self._binary(node) if isinstance(node, BinaryOp) else self._methods[type(node)](self, node)
 
     def _binary(self, node: BinaryOp) -> Expr:
         a, b = self.visit(node.a), self.visit(node.b)

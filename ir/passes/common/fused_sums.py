@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...expr import Add, Call, Mul, Node
 from ...stmt import Function
-from ...visit import post_order, rewrite
+from ...visit import contains, rewrite
 
 __all__ = ["round_sums"]
 
@@ -18,18 +18,14 @@ __all__ = ["round_sums"]
 def round_sums(function: Function, fuses: bool) -> Function:
     """`function` with every `mul_add` as one operation, rounded once, or as two."""
     # most functions have none, and keep their identity
-    if not any(_is_open(node) for node in post_order(function.body)):
+    if not contains(function.body, "mul_add"):
         return function
 
     def rule(node: Node) -> Node | None:
-        if not isinstance(node, Call) or not _is_open(node):
+        if not isinstance(node, Call) or node.name != "mul_add":
             return None
         a, b, c = node.args
         # as the declaration has it: the sum stands left
         return Call("fma", node.args, node.dtype) if fuses else Add(c, Mul(a, b))
 
     return function.with_body(rewrite(function.body, rule))
-
-
-def _is_open(node: Node) -> bool:
-    return isinstance(node, Call) and node.name == "mul_add"

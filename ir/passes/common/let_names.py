@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...expr import Let, Node, Var
 from ...stmt import Stmt
-from ...visit import distinct, rewrite
+from ...visit import contains, distinct, rewrite
 from .fresh_copy import Copier
 
 __all__ = ["rename_lets"]
@@ -15,7 +15,7 @@ __all__ = ["rename_lets"]
 
 def rename_lets(body: Stmt) -> Stmt:
     """`body` with a name of its own for each let."""
-    bound = [node.var for node in distinct(body) if isinstance(node, Let)]
+    bound = [node.var for node in distinct(body) if isinstance(node, Let)] if contains(body, Let) else []
     if len(set(bound)) == len(bound):
         return body  # no let has a twin: nothing to rename
     seen: set[Var] = set()

@@ -19,7 +19,7 @@ copied with it), and while indices are n-d, because simplify comes after it to d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,7 +45,7 @@ from ...expr import (
 )
 from ...ops import TRUE, const, integer_value, is_const, maximum, minimum
 from ...stmt import For, Function, If, LoopKind, Stmt
-from ...visit import Rewriter, children, distinct, seq, statements, walk
+from ...visit import Rewriter, children, seq, statements, walk
 from .fresh_copy import Copier, fold, fresh_copy
 from .guard_bounds import GuardBound, guard_bound, split_comparisons
 
@@ -196,41 +196,83 @@ def _tightest(bounds: list[_Bound]) -> Iterator[_Bound]:
 
 
 class _GuardedStatements:
-    """The statements in which anything may be a guard, each looked at once however many loops stand around it."""
+    """The statements in which anything may be a guard, their expressions that may be, and their sizes: each looked at once however
+    many loops stand around it. Objects are kept, as their identities are the keys."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Stmt, bool]] = {}
+        self._guarded: dict[int, tuple[Stmt, bool]] = {}
+        self._choices: dict[int, tuple[Node, list[tuple[Expr, bool]]]] = {}
+        self._sizes: dict[int, tuple[Stmt, int]] = {}
 
     def __contains__(self, stmt: Stmt) -> bool:
-        known = self._known.get(id(stmt))
+        known = self._guarded.get(id(stmt))
         if known is None:
-            found = isinstance(stmt, If)
-            for child in () if found else children(stmt):
-                if child in self if isinstance(child, Stmt) else not _GUARDS.isdisjoint(map(type, distinct(child))):
-                    found = True
-                    break
-            known = self._known[id(stmt)] = stmt, found  # the statement is kept, as its identity is the key
+            found = isinstance(stmt, If) or any(
+                child in self if isinstance(child, Stmt) else bool(self.choices(child)) for child in children(stmt)
+            )
+            known = self._guarded[id(stmt)] = stmt, found
         return known[1]
+
+    def choices(self, value: Node) -> list[tuple[Expr, bool]]:
+        """The choices and clamps in an expression of a statement, each with whether it is part of an index."""
+        known = self._choices.get(id(value))
+        if known is None:
+            known = self._choices[id(value)] = value, _find_choices(value)
+        return known[1]
+
+    def size(self, stmt: Stmt) -> int:
+        """The nodes of a statement."""
+        known = self._sizes.get(id(stmt))
+        if known is None:
+            sizes = [
+                self.size(child) if isinstance(child, Stmt) else sum(1 for _ in walk(child)) for child in children(stmt)
+            ]
+            known = self._sizes[id(stmt)] = stmt, 1 + sum(sizes)
+        return known[1]
+
+
+def _find_choices(value: Node) -> list[tuple[Expr, bool]]:
+    found: list[tuple[Expr, bool]] = []
+    stack: list[tuple[Node, bool]] = [(value, False)]
+    met: set[tuple[int, bool]] = set()
+    while stack:
+        node, in_index = stack.pop()
+        if (
+            id(node),
+            in_index,
+        ) not in met:  # a shared operand is a place once for each role: as an index and as a value
+            met.add((id(node), in_index))
+            if isinstance(node, Expr) and type(node) in _GUARDS:
+                found.append((node, in_index))
+            in_index = in_index or isinstance(node, BufferLoad)
+            stack += [(child, in_index) for child in children(node)]
+    return found
 
 
 def _guards(loop: For, guarded: _GuardedStatements) -> Iterator[_Guard]:
     """The comparisons that guard something in the body of `loop`, with the loops that stand between."""
-    stack: list[tuple[Node, tuple[For, ...], bool]] = [(loop.body, (), False)]
     hinted = any(key == HINT and not is_const(value, 0) for key, value in loop.pragmas)
-    met: set[tuple[int, bool]] = set()
-    """The expressions of the statement, which may share what they are made of."""
+    stack: list[tuple[Node, tuple[For, ...]]] = [(loop.body, ())]
     while stack:
-        node, inner, in_index = stack.pop()
-        if isinstance(node, Stmt):
-            met.clear()  # a statement's expressions share nodes with the next ones; each is looked at in both
-        elif (id(node), in_index) in met:  # a shared operand is a place once for each role: as an index and as a value
+        node, inner = stack.pop()
+        if isinstance(node, Expr):
+            yield from _guards_of_value(guarded.choices(node), loop, inner, hinted)
             continue
-        met.add((id(node), in_index))
         if isinstance(node, If):
             around = any(isinstance(below, For) for below in statements(node))
             for part, likely in split_comparisons(node.condition):
                 yield _Guard(part, part, likely, inner, _differs_in_lanes(part, (loop, *inner)), around=around)
-        elif isinstance(node, IfThenElse) or (isinstance(node, Select) and in_index):
+        elif isinstance(node, For):
+            inner = (*inner, node)
+        stack += [(child, inner) for child in children(node) if not isinstance(child, Stmt) or child in guarded]
+
+
+def _guards_of_value(
+    choices: Sequence[tuple[Expr, bool]], loop: For, inner: tuple[For, ...], hinted: bool
+) -> Iterator[_Guard]:
+    """The comparisons by which an expression chooses. hinted: whether the loop is cut for those of values too."""
+    for node, in_index in choices:
+        if isinstance(node, IfThenElse) or (isinstance(node, Select) and in_index):
             for part, likely in split_comparisons(node.condition):
                 lanes = _differs_in_lanes(part, (loop, *inner))
                 # an if_then_else by itself is a branch of a value, cheap where lanes agree
@@ -240,11 +282,6 @@ def _guards(loop: For, guarded: _GuardedStatements) -> Iterator[_Guard]:
             condition = _clamps_nothing(node)
             if _differs_in_lanes(condition, (loop, *inner)) or hinted and in_index:
                 yield _Guard(condition, node, False, inner, True, True)
-        elif isinstance(node, For):
-            inner = (*inner, node)
-        in_index = in_index or isinstance(node, BufferLoad)
-        below = children(node)
-        stack += [(child, inner, in_index) for child in below if not isinstance(child, Stmt) or child in guarded]
 
 
 def _differs_in_lanes(condition: Expr, loops: tuple[For, ...]) -> bool:
@@ -279,7 +316,9 @@ class _Partitioner(Rewriter):
         # walking the copier over a large body costs more than this look
         if node.body not in self.guarded:
             return node  # nor is there anything to cut in the loops within
-        if self.copies <= 1 or not _fits(node.body):  # the budget is spent, or the body is too large to be copied
+        if (
+            self.copies <= 1 or self.guarded.size(node.body) >= MAX_NODES
+        ):  # the budget is spent, or the body is too large to be copied
             return self.generic(node)
         cut = find_cut(node, self.masked_lanes, guarded=self.guarded)
         if cut is None:
@@ -426,10 +465,6 @@ def _is_empty(length: LinearForm) -> bool:
 
 def _same(a: Expr, b: Expr) -> bool:
     return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value
-
-
-def _fits(body: Stmt) -> bool:
-    return all(count < MAX_NODES for count, _ in enumerate(walk(body)))
 
 
 class _Prover(Copier):

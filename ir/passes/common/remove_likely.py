@@ -9,14 +9,14 @@ from typing import Any
 
 from ...expr import Call, Expr
 from ...stmt import Function
-from ...visit import calls_any, rewrite
+from ...visit import contains, rewrite
 
 __all__ = ["remove_likely"]
 
 
 def remove_likely(function: Function) -> Function:
     """`function` without `likely` calls."""
-    if not calls_any(function.body, ("likely",)):
+    if not contains(function.body, "likely"):
         return function
 
     def rule(node: Any) -> Expr | None:

@@ -14,7 +14,7 @@ from typing import TypeVar
 from ...expr import And, Call, Expr, IfThenElse, IntImm, Node, Not, Or, Select, StringImm
 from ...ops import FALSE, TRUE, logical_and, logical_not, logical_or
 from ...stmt import Function, If, Seq, Stmt
-from ...visit import post_order, rewrite
+from ...visit import contains, rewrite
 
 __all__ = ["resolve_facts", "resolve_target"]
 
@@ -29,7 +29,7 @@ def resolve_facts(function: Function, decide: Callable[[str], bool | None]) -> F
 def resolve_target(node: NodeT, decide: Callable[[str], bool | None]) -> NodeT:
     """See `resolve_facts`."""
     # a look costs less than a rewrite, and most programs ask nothing
-    if not any(isinstance(inner, Call) and inner.name == "target_has" for inner in post_order(node)):
+    if not contains(node, "target_has"):
         return node
 
     def rule(inner: Node) -> Node | None:

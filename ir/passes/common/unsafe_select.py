@@ -18,7 +18,7 @@ from ...arith.analyzer import Analyzer
 from ...expr import BufferLoad, Call, Expr, IfThenElse, Let, Node, Range, Select
 from ...ops import logical_not
 from ...stmt import BufferStore, For, Function, If, Stmt
-from ...visit import Rewriter, children, post_order, rewrite, walk
+from ...visit import Rewriter, children, contains, post_order, rewrite, walk
 from .numbering import Numbering
 from .simplify import build_analyzer
 
@@ -56,7 +56,7 @@ CHEAP_CALLS = frozenset(
 def unsafe_select(function: Function, counts_places: bool = False) -> Function:
     """`function` with Select for IfThenElse where that is safe. counts_places: indices count among the nodes of a branch, as where each
     thread computes them, and a guarded copy may be asked for whole."""
-    if not any(isinstance(node, IfThenElse) for node in post_order(function.body)):
+    if not contains(function.body, IfThenElse):
         return function
     return function.with_body(_Selector(build_analyzer(function), counts_places).visit(function.body))
 

@@ -20,7 +20,7 @@ from ...analysis.linear import linear, occurs
 from ...buffer import Buffer
 from ...expr import BufferLoad, Expr, Max, Min, Var
 from ...stmt import For, Function, LetStmt, LoopKind, Stmt
-from ...visit import Rewriter, stores, walk
+from ...visit import Rewriter, contains, stores, walk
 
 __all__ = ["order_extrema"]
 
@@ -29,7 +29,7 @@ Indices = tuple[Expr, ...]
 
 def order_extrema(function: Function) -> Function:
     """`function` with minima and maxima that take up last what they wait for."""
-    if not any(isinstance(node, Min | Max) for node in walk(function.body)):  # most functions have none
+    if not contains(function.body, Min, Max):  # most functions have none
         return function
     return function.with_body(_Orderer().visit(function.body))
 

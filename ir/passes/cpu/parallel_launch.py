@@ -22,7 +22,7 @@ from ...expr import Call, Range
 from ...intrinsics import is_pure
 from ...ops import is_const
 from ...stmt import For, Function, LoopKind, Stmt
-from ...visit import free_vars, rewrite, walk
+from ...visit import free_vars, rewrite_statements, walk
 
 __all__ = ["launch_once"]
 
@@ -35,7 +35,7 @@ def launch_once(function: Function) -> Function:
     def rule(node: Any) -> Stmt | None:
         return _launch(node) if isinstance(node, For) and _has(node, LAUNCH_POINT) else None
 
-    return function.with_body(rewrite(function.body, rule))
+    return function.with_body(rewrite_statements(function.body, rule))
 
 
 def _has(loop: For, key: str) -> bool:

@@ -45,8 +45,12 @@ class _Small(Rewriter):
 
     def _is_small(self, loop: For) -> bool:
         """Return whether a loop certainly does less than SMALL operations."""
+        works = list(executions(measure_work(loop, bounds=False), unknown=0))
+        # a statement does one operation at least: most loops are told by that
+        if sum(times * len(work.statements) for work, times in works) >= SMALL:
+            return False
         total = 0
-        for work, times in executions(measure_work(loop, bounds=False), unknown=0):
+        for work, times in works:
             if work.trips.value is None:  # a loop of unknown length may be worth any number of threads
                 return False
             # an iteration costs a comparison and a step beside its statements
