@@ -15,22 +15,23 @@ one kernel keeps a row in a cache from its mean to its quotients.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any, cast
 
 from ..autoschedule.regions import estimate_seconds, group_operations
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
-from ..driver.cache.key import program_key
-from ..driver.cache.lookup import keep_number
+from ..driver.cache.key import program_key, question_key
+from ..driver.cache.lookup import keep_value
 from ..ir.visit import deep_recursion
 from ..te.tensor import Tensor
 from .concatenations import find_joined_parts
 from .kernels import Step, build_step, declare_node, declared_kernel, given_tensor, known_tensor
 from .memory_views import find_views
 from .node import Node, Parts
-from .operators import updater
+from .operators import is_ours, row_of, updater
 from .types import TensorType
 
 __all__ = ["cut_graph", "time_ratio"]
@@ -42,32 +43,68 @@ def cut_graph(g: Parts) -> list[Step]:
     elsewhere = {whole for whole, _ in find_joined_parts(g).values()} | find_views(g).keys()
     nodes = [node for node in g.nodes if node.outputs[0] not in elsewhere]
     members: dict[str, list[Node]] = {node.outputs[0]: [] for node in nodes}
-    for node, root in zip(nodes, _find_roots(g, nodes), strict=True):
-        members[root].append(node)
+    roots = _find_roots(g, [node for node in nodes if not node.bodies])
+    for node in nodes:
+        members[roots.get(node.outputs[0], node.outputs[0])].append(node)
     return [build_step(tuple(own), g.types, g.constants) for own in members.values() if own]
 
 
-def _find_roots(g: Parts, nodes: Sequence[Node]) -> list[str]:
-    """Return, for each node, the first value of the last one of its kernel."""
-    inner = [node for node in nodes if not node.bodies]
-    values, stored = _declare(g, inner)
-    names = {values[node.outputs[0]].op: node.outputs[0] for node in inner}
-    last = group_operations([values[name] for name in stored], list(names))
-    roots = {node.outputs[0]: node.outputs[0] for node in nodes}
-    readers: dict[str, set[str]] = {}
-    for node in reversed(inner):
+def _find_roots(g: Parts, nodes: Sequence[Node]) -> dict[str, str]:
+    """Return, for the first value of each node, that of the last node of its kernel: looked up where a graph of this structure has been
+    cut before, since declaring it takes most of the time of loading a model that is kept."""
+    if not nodes:
+        return {}
+    places = {node.outputs[0]: at for at, node in enumerate(nodes)}
+    stored = _find_stored(g, nodes)
+    structure = build_step(tuple(nodes), g.types, g.constants).key
+    question = "\n".join(["cut", structure, *(f"{places[name]} {at}" for name, at in stored.values())])
+    known = _earlier_cut(question)
+    if not known:
+        ours = all(is_ours(row_of(node.operator)) for node in nodes)
+        known += keep_value(
+            question_key(question) if ours else None,
+            lambda: _group_nodes(g, nodes, stored),
+            partial(_is_cut, len(nodes)),
+        )
+    return {name: nodes[known[at]].outputs[0] for name, at in places.items()}
+
+
+@lru_cache(64)
+def _earlier_cut(question: str) -> list[int]:
+    """The place of the last node of each node's kernel, for whoever asks first to fill in."""
+    del question
+    return []
+
+
+def _is_cut(count: int, places: Any) -> bool:
+    """Return whether a value of the cache tells the last nodes of so many nodes' kernels."""
+    return (
+        isinstance(places, list)
+        and len(cast("list[Any]", places)) == count
+        and all(isinstance(last, int) and at <= last < count for at, last in enumerate(cast("list[Any]", places)))
+    )
+
+
+def _group_nodes(g: Parts, nodes: Sequence[Node], stored: Iterable[str]) -> list[int]:
+    """Return the place of the last node of each node's kernel. stored: the values that are in memory in any case."""
+    values = _declare(g, nodes)
+    places = {values[node.outputs[0]].op: at for at, node in enumerate(nodes)}
+    last = group_operations([values[name] for name in stored], list(places))
+    roots = list(range(len(nodes)))
+    readers: dict[str, set[int]] = {}
+    for at, node in reversed([*enumerate(nodes)]):
         name = node.outputs[0]
-        root = names[last[values[name].op]]
+        root = places[last[values[name].op]]
         # what is read within an operator, before its value, is stored for it
         if readers.get(name) == {root}:
-            roots[name] = root
+            roots[at] = root
         for value in node.inputs:
-            readers.setdefault(value, set()).add(roots[name])
-    return [roots[node.outputs[0]] for node in nodes]
+            readers.setdefault(value, set()).add(roots[at])
+    return roots
 
 
-def _declare(g: Parts, nodes: Sequence[Node]) -> tuple[dict[str, Tensor], list[str]]:
-    """The nodes as one program of te: the values by their names, and the names of those that are stored in any case."""
+def _declare(g: Parts, nodes: Sequence[Node]) -> dict[str, Tensor]:
+    """The values of nodes, by their names, as one program of te."""
     computed = {name for node in nodes for name in node.outputs}
     values = {
         name: known_tensor(kind, name) if name in g.constants else given_tensor(kind, name)
@@ -77,14 +114,21 @@ def _declare(g: Parts, nodes: Sequence[Node]) -> tuple[dict[str, Tensor], list[s
     with deep_recursion():
         for node in nodes:
             declare_node(node, values)
+    return values
+
+
+def _find_stored(g: Parts, nodes: Sequence[Node]) -> dict[str, tuple[str, int]]:
+    """The values of nodes that are stored in any case, by name, each with its node's first value and its place among that node's."""
+    computed = {name: (node.outputs[0], at) for node in nodes for at, name in enumerate(node.outputs)}
+    first = {node.outputs[0] for node in nodes}
     stored = dict.fromkeys(g.results.values())
     for node in g.nodes:
         # read by no kernel or whole, written over, or one of several
-        if node.outputs[0] not in computed or updater(node.operator):
+        if node.outputs[0] not in first or updater(node.operator):
             stored.update(dict.fromkeys(node.inputs))
         if len(node.outputs) > 1:
             stored.update(dict.fromkeys(node.outputs))
-    return values, [name for name in stored if name in computed]
+    return {name: computed[name] for name in stored if name in computed}
 
 
 def time_ratio(before: Parts, after: Parts, target: Target, weigh: Callable[[Step], float]) -> float:
@@ -105,7 +149,7 @@ def time_ratio(before: Parts, after: Parts, target: Target, weigh: Callable[[Ste
         f"{at} {what}": one.key for what, kernels in (("old", old), ("new", new)) for at, one in enumerate(kernels)
     }
     key = program_key(texts, (), target, BuildOptions(), False)
-    return keep_number(key, lambda: seconds(new) / (seconds(old) or 1.0))
+    return keep_value(key, lambda: seconds(new) / (seconds(old) or 1.0), lambda value: isinstance(value, float))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from ...te import Tensor
 from ..compile import Request
 from .structure import NoStructure, structure_text
 
-__all__ = ["build_key", "code_version", "program_key"]
+__all__ = ["build_key", "code_version", "program_key", "question_key"]
 
 
 def build_key(request: Request) -> str | None:
@@ -59,6 +59,12 @@ def program_key(
     told = [f"{'over ' if name in over else ''}{name}\n{text}" for name, text in sorted(texts.items())]
     choices = _choices(options, exact, bare=True)
     return "\n".join([*_surroundings(), f"program {version}", _target_text(target), choices, *told])
+
+
+def question_key(question: str) -> str | None:
+    """The key of an answer that depends on a text and on nothing else but the package; None where it is not kept."""
+    version = code_version(above=True)
+    return "\n".join([*_surroundings(), f"question {version}", question]) if version else None
 
 
 def _choices(options: BuildOptions, exact: bool, bare: bool) -> str:

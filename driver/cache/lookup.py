@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...base.errors import InternalError, is_interruption
 from ...codegen.result import NativeCode
@@ -17,7 +17,7 @@ from .kernels import make_entry, read_module
 from .key import build_key, code_version
 from .store import Entry, Store, open_store
 
-__all__ = ["Place", "find_place", "keep_number", "linked_entry"]
+__all__ = ["Place", "find_place", "keep_value", "linked_entry"]
 
 T = TypeVar("T")
 
@@ -68,14 +68,14 @@ def find_place(request: Request) -> Place | None:
     return None if store is None or key is None else Place(store, key, request, collect_constants(request.programs))
 
 
-def keep_number(key: str | None, compute: Callable[[], float]) -> float:
-    """Return the number that the store has under a key, else what is computed, which it has from then on."""
+def keep_value(key: str | None, compute: Callable[[], T], is_sound: Callable[[Any], bool]) -> T:
+    """Return the value, plain as JSON has it, that the store has under a key, else what is computed, which it has from then on.
+    is_sound: tells such values from what else may lie there."""
     store = open_store() if key is not None else None
     if store is None or key is None:
         return compute()
     entry = store.load(key)
-    # an entry under this key may be of another kind
-    if entry is None or not isinstance(entry.about.get("number"), float):
-        entry = Entry({"number": float(compute())}, b"")
+    if entry is None or not is_sound(entry.about.get("value")):
+        entry = Entry({"value": compute()}, b"")
         store.save(key, entry)
-    return entry.about["number"]
+    return entry.about["value"]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.graph import Builder, Graph
+from tilewright.autoschedule.regions import group_operations
+from tilewright.graph import Builder, Graph, partition
 from tilewright.graph.partition import cut_graph
 
 
@@ -145,3 +148,33 @@ def test_long_chains_are_kernels_of_limited_length() -> None:
     b.output("y", y)
     lengths = list(map(len, cut(b.graph())))
     assert sum(lengths) == 301 and max(lengths) < 200
+
+
+def test_graphs_of_one_structure_are_cut_once_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The first graph is declared; one of other names is not, nor is it by a process to come; one that gives more values is."""
+
+    def norm(names: str, *more: str) -> Graph:
+        b = Builder()
+        x = b.input(names[0], (6, 1013))
+        y = b.node("divide", x, b.node("max", x, axes=(1,), keepdims=True))
+        b.output(names[1], b.node("matmul", y, b.input(names[2], (1013, 3))))
+        for name in more:
+            b.output(name, y)
+        return b.graph()
+
+    asked: list[int] = []
+
+    def group(*given: Any) -> Any:
+        asked.append(1)
+        return group_operations(*given)
+
+    monkeypatch.setattr(partition, "group_operations", group)
+    monkeypatch.setenv("TILEWRIGHT_CACHE", "1")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    counts: list[int] = []
+    for g in (norm("xyw"), norm("abc"), norm("xyw", "more")):
+        partition._earlier_cut.cache_clear()  # as another process, which has the store alone
+        first, again = cut(g), cut(g)
+        assert first == again
+        counts.append(len(asked))
+    assert counts == [1, 1, 2]
