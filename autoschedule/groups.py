@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf, prod
-from typing import cast
+from typing import Any, cast
 
 from ..codegen.gpus import Gpu, target_gpu
 from ..codegen.machine import Machine
@@ -115,10 +115,19 @@ class Group:
         is_alone = len(ways) == 1 and self.gpu is not None  # there it is not chosen beside the loops as declared
         for text, apply in ways:
             further = ordered and bool(candidates)
-            time = None if further or is_alone else self.draft(apply, drafts, lines)
+            time = None if further or is_alone else self._draft_once(text, apply, drafts, lines)
             known = time if time is not None and (not ordered or time.seconds < inf) else None
             candidates.append(Candidate(text, partial(apply, self), known, reason, further))
         return candidates
+
+    def _draft_once(self, text: str, apply: Callable[[Group], None], drafts: Drafts, lines: Lines) -> Estimate:
+        """The time of a candidate, made once for all schedules of the same operations: a tuner asks in each of its trials. A draft
+        begins with the operations of the stages and their places, and sees nothing else of a schedule."""
+        function: Any = getattr(apply, "func", apply)  # of a partial, whose arguments the text tells
+        stages = tuple((stage.op, stage.attach_type) for stage in self.s.stages)
+        own = (self.anchor, self.output, self.heads, self.parts, self.between, self.tiles, self.held)
+        key = ("draft", text, function.__code__, own, stages, tuple(self.s.outputs))
+        return self.times(key, lambda: [self.draft(apply, drafts, lines)])[0]
 
     def choose(self, rule: str, candidates: Sequence[Candidate]) -> None:
         """Apply one of the ways in which a rule can schedule the group (or an operation of it), the cheapest unless somebody

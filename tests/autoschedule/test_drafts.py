@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 from statistics import median
+from typing import Any
 
 import drawn
 import numpy as np
@@ -316,3 +317,24 @@ def test_results_of_known_values_take_time() -> None:
     values = te.compute((64, 4), lambda i, j: table[i % 4, j % 2] * 2)
     (decision,) = scheduler.schedule(values, Target.parse("cuda -arch=sm_80")).decisions
     assert decision.seconds and decision.seconds > 0, decision
+
+
+def test_candidates_are_drafted_once_for_all_schedules_of_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a tuner asks for them, trial by trial, whatever it takes."""
+    x, w = te.placeholder((1, 16, 14, 14), name="x"), te.placeholder((16, 16, 3, 3), name="w")
+    outputs = [topi.nn.conv2d(x, w, 1, 1)]
+    drafted: list[str] = []
+    draft = Group.draft
+
+    def count(group: Group, *given: Any) -> Any:
+        drafted.append(group.anchor.name)
+        return draft(group, *given)
+
+    monkeypatch.setattr(Group, "draft", count)
+    known: dict[Any, Any] = {}
+    plans = [scheduler.schedule(outputs, "llvm", known=known).plan for _ in range(2)]
+    once = len(drafted)
+    assert once and [row.seconds for row in plans[0]] == [row.seconds for row in plans[1]]
+    scheduler.schedule(outputs, "llvm", known={})
+    # drafts of alternatives, which are declared anew, are made again
+    assert len(drafted) - once > once // 2
