@@ -80,9 +80,10 @@ def _arithmetic(integer: str, floating: str) -> Callable[[ExprEmitter, BinaryOp]
         if not dtype.is_float:
             flags = " nsw" if em.facts.never_overflows(expr) else ""
             return em.f.op(f"{integer}{flags} {llvm_type(dtype)} {a}, {b}")
-        wide = computing_dtype(dtype)  # the arithmetic of 16-bit floats is done in 32 bits
+        own = dtype.element == "float16" and em.f.module.conversions.arithmetic and "contract" in em.float_flags
+        wide = dtype if own else computing_dtype(dtype)  # the arithmetic of 16-bit floats is done in 32 bits
         a, b = convert(em.f, a, dtype, wide), convert(em.f, b, dtype, wide)
-        # Of 16-bit floats every operation is rounded: nothing may be contracted, even where it may be elsewhere.
+        # In 32 bits every operation of theirs is rounded: nothing may be contracted, even where it may be elsewhere.
         flags = em.float_flags if wide is dtype else ""
         return convert(em.f, em.f.op(f"{floating} {flags}{llvm_type(wide)} {a}, {b}"), wide, dtype)
 

@@ -72,5 +72,8 @@ def conversions(target: Target, *, fast: bool) -> Conversions:
     halves = not feature or target_has(target, feature)
     if target.rvv_bits:
         halves = halves and target_has(target, "zvfhmin")
+    # what zfh computes of one number, zvfh computes of vectors
+    needed = {"x86_64": ("avx512fp16",), "aarch64": ("fullfp16",)}.get(target.architecture, ("zfh", "zvfh"))
+    own = all(target_has(target, name) for name in needed)
     # AVX-512's conversion to bfloat16 treats subnormals as 0
-    return Conversions(halves, x86 and fast and target_has(target, "avx512bf16"))
+    return Conversions(halves, x86 and fast and target_has(target, "avx512bf16"), own)

@@ -45,9 +45,10 @@ def emit_call(em: ExprEmitter, call: Call) -> str:
 
 def _float_call(em: ExprEmitter, call: Call, row: FloatRow) -> str:
     source = call.args[0].dtype
-    if call.name == "fma" and source.bits == 16:  # fma rounds once: by way of float32 it would round twice
+    own = call.name == "fma" and source.element == "float16" and em.f.module.conversions.arithmetic
+    if call.name == "fma" and source.bits == 16 and not own:  # fma rounds once: by way of float32 it would round twice
         return _narrow_fma(em, call)
-    wide = computing_dtype(source)
+    wide = source if own else computing_dtype(source)
     operands = [convert(em.f, em.value(arg), arg.dtype, wide) for arg in call.args]
     result = row(em, operands, wide)
     # isnan and its like give bools

@@ -15,10 +15,11 @@ __all__ = ["Conversions", "FunctionText", "ModuleText"]
 
 @dataclass(frozen=True)
 class Conversions:
-    """Conversions of float32 to and from 16-bit floats that the target has instructions for."""
+    """Instructions of the target for 16-bit floats: conversions of float32 to and from them, and arithmetic of float16."""
 
     float16: bool = True
     bfloat16: bool = False
+    arithmetic: bool = False
 
 
 _DEFINED = re.compile(r"define [^@]*@([^(]+)\(")

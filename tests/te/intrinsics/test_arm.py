@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tilewright as tw
-from cross import ARM, MACHINES
+from cross import ARM, MACHINES, RISCV
 from tilewright import te
 
 BF16, F16, FLOAT = "bfloat16", "float16", "float32"
@@ -160,3 +160,39 @@ def test_products_of_bytes_are_exact_there(machine: str, tmp_path: Path) -> None
         kernel = tw.build(s, args, target=MACHINES[machine][0], name="kernel")
         got = cross.run(kernel, [x, y, np.zeros((m, n), np.int32)], machine, tmp_path)[-1]
         np.testing.assert_array_equal(got, x.astype(np.int32) @ y.astype(np.int32), f"{a} {b}")
+
+
+@pytest.mark.parametrize(
+    ("target", "instruction"),
+    [
+        (f"{ARM} -mcpu=cortex-a55", r"fmla\tv\d+\.8h"),
+        (f"{RISCV} -mcpu=spacemit-x60", r"vfmacc\.v"),
+        ("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=sapphirerapids", "vfmadd[0-9]*ph"),
+    ],
+)
+def test_multiply_adds_of_float16_are_an_instruction(target: str, instruction: str) -> None:
+    """By te.fma, and in sums of products where a build may contract them: as declared, both are rounded."""
+    a, b, c = (te.placeholder((64, 64), F16, name) for name in "abc")
+    r = te.reduce_axis((0, 64), "r")
+    once = te.compute(a.shape, lambda i, j: te.fma(a[i, j], b[i, j], c[i, j]), "once")
+    product = te.compute(a.shape, lambda i, j: te.sum(a[i, r] * b[r, j], r), "product")
+    for output, contracts, is_one in ((once, False, True), (product, True, True), (product, False, False)):
+        args = [*dict.fromkeys(output.op.input_tensors), output]
+        s = tw.autoschedule.schedule(output, f"{target} -cores=1")
+        asm = tw.build(s, args, target=f"{target} -cores=1", fp_contract=contracts).source("asm")
+        assert bool(re.search(rf"\t{instruction}", asm)) == is_one
+
+
+@cross.needs("sve128")
+def test_multiply_adds_of_float16_round_once_there(tmp_path: Path) -> None:
+    """Bits of any kind."""
+    a, b, c = (te.placeholder((1000,), F16, name) for name in "abc")
+    once = te.compute(a.shape, lambda i: te.fma(a[i], b[i], c[i]), "once")
+    s, args = te.create_schedule(once.op), [a, b, c, once]
+    arrays = [np.random.default_rng(at).integers(0, 1 << 16, 1000).astype(np.uint16).view(F16) for at in range(3)]
+    want = np.zeros(1000, F16)
+    tw.build(s, args, target="interpret")(*arrays, want)
+    kernel = tw.build(s, args, target=MACHINES["sve128"][0], name="kernel")
+    assert "fmla" in kernel.source("asm")
+    got = cross.run(kernel, [*arrays, np.zeros_like(want)], "sve128", tmp_path)[-1]
+    np.testing.assert_array_equal(got, want)
