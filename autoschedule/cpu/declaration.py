@@ -33,9 +33,9 @@ def functions_at_once(machine: Machine) -> int:
     """Vectors of a function to compute side by side, whose constants take most of the registers: two where the core begins enough
     instructions to look ahead to the next two, else four, which cover each other's latencies though some of them are stored between.
 
-    By llvm-mca two take 0.97 of the time of four on Neoverse N2, 1.1 on Cortex-A72 and 1.2 on Cortex-A55, exp to erf; eight sums of
-    exponentials on AVX2 take 1.35 times as long as two."""
-    return 2 if machine.width >= 4 else 4
+    By llvm-mca two take 0.97 of the time of four on Neoverse N2, 1.1 on Cortex-A72 and 1.2 on Cortex-A55, exp to erf, and one takes 1.4
+    on A64FX; eight sums of exponentials on AVX2 take 1.35 times as long as two."""
+    return 2 if machine.width >= 4 and not machine.is_latency_bound else 4
 
 
 def part_left_by_llvm(value: Expr, loops: Sequence[IterVar]) -> float:

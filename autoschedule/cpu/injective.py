@@ -79,7 +79,8 @@ def _ways(group: Group, op: Operation) -> tuple[list[_Way], bool]:
     if not axes:
         return [("a single element", lambda own: None)], False
     operators = sum(map(weight, (op, *find_inlined(s, op))))
-    usual = VECTORS if operators <= LIGHT or group.machine.is_in_order else 1
+    waits = group.machine.is_latency_bound
+    usual = VECTORS if operators <= LIGHT or waits else 1
     threads = worth_threads(axes, operators)
     value = expand_inlined(s[op])
     if calls_functions(value):
@@ -97,7 +98,7 @@ def _ways(group: Group, op: Operation) -> tuple[list[_Way], bool]:
     first, bits = loops[0], op.output(0).dtype.bits
     short = op.num_outputs == 1 and not first.flat and (_is_short(group, op) or _gathers(group, op, value))
     are_timed = short and not calls_functions(value)
-    if not are_timed and group.machine.lanes(bits) * bits > NARROW and not (first.run or first.apart):
+    if not (are_timed or waits) and group.machine.lanes(bits) * bits > NARROW and not (first.run or first.apart):
         loops = list(dict.fromkeys((replace(first, vectors=1), *loops)))
     ways: list[_Way] = [(str(each), partial(_vectorize_elements, op=op, way=each)) for each in loops]
     crossing = find_crossing(group, op, loads) if op.num_outputs == 1 else None

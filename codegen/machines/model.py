@@ -140,9 +140,10 @@ class Machine:
         return self.padded or self.vector_bytes >= 64 or self.name in ("sve", "rvv")
 
     @property
-    def is_in_order(self) -> bool:
-        """Return whether what waits for a result keeps all that follows it waiting."""
-        return self.window <= 16
+    def is_latency_bound(self) -> bool:
+        """Return whether one vector after another leaves units idle: instructions begin in order, or too few are looked ahead over for
+        as many sums as units work on."""
+        return self.window < 8 * self.accumulators
 
     @property
     def fma_latency(self) -> int:
