@@ -96,7 +96,7 @@ def test_one_library_has_vectors_of_one_length(tmp_path: Path) -> None:
     B = te.compute((4,), lambda i: A[i], name="B")
     library = tw.Library("x")
     long = "llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+sve -msve-vector-bits={}"
-    library.add("f", [A, B], target=[long.format(256), "llvm -mtriple=aarch64-unknown-linux-gnu"])
+    library.add("f", [A, B], target=[long.format(256), "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=generic"])
     library.export(tmp_path / "x.o")
     with pytest.raises(tw.ExportError, match="TW0710: 'f' cannot be in library 'x' for vectors of 256 and of 512 bits"):
         library.add("f", [A, B], target=long.format(512))
