@@ -21,6 +21,7 @@ from ...ir.expr import BufferLoad, Call, Expr, Max, Min, ProducerLoad, Var
 from ...ir.visit import children, post_order
 from ..loop_nest import Body
 from .instructions import (
+    NEAR,
     Work,
     chain_links,
     classify_access,
@@ -122,6 +123,11 @@ def _stores(stored: Access, site: Site) -> Mapping[str, float]:
     """The instructions that store a result for each value of the loops in a body."""
     times = prod(trips for axis, trips in site.written_out.items() if stored.step(axis))
     name, many = classify_access(stored, site.lanes, site.machine)
+    apart = {abs(stored.step(axis)) for axis in site.lanes} if stored.indices is not None else set[int]()
+    if name == "gather" and any(
+        stored.step(axis) == 1 and {trips} == apart and 1 < trips < NEAR for axis, trips in site.written_out.items()
+    ):  # components of an element, whose lanes are interleaved; four fill vectors of their own as declared
+        return {"store": times * many, "shuffle": times * many * max(apart)}
     if name == "gather":  # lanes taken out and stored one by one
         lanes = prod(site.lanes.values())
         return {"shuffle": times * lanes, "put": times * lanes}

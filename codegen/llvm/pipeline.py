@@ -28,6 +28,7 @@ from ...ir.passes.common.unroll import unroll
 from ...ir.passes.common.unsafe_select import unsafe_select
 from ...ir.passes.cpu.carried_extrema import order_extrema
 from ...ir.passes.cpu.full_vectors import widen_rows
+from ...ir.passes.cpu.interleaved_stores import interleaved_stores
 from ...ir.passes.cpu.lane_races import serialize_racing_lanes
 from ...ir.passes.cpu.nontemporal import stream_stores
 from ...ir.passes.cpu.parallel_launch import launch_once
@@ -111,6 +112,7 @@ def cpu_pipeline(
         Pass("nontemporal", lambda function: stream_stores(function, vector_bits)),  # cuts what will be vectors
         Pass("vectorize", lambda function: vectorize(function, vector_bits, masks)),
         Pass("unroll", unroll),  # after vectorize, whose chunks are unrolled loops
+        Pass("interleaved_stores", interleaved_stores),  # of components, which are copies of an unrolled loop
         Pass("shared_windows", shared_windows),  # what an unrolled loop reads is one run of statements now
         Pass("transposed_loads", transposed_loads),  # of the columns that are left
         # after all that changes how much a loop does
