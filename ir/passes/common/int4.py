@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ....base.errors import user_source
-from ...atomics import is_atomic
 from ...buffer import Buffer
 from ...dtype import INT64, UINT8, DType
 from ...expr import (
@@ -48,7 +47,7 @@ from ...pointers import pointed_buffer
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ...visit import SharingRewriter, children, deep_recursion, post_order, rebuild, seq, walk
 from .errors import PackedPointer
-from .flatten import buffer_strides
+from .flatten import buffer_strides, flat_buffer
 
 __all__ = ["WHOLE_RESULTS", "pack_int4"]
 
@@ -110,14 +109,9 @@ class _Packed:
             )
         shape: tuple[Expr, ...]
         if _has_even_rows(buffer):
-            shape = (*buffer.shape[:-1], _half(buffer.shape[-1]))
+            shape = (*buffer.shape[:-1], buffer.shape[-1] // 2)
         else:
-            size: Expr = const(1, INT64)
-            for (
-                extent
-            ) in buffer.shape:  # a symbol beside an extent of 0 must not vanish, for the call reads it from the shape
-                size = Mul(size, cast(extent, INT64))
-            shape = (FloorDiv(Add(size, const(1, INT64)), const(2, INT64)),)
+            shape = (FloorDiv(Add(_size(buffer), const(1, INT64)), const(2, INT64)),)
         return _Packed(buffer, replace(buffer, shape=shape, dtype=UINT8))
 
     def place(self, indices: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], Expr]:
@@ -135,9 +129,9 @@ def _has_even_rows(buffer: Buffer) -> bool:
     return isinstance(last, IntImm) and last.value % 2 == 0
 
 
-def _half(extent: Expr) -> Expr:
-    assert isinstance(extent, IntImm)
-    return IntImm(extent.value // 2, extent.dtype)
+def _size(buffer: Buffer) -> Expr:
+    """The number of elements, which no operator simplifies, since the call reads symbols from it."""
+    return flat_buffer(buffer).shape[0]
 
 
 class _Packer(SharingRewriter):
@@ -152,10 +146,6 @@ class _Packer(SharingRewriter):
         self._memory: dict[Buffer, Buffer] = {}
         """Bytes that hold an element each, by the buffer that was allocated, or that is a result."""
         self._names: dict[Var, Var] = {}
-        self._counters = {
-            node.buffer for node in walk(function.body) if isinstance(node, BufferStore) and is_atomic(node)
-        }
-        """Buffers whose elements grow by atomic additions, which do not wrap to 4 bits."""
 
     def packed(self, on_gpu: bool) -> Function:
         """The function."""
@@ -236,8 +226,7 @@ class _Packer(SharingRewriter):
         predicate = None if node.predicate is None else self.visit(node.predicate)
         if node.buffer in self._packed and node.buffer not in self._results:
             return _load_half(self._packed[node.buffer], indices, predicate)
-        value = BufferLoad(self._wide_buffer(node.buffer), indices, predicate)
-        return _wrap(value) if node.buffer in self._counters else value
+        return BufferLoad(self._wide_buffer(node.buffer), indices, predicate)
 
     def Evaluate(self, node: Evaluate) -> Stmt:
         call = node.value
@@ -254,10 +243,6 @@ class _Packer(SharingRewriter):
 
     def Let(self, node: Let) -> Let:
         return Let(self._name(node.var), self.visit(node.value), self.visit(node.body))
-
-    def For(self, node: For) -> For:
-        changed = self.generic(node)
-        return replace(changed, var=self._name(node.var)) if _is_narrow(node.var.dtype) else changed
 
     def Var(self, node: Var) -> Var:
         return self._name(node)
@@ -284,11 +269,6 @@ class _Packer(SharingRewriter):
                 reason=f"two elements of {pointed[0].dtype} share a byte, and neither has an address",
                 fix='give outside code a copy: te.compute(shape, lambda *i: A(*i).astype("int8"))',
             )
-        if node.name == "atomic_add":
-            place, summand = node.args
-            assert isinstance(place, BufferLoad)
-            loaded = BufferLoad(self._wide_buffer(place.buffer), tuple(map(self.visit, place.indices)))
-            return Call("atomic_add", (loaded, self.visit(summand)), loaded.dtype)
         args = [self.visit(argument) for argument in node.args]
         first = node.args[0].dtype if node.args else node.dtype
         if node.name in _COMPUTED and _is_narrow(first):
@@ -344,9 +324,6 @@ def _elements(buffer: Buffer, place: tuple[Expr, ...]) -> tuple[tuple[tuple[Expr
     first, second = place[-1] * 2, place[-1] * 2 + 1
     if _has_even_rows(buffer):
         return ((*place[:-1], first), (*place[:-1], second)), None
-    size: Expr = const(1, INT64)
-    for extent in buffer.shape:
-        size = size * cast(extent, INT64)
 
     def indices(element: Expr) -> tuple[Expr, ...]:
         strides, last = buffer_strides(buffer), len(buffer.shape) - 1
@@ -358,7 +335,7 @@ def _elements(buffer: Buffer, place: tuple[Expr, ...]) -> tuple[tuple[tuple[Expr
             for at, (extent, stride) in enumerate(zip(buffer.shape, strides, strict=True))
         )
 
-    return (indices(first), indices(second)), second < size
+    return (indices(first), indices(second)), second < _size(buffer)
 
 
 def _visit_bytes(buffer: Buffer, body: Any, on_gpu: bool) -> Stmt:
@@ -369,9 +346,7 @@ def _visit_bytes(buffer: Buffer, body: Any, on_gpu: bool) -> Stmt:
         for var, extent in reversed(list(zip(variables, buffer.shape, strict=True))):
             nest = For(var, const(0, var.dtype), extent, LoopKind.SERIAL, nest)
         return nest
-    count: Expr = const(1, INT64)
-    for extent in buffer.shape:
-        count = count * cast(extent, INT64)
+    count = _size(buffer)
     block, thread = Var("block", INT64), Var("thread", INT64)
     rest, place = block * _THREADS + thread, list[Expr]()
     guarded = rest < count
