@@ -407,6 +407,15 @@ SWIZZLES: dict[str, tuple[Mutation, str]] = {
     ),
     "products begin at an exchanged part": (everywhere("<0, 1, 2, 128>", "<0, 1, 3, 128>"), ""),
 }
+TF32: dict[str, tuple[Mutation, str]] = {
+    "factors are not rounded": (everywhere(" + 4096u", " + 0u"), ""),
+    "factors of the first parts are not rounded": (replaced(" + 4096u", " + 0u", 8), ""),
+    "halves are rounded towards zero": (everywhere(" + 4096u", " + 4095u"), ""),
+    "a bit too many is dropped": (everywhere("& 4294959104u", "& 4294950912u"), ""),
+    "eight terms are multiplied twice": (everywhere("<0, 0, 2, 2>", "<0, 0, 0, 0>"), ""),
+    "eight terms meet others": (everywhere("<0, 0, 4, 4>", "<0, 0, 4, 2>"), ""),
+    "what is rounded is not fenced": (everywhere("tw_proxy_fence();", ""), "TW0827.*stored what it reads"),
+}
 FAULTS: dict[str, Fault] = {
     **{
         name: Fault("barriers", PROGRAMS[program], mutate, message)
@@ -418,6 +427,7 @@ FAULTS: dict[str, Fault] = {
             ("copies", lambda: pipelined_matmul(32, 32, 64, 3, 4), "cuda -emulate", COPIES),
             ("tensor cores", lambda: mma_matmul(37, 45, 70), "cuda -emulate", TENSOR_CORES),
             ("warpgroups", lambda: wgmma_matmul(64, 64, 200), TARGET, WARPGROUPS),
+            ("TF32", lambda: wgmma_matmul(64, 64, 72, ("mk", "nk"), (64, 64, 32), dtype="float32"), TARGET, TF32),
             ("warpgroups", lambda: wgmma_matmul(64, 40, 72, square=True, held=True), TARGET, HELD),
             ("swizzles", lambda: wgmma_matmul(64, 64, 200), TARGET, SWIZZLES),
             ("boxes", lambda: wgmma_matmul(64, 64, 256, bulk=True), TARGET, BOXES),
