@@ -9,14 +9,16 @@ The conversion is the same, wherever it is made; so nothing may read what is not
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from ...analysis.buffer_reads import collect_reads
 from ...buffer import Buffer
 from ...dtype import FLOAT32, DType
 from ...expr import BufferLoad, Call, Cast, Expr, Node, StringImm
 from ...pointers import pointed_buffer
 from ...stmt import Allocate, BufferStore, Function
-from ...visit import children, rewrite, walk
+from ...visit import rewrite, statements
 
 __all__ = ["NARROW_RESULTS", "narrow_results"]
 
@@ -26,13 +28,16 @@ NARROW_RESULTS = ("float16", "bfloat16")
 
 def narrow_results(function: Function) -> Function:
     """`function`, the body of a kernel, with such memory in the dtype that all who read it convert it to."""
-    kinds: dict[Buffer, set[str]] = {
-        node.buffer: set()
-        for node in walk(function.body)
+    held = {
+        node.buffer
+        for node in statements(function.body)
         if isinstance(node, Allocate) and node.buffer.scope in ("shared", "swizzled") and node.buffer.dtype == FLOAT32
     }
-    for node in walk(function.body) if kinds else ():
-        _note(node, kinds)
+    if not held:
+        return function
+    # what threads store themselves is not converted on the way
+    held -= {node.buffer for node in statements(function.body) if isinstance(node, BufferStore)}
+    kinds = {buffer: _list_kinds(reads) for buffer, reads in collect_reads(function.body).items() if buffer in held}
     narrow = {
         buffer: replace(buffer, dtype=DType(next(iter(found))))
         for buffer, found in kinds.items()
@@ -42,17 +47,14 @@ def narrow_results(function: Function) -> Function:
     return function.with_body(rewrite(function.body, lambda node: _narrow(node, narrow))) if narrow else function
 
 
-def _note(node: Node, kinds: dict[Buffer, set[str]]) -> None:
-    """Note to what the elements of each buffer are converted, "" for an access that leaves them as they are."""
-    if isinstance(node, BufferStore) and node.buffer in kinds:
-        kinds[node.buffer].add("")  # what threads store themselves is not converted on the way
-    for child in children(node):
-        pointed = pointed_buffer(child)
-        if isinstance(child, BufferLoad) and child.buffer in kinds and pointed_buffer(node) is None:
-            kinds[child.buffer].add(str(node.dtype) if isinstance(node, Cast) else "")
-        # outside code gets the address, and may read the elements as they are
-        elif pointed is not None and pointed[0] in kinds and not _is_stored(node, child):
-            kinds[pointed[0]].add("")
+def _list_kinds(reads: Sequence[tuple[Node, Node]]) -> set[str]:
+    """The dtypes that elements are converted to by what reads them, "" for an access that leaves them as they are, as outside code
+    that gets their address may."""
+    return {
+        str(node.dtype) if isinstance(child, BufferLoad) and isinstance(node, Cast) else ""
+        for node, child in reads
+        if not _is_stored(node, child)
+    }
 
 
 def _is_stored(node: Node, pointer: Node) -> bool:

@@ -11,6 +11,7 @@ engine's.
 from __future__ import annotations
 
 from ....base.errors import user_source
+from ...analysis.buffer_reads import collect_reads
 from ...buffer import Buffer
 from ...copies import BULK_COPY
 from ...expr import BufferLoad, Call, Node
@@ -26,9 +27,6 @@ from .swizzle import SCOPE
 __all__ = ["round_factors"]
 
 _PRODUCTS = f"{WARPGROUP_CALLS}float32_", f"{WARPGROUP_CALLS}{HELD}float32_"
-
-Reads = dict[Buffer, list[tuple[Node, Node]]]
-"""By buffer, the nodes that read it, each with the load, or the pointer, that it does so by."""
 
 
 def round_factors(function: Function) -> Function:
@@ -58,7 +56,7 @@ def round_factors(function: Function) -> Function:
 
 def _collect_workspaces(function: Function, factors: set[Buffer]) -> set[Buffer]:
     """Return the workspaces that are copied to factors alone. Raises FragmentMisused."""
-    reads = _collect_reads(function)
+    reads = collect_reads(function.body)
     for buffer in factors:
         if not all(_is_product(node) for node, _ in reads[buffer]):
             raise FragmentMisused(
@@ -95,15 +93,3 @@ def _check_copies(copies: Attr, rounded: set[Buffer]) -> None:
 
 def _is_product(node: Node) -> bool:
     return isinstance(node, Call) and called_function(node).startswith(_PRODUCTS)
-
-
-def _collect_reads(function: Function) -> Reads:
-    reads: Reads = {}
-    for node in walk(function.body):
-        for child in children(node):
-            pointed = pointed_buffer(child)
-            if pointed is not None:
-                reads.setdefault(pointed[0], []).append((node, child))
-            elif isinstance(child, BufferLoad) and pointed_buffer(node) is None:
-                reads.setdefault(child.buffer, []).append((node, child))
-    return reads
