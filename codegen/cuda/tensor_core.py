@@ -9,6 +9,8 @@ shuffles.
 
 from __future__ import annotations
 
+from .types import FLOAT8_OPERANDS
+
 __all__ = ["TENSOR_CORE_ROWS", "sums_stored"]
 
 
@@ -69,9 +71,6 @@ static __device__ __forceinline__ void tw_mma_{kind}({c} *c, const {types[0]} *a
 #endif
 }}"""
 
-
-_FLOAT8 = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
-"""PTX's names of floats of 8 bits."""
 
 TENSOR_CORE_ROWS = {
     "tw_exchanged": """
@@ -332,11 +331,11 @@ static __device__ __forceinline__ void tw_mma_fill(C *c) { c[0] = c[1] = c[2] = 
             "m16n8k32",
             "float",
             (f"tw_{left}", f"tw_{right}"),
-            f"f32.{_FLOAT8[left]}.{_FLOAT8[right]}.f32",
+            f"f32.{FLOAT8_OPERANDS[left]}.{FLOAT8_OPERANDS[right]}.f32",
             "tw_float8_sum",
         )
-        for left in _FLOAT8
-        for right in _FLOAT8
+        for left in FLOAT8_OPERANDS
+        for right in FLOAT8_OPERANDS
     },
     "tw_mma_tf32": _mma("tf32", "m16n8k8", "float", ("float", "float"), "f32.tf32.tf32.f32", "double"),
     **{

@@ -6,7 +6,7 @@ from ...ir.dtype import DType
 from ...ir.rounding import FLOAT8
 from ..clike import types as clike
 
-__all__ = ["MAP", "constant", "storage_type", "value_type"]
+__all__ = ["FLOAT8_OPERANDS", "MAP", "constant", "storage_type", "value_type"]
 
 MAP = "tw_tensor_map"
 """The type of a parameter that says how boxes of a tensor lie."""
@@ -28,6 +28,10 @@ _STORAGE = {
     "float32": "float",
     "float64": "double",
 }
+
+
+FLOAT8_OPERANDS = {kind: f"e{7 - row.fraction}m{row.fraction}" for kind, row in FLOAT8.items()}
+"""The names of floats of 8 bits in PTX's instructions, by the kind of a dtype."""
 
 
 def storage_type(dtype: DType) -> str:

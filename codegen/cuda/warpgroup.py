@@ -15,8 +15,9 @@ import re
 from ...ir.dtype import DType
 from ...ir.fragments import HELD, K_BYTES
 from .tensor_core import sums_stored
+from .types import FLOAT8_OPERANDS, storage_type
 
-__all__ = ["DESCRIBED", "PRODUCT", "WARPGROUP_ROWS", "product_rows"]
+__all__ = ["DESCRIBED", "EMULATED_KINDS", "PRODUCT", "WARPGROUP_ROWS", "product_rows"]
 
 DESCRIBED = 16
 """Bytes in units of which descriptors say where a matrix begins."""
@@ -24,10 +25,11 @@ PRODUCT = rf"tw_wgmma_({HELD})?([a-z]+\d+\w*)_(\d+)"
 """The names of products."""
 
 
-def _product(held: bool, dtype: str, kind: str, sums: str, operation: str, code: int, columns: int) -> str:
+def _product(held: bool, dtype: str, columns: int) -> str:
     """The device function of one product. held: whether A lies in registers. Constant steps between matrices are added to descriptors,
     so that a loop makes one of each memory."""
-    count = columns // 2
+    (sums, operation), kind = _KINDS[dtype], storage_type(DType(dtype))
+    count, code = columns // 2, [*_KINDS].index(dtype)
     registers = ", ".join(f"%{place}" for place in range(count))
     operands = ", ".join(f'"+{"f" if sums == "float" else "r"}"(c[{place}])' for place in range(count))
     size = DType(dtype).bytes
@@ -71,15 +73,16 @@ static __device__ __forceinline__ void tw_wgmma_{HELD if held else ""}{dtype}_{c
 
 
 _KINDS = {
-    "float16": ("tw_half", "float", "f32.f16.f16", 0),
-    "bfloat16": ("tw_bfloat16", "float", "f32.bf16.bf16", 1),
-    "int8": ("signed char", "int", "s32.s8.s8", 2),
-    "uint8": ("unsigned char", "int", "s32.u8.u8", 3),
-    "float8_e4m3fn": ("tw_float8_e4m3fn", "float", "f32.e4m3.e4m3", 4),
-    "float8_e5m2": ("tw_float8_e5m2", "float", "f32.e5m2.e5m2", 5),
-    "float32": ("float", "float", "f32.tf32.tf32", 6),
+    "float16": ("float", "f32.f16.f16"),
+    "bfloat16": ("float", "f32.bf16.bf16"),
+    "int8": ("int", "s32.s8.s8"),
+    "uint8": ("int", "s32.u8.u8"),
+    **{kind: ("float", f"f32.{name}.{name}") for kind, name in FLOAT8_OPERANDS.items()},
+    "float32": ("float", "f32.tf32.tf32"),
 }
-"""By dtype: its C type, that of sums, the instruction's types, and how the emulator calls it."""
+"""By dtype: the C type of sums, and the instruction's types."""
+EMULATED_KINDS = {dtype: f"KIND_{dtype.upper()}" for dtype in _KINDS}
+"""The emulator's names of the dtypes of products, numbered in this order."""
 
 
 def _one_line(name: str, instruction: str, emulated: str, said: str, template: str = "", operand: str = "") -> str:
@@ -143,6 +146,6 @@ def product_rows(text: str) -> dict[str, str]:
     """The device functions of the products that a text calls; there are 336 in all."""
     called = sorted(set(re.findall(rf"\b{PRODUCT}\b", text)))
     return {
-        f"tw_wgmma_{held}{dtype}_{columns}": _product(bool(held), dtype, *_KINDS[dtype], int(columns)).strip()
+        f"tw_wgmma_{held}{dtype}_{columns}": _product(bool(held), dtype, int(columns)).strip()
         for held, dtype, columns in called
     }

@@ -71,8 +71,7 @@ static uint64_t element_of(const char *from, int turned, int panel, int whole, i
   return exchanged((uint64_t)from + own * bytes / PANEL * (uint64_t)panel + term * PANEL + own * bytes % PANEL, whole);
 }
 
-// Of an element, by kind: 2 to 5 are bytes, 6 is TF32.
-static int bytes_of(int kind) { return kind == 6 ? 4 : kind >= 2 ? 1 : 2; }
+static int bytes_of(int kind) { return kind == KIND_FLOAT32 ? 4 : kind == KIND_FLOAT16 || kind == KIND_BFLOAT16 ? 2 : 1; }
 
 // What a thread looks after of the operands of a product, for all that take part in it: parts, and the bytes of rows exchanged there.
 template <class Visit>
@@ -146,18 +145,20 @@ static double half_of(uint32_t bits) {
 
 static double value_at(uint64_t address, int kind) {
   const uint8_t byte = *(const uint8_t *)address;
-  if (kind == 6) return of_bits(*(const uint32_t *)address & 0xffffe000u);  // bits of float32 that are dropped, not rounded
-  if (kind == 2 || kind == 3) return kind == 2 ? (double)(int8_t)byte : (double)byte;
-  if (kind == 4 && (byte & 0x7f) == 0x7f) return of_bits(0x7fc00000u);
-  if (kind == 4) return 256.0 * half_of((byte & 0x80u) << 8 | (byte & 0x7fu) << 7);
-  if (kind == 5) return half_of((uint32_t)byte << 8);
+  // TF32: bits that are dropped, not rounded
+  if (kind == KIND_FLOAT32) return of_bits(*(const uint32_t *)address & 0xffffe000u);
+  if (kind == KIND_INT8) return (int8_t)byte;
+  if (kind == KIND_UINT8) return byte;
+  if (kind == KIND_FLOAT8_E4M3FN && (byte & 0x7f) == 0x7f) return of_bits(0x7fc00000u);
+  if (kind == KIND_FLOAT8_E4M3FN) return 256.0 * half_of((byte & 0x80u) << 8 | (byte & 0x7fu) << 7);
+  if (kind == KIND_FLOAT8_E5M2) return half_of((uint32_t)byte << 8);
   uint32_t bits = *(const uint16_t *)address;
-  return kind == 1 ? (double)of_bits(bits << 16) : half_of(bits);
+  return kind == KIND_BFLOAT16 ? (double)of_bits(bits << 16) : half_of(bits);
 }
 
 // The sums of this thread: rounded once a product.
 static void finish_product(const Product &product) {
-  bool whole = product.kind == 2 || product.kind == 3;
+  bool whole = product.kind == KIND_INT8 || product.kind == KIND_UINT8;
   int bytes = bytes_of(product.kind), terms = 32 / bytes, lane = running % WARPGROUP;
   for (int i = 0; i < product.columns / 2; ++i) {
     int row = lane / 32 * 16 + lane % 32 / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;

@@ -24,6 +24,7 @@ from ....runtime.folders import new_folder, sweep
 from ...tools import reported_room, run_tool, tool_result
 from ..errors import EmulatorUnavailable
 from ..nvrtc import refusal_error
+from ..warpgroup import EMULATED_KINDS
 
 __all__ = ["EmulatedLibrary", "KernelEntry", "compile_for_emulation"]
 
@@ -138,7 +139,8 @@ def _run(command: Sequence[str]) -> None:
 @cache
 def _machine() -> Path:
     machine = _folder() / "machine.o"
-    _run([_compiler(), *_COMMON, "-O3", "-march=native", "-c", str(_HERE / "machine.cpp"), "-o", str(machine)])
+    kinds = [f"-D{name}={number}" for number, name in enumerate(EMULATED_KINDS.values())]
+    _run([_compiler(), *_COMMON, *kinds, "-O3", "-march=native", "-c", str(_HERE / "machine.cpp"), "-o", str(machine)])
     return machine
 
 
