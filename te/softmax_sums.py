@@ -11,6 +11,7 @@ may be any number without changing the quotient of two such sums; the largest ke
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from ..ir.combine import is_sum
@@ -59,6 +60,15 @@ class Weights:
     @property
     def value(self) -> Expr:
         return self.difference.a
+
+    def unscale(self) -> tuple[Expr, FloatImm | None, list[Operation]]:
+        """Return the value without the positive number that it is multiplied with, that number, and the operations looked through. The
+        greatest product is that of the greatest value: rounding keeps their order. None for the number where there is none."""
+        if _least(self.source) is not None:
+            return self.value, None, []
+        through: list[Operation] = []
+        value, scale = _unscale(self.value, through)
+        return (self.value, None, []) if scale is None else (value, scale, through)
 
     @property
     def axes(self) -> tuple[IterVar, ...]:
@@ -176,6 +186,19 @@ def _definition(value: Expr) -> Expr | None:
     if not op.values or op.calls_intrinsic or op.reduction is not None or op.num_outputs > 1:
         return None
     return substitute_axes(op.values[0], op.axis, value.indices)
+
+
+def _unscale(value: Expr, through: list[Operation]) -> tuple[Expr, FloatImm | None]:
+    """Return a value, -inf where it is not seen, without the positive number that it is multiplied with, and that number."""
+    while isinstance(value, ProducerLoad) and (definition := _definition(value)) is not None:
+        through.append(find_tensor(value).op)
+        value = definition
+    if isinstance(value, Mul) and isinstance(value.b, FloatImm) and 0 < value.b.value < math.inf:
+        return value.a, value.b
+    if isinstance(value, Select) and is_const(value.false_value, -math.inf):
+        seen, scale = _unscale(value.true_value, through)
+        return replace(value, true_value=seen), scale
+    return value, None
 
 
 def _normalise(spine: _Spine, axis: IterVar) -> WeightedSum | None:

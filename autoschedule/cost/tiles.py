@@ -8,10 +8,12 @@ from __future__ import annotations
 __all__ = [
     "ADDED",
     "CORE_SCORE",
+    "CORE_SUM",
     "DESCRIPTORS",
     "MERGED",
     "MERGED_BYTES",
     "MULTIPLIED",
+    "OF_POWER",
     "PASSES",
     "POWERS_OF_PART",
     "ROUNDED",
@@ -22,9 +24,13 @@ __all__ = [
 
 MULTIPLIED = 1.25
 """Instructions for each multiply-add of an online sum, its loads among them."""
-SCORE, CORE_SCORE, SUM = 20, 9, 3
-"""And for each score, without tensor cores and with them, and for each element of what is merged."""
-ADDED = (3, 2, 40)
+SCORE, CORE_SCORE = 20, 7
+"""And for each score, without tensor cores and with them."""
+OF_POWER = 3
+"""Instructions for which a thread of these waits for its power of each score: a warp's takes its scheduler's unit eight cycles."""
+SUM, CORE_SUM = 3, 1
+"""The same for each element of what is merged."""
+ADDED = (2, 1, 40)
 """Of those with tensor cores, sums and products of each score, of each element of what is merged, and of each row, in all lanes that
 have it."""
 POWERS_OF_PART = 2

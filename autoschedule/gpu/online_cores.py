@@ -18,8 +18,8 @@ Both products take elements of 16 bits, as they are declared: queries and keys c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from math import ceil, gcd, prod
+from dataclasses import replace
+from math import ceil, gcd, log2, prod
 from typing import TYPE_CHECKING, Protocol
 
 from ...codegen.gpus import Gpu
@@ -29,12 +29,13 @@ from ...ir.fragments import K_BYTES, LANES, WARPGROUP_LANES, M, N
 from ...te.axis import thread_axis
 from ..cost.gpu import OF_COPIES
 from ..cost.kernels import PARTS, SLOTS, KernelWork, Phase, Unique, fill_phase
-from ..cost.tiles import ADDED, CORE_SCORE, MERGED, MERGED_BYTES, POWERS_OF_PART, SUM
+from ..cost.tiles import ADDED, CORE_SCORE, CORE_SUM, MERGED, MERGED_BYTES, OF_POWER, POWERS_OF_PART
 from ..forms.online import OnlineForm, Rows
 from ..loops import fuse_axes
 from ..operations import fixed_extent
 from .grids import BlockTile, count_merge
 from .online_fragments import (
+    FragmentTile,
     Place,
     distribute_lanes,
     distribute_numbers,
@@ -51,7 +52,7 @@ from .threads import VECTOR, WARP, count_lanes, lanes_along_last
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
 
-__all__ = ["SIZE", "CoreTile", "apply_on_cores", "core_tiles", "count_on_cores", "count_online"]
+__all__ = ["SIZE", "apply_on_cores", "core_tiles", "count_on_cores", "count_online"]
 
 SIZE = 2
 """Bytes of what is multiplied."""
@@ -72,45 +73,7 @@ class SplitTile(BlockTile, Protocol):
     def splits(self) -> int: ...
 
 
-@dataclass(frozen=True)
-class CoreTile:
-    """Tile of an online sum on tensor cores.
-
-    own: rows of a warp; warps: of a block; terms: of a part of the sum; stages: of the pipelines that fill what is read of each
-    part. splits: blocks that share the terms.
-    """
-
-    own: int
-    warps: int
-    terms: int
-    stages: int
-    splits: int = 1
-
-    @property
-    def rows(self) -> int:
-        return self.own * self.warps
-
-    @property
-    def columns(self) -> int:
-        return self.terms
-
-    @property
-    def threads(self) -> tuple[int, ...]:
-        return *LANES, self.warps
-
-    @property
-    def scope(self) -> str:
-        return "mma_c"
-
-    def __str__(self) -> str:
-        return (
-            f"tensor cores, {self.rows} rows a block, {self.terms} terms at a time, {self.warps} warps of {self.own} rows"
-            f"{f', {self.stages} stages' if self.stages > 1 else ''}"
-            f"{f', terms in {self.splits} parts' if self.splits > 1 else ''}; scores are not stored"
-        )
-
-
-def core_tiles(form: OnlineForm, gpu: Gpu) -> Iterator[CoreTile]:
+def core_tiles(form: OnlineForm, gpu: Gpu) -> Iterator[FragmentTile]:
     """Return the tiles whose rows are a block's, that fit its shared memory, and whose fragments fit the registers; none where the products
     are not tensor cores', rows are few, or rows and columns no whole tiles."""
     rows, terms, depth, columns, _ = form.sizes
@@ -121,7 +84,7 @@ def core_tiles(form: OnlineForm, gpu: Gpu) -> Iterator[CoreTile]:
     for own in OWN:
         for warps in WARPS:
             for each in TERMS:
-                tile = CoreTile(own, warps, each, 1)
+                tile = FragmentTile(own, warps, each, 1)
                 small = tile.rows < 2 * max(rows, M) and each < 2 * max(terms, min(TERMS))
                 small = small and (form.of_output.heads == 1 or rows % tile.rows == 0)
                 if period % tile.rows == 0 and small and _registers(tile, depth, columns) <= MOST_REGISTERS:
@@ -135,7 +98,7 @@ def core_tiles(form: OnlineForm, gpu: Gpu) -> Iterator[CoreTile]:
                     yield from (way for way in ways if _shared_bytes(way, depth, columns) <= gpu.block_shared)
 
 
-def _shared_bytes(tile: CoreTile, depth: int, columns: int) -> int:
+def _shared_bytes(tile: FragmentTile, depth: int, columns: int) -> int:
     """Shared memory of the other side of the product and what weights are multiplied with, rows a little longer; the block's rows, where
     fragments do not hold them, lie beside these, and else, as the result on its way out, in their place."""
     pad = VECTOR // SIZE
@@ -148,7 +111,7 @@ def _pad_extent(extent: int, to: int) -> int:
     return ceil(extent / to) * to
 
 
-def _registers(tile: CoreTile, depth: int, columns: int) -> int:
+def _registers(tile: FragmentTile, depth: int, columns: int) -> int:
     """Registers of a thread: sums; scores, or later weights of 16 bits and what is added; fragments of its rows, and numbers of these."""
     sums, part, scores = (tile.own * each // WARP for each in (columns, _slice(columns), tile.terms))
     return sums + max(scores, part + scores // 2) + _fragment_registers(tile, depth) + 6 * tile.own // LANES[1]
@@ -159,13 +122,13 @@ def _slice(columns: int) -> int:
     return next(each for each in range(min(SLICE, columns) // N * N, 0, -N) if columns % each == 0)
 
 
-def _fragment_registers(tile: CoreTile, depth: int) -> int:
+def _fragment_registers(tile: FragmentTile, depth: int) -> int:
     """Registers of a thread that hold its rows in fragments for all parts of the sum; 0 where they would be too many."""
     held = tile.own * _pad_extent(depth, K) * SIZE // 4 // WARP
     return held if held <= MOST_HELD else 0
 
 
-def count_on_cores(form: OnlineForm, tile: CoreTile) -> list[KernelWork]:
+def count_on_cores(form: OnlineForm, tile: FragmentTile) -> list[KernelWork]:
     """Count the work of a kernel: of each part of the sum a warp loads fragments, multiplies them twice, and takes exponentials."""
     _, terms, depth, columns, _ = form.sizes
     depth = _pad_extent(depth, K)
@@ -175,16 +138,17 @@ def count_on_cores(form: OnlineForm, tile: CoreTile) -> list[KernelWork]:
     products = tile.own // M * (tile.terms // N * depth + columns // N * tile.terms) / K
     fragments = (filled + again) / (N * K * SIZE)
     powers = POWERS_OF_PART * tile.rows * LANES[0]  # all lanes that have a row take them
-    elements = (scores * CORE_SCORE + tile.rows * columns * SUM + powers * SLOTS["call"]) / WARP / tile.warps
+    elements = (scores * CORE_SCORE + tile.rows * columns * CORE_SUM + powers * SLOTS["call"]) / WARP / tile.warps
     own = parts * (products + fragments + elements)
     main = Phase(
         parts,
         issued=tile.warps * own,
-        of_thread=own,
+        of_thread=own + parts * scores * OF_POWER / WARP / tile.warps,
         arithmetic=parts * (scores * ADDED[0] + tile.rows * (columns * ADDED[1] + ADDED[2])),
         special=parts * (scores + powers),
         mma=parts * scores * (depth + columns),
         accessed=parts * tile.warps * (filled + again) / LINE,
+        joins=parts * 2 * log2(LANES[0]),
     )
     registers, shared = _registers(tile, depth, columns) + 2 * OF_COPIES, _shared_bytes(tile, depth, columns)
     return count_online(form, tile, SIZE, [main], registers, shared)
@@ -228,7 +192,7 @@ def count_online(
 # The schedule
 
 
-def apply_on_cores(s: Schedule, form: OnlineForm, tile: CoreTile) -> None:
+def apply_on_cores(s: Schedule, form: OnlineForm, tile: FragmentTile) -> None:
     """Schedules an online sum in such tiles."""
     made = form.apply_chunks(s, tile.terms)
     if tile.splits > 1:
@@ -243,7 +207,7 @@ def apply_on_cores(s: Schedule, form: OnlineForm, tile: CoreTile) -> None:
     _parts(made, form, tile, (chunk, piece))
 
 
-def _schedule_parts(stage: Stage, at: Rows, tile: CoreTile) -> tuple[Place, Place]:
+def _schedule_parts(stage: Stage, at: Rows, tile: FragmentTile) -> tuple[Place, Place]:
     """The loops of what blocks that share terms store, each lane its own; returns those over blocks, and over the warps of one."""
     outer, block, warp = share_rows(stage, at, tile)
     stage.bind(fuse_axes(stage, outer), thread_axis("blockIdx.y"))
@@ -251,7 +215,7 @@ def _schedule_parts(stage: Stage, at: Rows, tile: CoreTile) -> tuple[Place, Plac
     return (stage, block), (stage, warp)
 
 
-def _scores(s: Schedule, form: OnlineForm, tile: CoreTile, at: tuple[Place, Place, Place]) -> None:
+def _scores(s: Schedule, form: OnlineForm, tile: FragmentTile, at: tuple[Place, Place, Place]) -> None:
     """The product of the block's rows and a part's terms. at: where each part of the sum begins, a warp, and a block."""
     rows, terms, whole = matricize_scores(s, form, (tile.rows, tile.terms, K))
     (chunk, warp, block), sums = at, s[whole]
@@ -268,7 +232,7 @@ def _scores(s: Schedule, form: OnlineForm, tile: CoreTile, at: tuple[Place, Plac
     _fill_shared(s[terms], chunk, tile, tile.stages)
 
 
-def _parts(made: dict[str, Stage], form: OnlineForm, tile: CoreTile, at: tuple[Place, Place]) -> None:
+def _parts(made: dict[str, Stage], form: OnlineForm, tile: FragmentTile, at: tuple[Place, Place]) -> None:
     """The product of a part's weights and what they are multiplied with. at: where each part of the sum begins, and a slice of the
     columns."""
     stage = made["part"]
@@ -297,7 +261,7 @@ def _multiply_fragments(sums: Stage, kind: str, layout: str) -> IterVar:
     return some
 
 
-def _fill_shared(stage: Stage, at: Place, tile: CoreTile, stages: int = 1) -> None:
+def _fill_shared(stage: Stage, at: Place, tile: FragmentTile, stages: int = 1) -> None:
     """Rows in shared memory that all threads fill, 16 bytes longer, so that ldmatrix meets no bank twice."""
     stage.set_scope("shared")
     stage.compute_at(*at)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...ir.expr import IterVar
-from ...ir.fragments import LANES, M, N
+from ...ir.fragments import LANES, WARP_LANES, WARPGROUP_LANES, M, N
+from ...ir.passes.gpu.accumulated_parts import ACCUMULATE
 from ...ir.passes.gpu.flushed_powers import FLUSH
 from ...te.axis import thread_axis
 from ..accesses import domain_axes
@@ -38,20 +40,49 @@ Place: TypeAlias = "tuple[Stage, IterVar]"
 """Where stages are computed."""
 
 
-class FragmentTile(BlockTile, Protocol):
-    """Tile of an online sum in fragments. own: rows of a warp, or of four; warps: of these, in a block; scope: where sums are."""
+@dataclass(frozen=True)
+class FragmentTile:
+    """Tile of an online sum in fragments.
+
+    own: rows of a warp, or of four together; warps: of these, in a block; terms: of a part of the sum; stages: of the pipelines that
+    fill what is read of each part. splits: blocks that share the terms; cluster: of blocks of one head, which fetch a part together.
+    scope: where sums are.
+    """
+
+    own: int
+    warps: int
+    terms: int
+    stages: int
+    splits: int = 1
+    cluster: int = 1
+    scope: str = "mma_c"
 
     @property
-    def own(self) -> int: ...
+    def is_of_groups(self) -> bool:
+        """Return whether four warps multiply together."""
+        return self.scope == "wgmma_c"
 
     @property
-    def warps(self) -> int: ...
+    def rows(self) -> int:
+        return self.own * self.warps
 
     @property
-    def terms(self) -> int: ...
+    def columns(self) -> int:
+        return self.terms
 
     @property
-    def scope(self) -> str: ...
+    def threads(self) -> tuple[int, ...]:
+        return LANES[0], LANES[1] * (WARPGROUP_LANES // WARP_LANES if self.is_of_groups else 1), self.warps
+
+    def __str__(self) -> str:
+        name, several = ("warpgroups", f"{self.warps} x 4") if self.is_of_groups else ("tensor cores", f"{self.warps}")
+        filled = " of boxes by warps of their own" if self.is_of_groups else ""
+        return (
+            f"{name}, {self.rows} rows a block, {self.terms} terms at a time, {several} warps of {self.own} rows"
+            f"{f', {self.stages} stages{filled}' if self.stages > 1 else ''}"
+            f"{f', clusters of {self.cluster}' if self.cluster > 1 else ''}"
+            f"{f', terms in {self.splits} parts' if self.splits > 1 else ''}; scores are not stored"
+        )
 
 
 def schedule_store(s: Schedule, form: OnlineForm, tile: FragmentTile) -> tuple[Place, Place]:
@@ -106,6 +137,7 @@ def schedule_merge(
     )
     stage.unroll(several)
     bind_lanes(stage, row, column, tile)
+    stage.pragma(chunk, ACCUMULATE)
     if form.value.algorithm.startswith("attention."):  # whose error says so; of others each power is as they wrote it
         stage.pragma(chunk, FLUSH)
     return (stage, chunk), (stage, several)

@@ -18,9 +18,9 @@ they are. (Shah et al. 2024, FlashAttention-3.)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
-from math import ceil
+from math import ceil, log2
 from typing import TYPE_CHECKING
 
 from ... import te
@@ -39,12 +39,13 @@ from ...te.tensor import find_tensor
 from ..accesses import dimension, domain_axes, find_axes, load_axes
 from ..cost.gpu import CLUSTER_LATENCY, DEPENDENT, DRAIN, ENGINE_LATENCY, OF_COPIES
 from ..cost.kernels import SLOTS, KernelWork, Phase
-from ..cost.tiles import ADDED, CORE_SCORE, POWERS_OF_PART, SUM
+from ..cost.tiles import ADDED, CORE_SCORE, CORE_SUM, OF_POWER, POWERS_OF_PART
 from ..forms.online import OnlineForm, product_heads, product_sides
 from ..loops import fuse_axes
-from ..operations import is_plain
+from ..operations import fixed_extent, is_plain
 from .online_cores import SIZE, count_online
 from .online_fragments import (
+    FragmentTile,
     Place,
     distribute_lanes,
     distribute_numbers,
@@ -59,62 +60,17 @@ from .threads import VECTOR, WARP, lanes_along_last
 if TYPE_CHECKING:
     from ...schedule import Schedule, Stage
 
-__all__ = ["GroupTile", "apply_by_groups", "count_by_groups", "group_tiles"]
+__all__ = ["apply_by_groups", "count_by_groups", "group_tiles"]
 
 PANEL = PANEL_BYTES // SIZE
 """Elements of a row of a panel; terms and columns that are multiplied at once."""
-GROUPS, TERMS, STAGES, CLUSTERS = (2, 1), (128, 64), (2, 3), (1, 2)
+GROUPS, TERMS, STAGES, CLUSTERS = (2, 1), (128, 64, 32), (2, 3), (1, 2)
 """Groups of four warps; terms of a part of the sum, parts on their way, and blocks that fetch these together."""
 MOST_REGISTERS = 180
 """Of a thread's arrays: what the asking warps leave two groups, less addresses and what is on its way. Three groups spill."""
 
 
-@dataclass(frozen=True)
-class GroupTile:
-    """Tile of an online sum by warpgroups.
-
-    warps: groups of four of them; terms: of a part of the sum; stages: of the pipelines that fill what is read of each part;
-    cluster: of blocks of one head, which fetch it together.
-    """
-
-    warps: int
-    terms: int
-    stages: int
-    cluster: int = 1
-
-    @property
-    def own(self) -> int:
-        return WGMMA_ROWS
-
-    @property
-    def scope(self) -> str:
-        return "wgmma_c"
-
-    @property
-    def splits(self) -> int:
-        return 1
-
-    @property
-    def rows(self) -> int:
-        return self.own * self.warps
-
-    @property
-    def columns(self) -> int:
-        return self.terms
-
-    @property
-    def threads(self) -> tuple[int, ...]:
-        return LANES[0], WARPGROUP_LANES // LANES[0], self.warps
-
-    def __str__(self) -> str:
-        return (
-            f"warpgroups, {self.rows} rows a block, {self.terms} terms at a time, {self.warps} x 4 warps of {self.own} rows, "
-            f"{self.stages} stages of boxes by warps of their own{f', clusters of {self.cluster}' if self.cluster > 1 else ''}; "
-            "scores are not stored"
-        )
-
-
-def group_tiles(s: Schedule, form: OnlineForm, gpu: Gpu) -> Iterator[GroupTile]:
+def group_tiles(s: Schedule, form: OnlineForm, gpu: Gpu) -> Iterator[FragmentTile]:
     """Return the tiles whose rows are a block's, that fit its registers and its shared memory; none where the architecture has no such
     instructions, dtypes are not theirs, the copy engine cannot fetch what is read, or columns are no whole panels."""
     rows, terms, depth, columns, _ = form.sizes
@@ -130,7 +86,7 @@ def group_tiles(s: Schedule, form: OnlineForm, gpu: Gpu) -> Iterator[GroupTile]:
         if not in_boxes:
             return
         for groups, stages, cluster in product(alike, STAGES, CLUSTERS):
-            tile = GroupTile(groups, each, stages, cluster)
+            tile = FragmentTile(WGMMA_ROWS, groups, each, stages, cluster=cluster, scope="wgmma_c")
             small = tile.rows < 2 * rows and each * (stages - 1) < 2 * terms
             # blocks of a cluster go through as many parts
             small = small and (cluster == 1 or form.share == 1.0 and ceil(rows / tile.rows) % cluster == 0)
@@ -186,20 +142,25 @@ def _are_alike(merged: Stage, begins: int, groups: int) -> bool:
     return analyzer.can_prove_equal(first, each)
 
 
-def _shared_bytes(tile: GroupTile, depth: int, columns: int) -> int:
+def _shared_bytes(tile: FragmentTile, depth: int, columns: int) -> int:
     """Shared memory of a block's rows, of keys and values in all stages, and of the result on its way out, with barriers before."""
     panels = ceil(depth / PANEL) * PANEL
     filled = tile.rows * panels + tile.stages * tile.terms * (panels + columns)
     return SIZE * (filled + tile.rows * (columns + VECTOR // SIZE)) + PANEL_ROWS * PANEL_BYTES
 
 
-def _registers(tile: GroupTile, columns: int) -> int:
-    """Registers of a thread: sums; scores, or later weights of 16 bits and what is added; numbers of its rows."""
-    sums, part, scores = (tile.own * each // WARPGROUP_LANES for each in (columns, PANEL, tile.terms))
-    return sums + max(scores + scores // 4, part + scores // 2) + 12
+def _registers(tile: FragmentTile, columns: int) -> int:
+    """Registers of a thread: sums, to which products add; scores, and later weights of 16 bits; numbers of its rows."""
+    sums, scores = (tile.own * each // WARPGROUP_LANES for each in (columns, tile.terms))
+    return sums + scores + scores // 4 + 12
 
 
-def count_by_groups(form: OnlineForm, tile: GroupTile, gpu: Gpu) -> list[KernelWork]:
+def _slice(columns: int) -> int:
+    """The columns that an instruction has. With 256 of them the compiler waits for each instruction beside so many sums."""
+    return next(each for each in range(2 * PANEL, 0, -PANEL) if columns % each == 0)
+
+
+def count_by_groups(form: OnlineForm, tile: FragmentTile, gpu: Gpu) -> list[KernelWork]:
     """Count the work of a kernel: of each part of the sum four warps multiply twice, wait for that, and take exponentials, while
     others multiply."""
     _, terms, depth, columns, _ = form.sizes
@@ -207,8 +168,9 @@ def count_by_groups(form: OnlineForm, tile: GroupTile, gpu: Gpu) -> list[KernelW
     parts = ceil(terms / tile.terms) * form.share
     scores = tile.rows * tile.terms
     powers = POWERS_OF_PART * tile.rows * LANES[0]
-    elements = (scores * CORE_SCORE + tile.rows * columns * SUM + powers * SLOTS["call"]) / WARP
-    own = elements / tile.warps / 4 + scores / tile.warps * (depth + columns) / gpu.warpgroup / DEPENDENT
+    elements = (scores * CORE_SCORE + tile.rows * columns * CORE_SUM + powers * SLOTS["call"]) / WARP
+    own = (elements + scores * OF_POWER / WARP) / tile.warps / 4
+    own += scores / tile.warps * (depth + columns) / gpu.warpgroup / DEPENDENT
     read = tile.warps * (WGMMA_ROWS * depth + tile.terms * (depth + columns)) * SIZE
     main = Phase(
         parts,
@@ -218,6 +180,7 @@ def count_by_groups(form: OnlineForm, tile: GroupTile, gpu: Gpu) -> list[KernelW
         special=parts * (scores + powers),
         wgmma=parts * scores * (depth + columns),
         accessed=parts * read / LINE,
+        joins=parts * 2 * log2(LANES[0]),
         alone=2 * DRAIN * parts,
     )
     registers = _registers(tile, columns) + OF_COPIES
@@ -230,17 +193,17 @@ def count_by_groups(form: OnlineForm, tile: GroupTile, gpu: Gpu) -> list[KernelW
 # The schedule
 
 
-def apply_by_groups(s: Schedule, form: OnlineForm, tile: GroupTile) -> None:
+def apply_by_groups(s: Schedule, form: OnlineForm, tile: FragmentTile) -> None:
     """Schedules an online sum in such tiles."""
     made = form.apply_chunks(s, tile.terms, whole=True)
     block, at = schedule_store(s, form, tile)
-    chunk, piece = schedule_merge(made["merged"], at, form, tile, PANEL)
+    chunk, piece = schedule_merge(made["merged"], at, form, tile, _slice(form.sizes[3]))
     _scores(s, form, tile, (chunk, block))
     distribute_numbers(made, form, chunk, tile)
     _parts(made, form, tile, (chunk, piece))
 
 
-def _scores(s: Schedule, form: OnlineForm, tile: GroupTile, at: tuple[Place, Place]) -> None:
+def _scores(s: Schedule, form: OnlineForm, tile: FragmentTile, at: tuple[Place, Place]) -> None:
     """The product of the block's rows and a part's terms. at: where each part of the sum begins, and a block."""
     rows, terms, whole = matricize_scores(s, form, (tile.rows, tile.terms, PANEL))
     (chunk, block), sums = at, s[whole]
@@ -254,7 +217,7 @@ def _scores(s: Schedule, form: OnlineForm, tile: GroupTile, at: tuple[Place, Pla
     _fetch(s[terms], chunk, tile)
 
 
-def _parts(made: dict[str, Stage], form: OnlineForm, tile: GroupTile, at: tuple[Place, Place]) -> None:
+def _parts(made: dict[str, Stage], form: OnlineForm, tile: FragmentTile, at: tuple[Place, Place]) -> None:
     """The product of a part's weights and what they are multiplied with. at: where each part of the sum begins, and a slice of the
     columns."""
     stage = made["part"]
@@ -263,10 +226,11 @@ def _parts(made: dict[str, Stage], form: OnlineForm, tile: GroupTile, at: tuple[
     weights, values, whole = s.matricize(
         stage.op.output(0), [row], [column], (WGMMA_ROWS, PANEL, tile.terms), (False, False)
     )
+    columns = _slice(fixed_extent(column))
     inline_factors(made)
     (chunk, piece), axes = at, s[weights].op.axis
     distribute_lanes(s[weights], axes[-2], axes[-1], chunk, tile, "wgmma_a")
-    _multiply(s[whole], piece, ("kn", WGMMA_ROWS, PANEL, tile.terms, form.kind, "mk", "wgmma_a"))
+    _multiply(s[whole], piece, ("kn", WGMMA_ROWS, columns, tile.terms, form.kind, "mk", "wgmma_a"))
     _fetch(s[values], chunk, tile)
 
 
@@ -277,7 +241,7 @@ def _multiply(sums: Stage, at: Place, said: Sequence[int | str]) -> None:
     sums.tensorize(sums.op.axis[-2], te.intrinsics.get("cuda.wgmma", *said))
 
 
-def _fetch(stage: Stage, at: Place, tile: GroupTile) -> None:
+def _fetch(stage: Stage, at: Place, tile: FragmentTile) -> None:
     """Rows in swizzled shared memory, which the copy engine fills."""
     stage.set_scope("swizzled")
     stage.compute_at(*at)

@@ -28,6 +28,7 @@ from ...ir.passes.common.target_facts import resolve_facts
 from ...ir.passes.common.unsafe_select import unsafe_select
 from ...ir.passes.cpu.lane_races import serialize_racing_lanes
 from ...ir.passes.cpu.vectorize import vectorize
+from ...ir.passes.gpu.accumulated_parts import accumulate_parts
 from ...ir.passes.gpu.barriers import insert_barriers
 from ...ir.passes.gpu.bulk_copies import BoxMap, place_bulk_copies
 from ...ir.passes.gpu.clusters import blocks_together
@@ -158,6 +159,7 @@ def _device_pipeline(
         Pass(
             "lane_races", serialize_racing_lanes
         ),  # after interiors, which may take memory out of the lanes that own it
+        Pass("accumulated_parts", accumulate_parts),  # while sums stand as they are declared
         Pass("row_values", move_row_values),  # guards that stay are known, and loops over elements are still loops
         Pass("flushed_powers", flush_powers),  # their names are no longer those of mathematics
         Pass("overlay", separate),  # before barriers: it needs one where larger memory changes hands

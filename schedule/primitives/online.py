@@ -127,7 +127,7 @@ def online(
         readers = {each: op for each in list(stage.readers) if (op := chunks.reader(each.op, value)) is not None}
         retire(schedule, stage.op.reduce_axis, f"was an axis of {stage.name} until online made chunks of it{{at}}")
         schedule.rewrite(readers, anew={stage: chunks.result()})
-        _drop(schedule, before, stage, found, total)
+        _drop(schedule, [*before, *chunks.unread_stages(schedule)], stage, found, total)
         merged = made[-1]
         if into is not None:
             merged = _flatten(schedule[into], schedule[merged], stage, chunks)
@@ -267,6 +267,7 @@ class _Chunks:
     ) -> None:
         self.found, self.weights = found, found.weights
         self.total, self.rows_of_total = total
+        self.value, self.scale, self.through = found.weights.unscale()
         self.op = found.op
         self.rows = [axis for axis in self.op.axis if axis in {*self.weights.axes}]
         dtype, domain = found.axis.dtype, found.axis.dom
@@ -286,15 +287,15 @@ class _Chunks:
     def operations(self) -> list[ComputeOp]:
         """Return the operations computed of each chunk, in order, and those that merge them."""
         weights, c, t, kind = self.weights, self.axes.chunk, self.axes.term, self.weights.power.dtype
-        scores = self._restrict(weights.value, const(-math.inf, kind))
+        scores = self._restrict(self.value, const(-math.inf, kind))
         made = [self._build("scores", [c, *self.rows, t], scores)]
         own = self._read("scores", [c, *self.rows, t])
         peak = self._reduce_chunk(find_tensor(weights.peak).op, weights.find_source(own))
         made.append(self._build("peak", [c, *self.rows], peak))
-        largest: Expr = self._read("peak", [c, *self.rows])
-        if not weights.is_bounded:  # a chunk of which no term counts
+        largest = self._peak()
+        if self.scale is not None or not weights.is_bounded:  # a chunk of which no term counts
             largest = Max(largest, min_value(str(kind)))
-        made.append(self._build("weight", [c, *self.rows, t], weights.find_power(own - largest)))
+        made.append(self._build("weight", [c, *self.rows, t], weights.find_power(self._scale(own) - largest)))
         weight = self._read("weight", [c, *self.rows, t])
         multiplied: Expr = weight
         if weights.stored is not None:
@@ -338,6 +339,13 @@ class _Chunks:
             like.reduction, sources=(source,), axes=(self.axes.term,), condition=TRUE, init=(), value_index=0
         )
 
+    def _scale(self, value: Expr) -> Expr:
+        return value if self.scale is None else Mul(value, self.scale)
+
+    def _peak(self) -> Expr:
+        """The largest score of a chunk."""
+        return self._scale(self._read("peak", [self.axes.chunk, *self.rows]))
+
     def _read(self, name: str, at: Sequence[Expr]) -> ProducerLoad:
         return ProducerLoad(self.tensors[name], tuple(at))
 
@@ -377,7 +385,7 @@ class _Chunks:
 
         combiner = comm_reducer(merge, nothing, name="merge").combiner((kind, kind, kind), True)
         rows = [c, *self.rows]
-        sources = self._read("peak", rows), self._read("total", rows), self._read("part", [c, *self.op.axis])
+        sources = self._peak(), self._read("total", rows), self._read("part", [c, *self.op.axis])
         assert c.dom is not None
         seen = replace(c, dom=Range(c.dom.begin, count_chunks(self.extent, self.factor)))
         moved = tuple(substitute(source, {c: seen}) for source in sources)
@@ -406,6 +414,10 @@ class _Chunks:
             largest = self._read_row(op.axis, 0)
             value = Add(value, largest - largest)
         return replace(op, body=(value,), tag="", algorithm="", attrs={})
+
+    def unread_stages(self, schedule: Schedule) -> list[Stage]:
+        """The stages that computed scaled scores, the last first, but for outputs."""
+        return [schedule[op] for op in self.through if not schedule[op].is_output]
 
     def merged_extent(self, merged: ComputeOp) -> Expr:
         """The terms of a row, by the axes of what is merged."""

@@ -17,7 +17,7 @@ from tilewright.autoschedule.cost.kernels import KernelWork, count_kernel
 from tilewright.autoschedule.cost.tiles import DESCRIPTORS
 from tilewright.autoschedule.drafts.draft import Draft, Drafts
 from tilewright.autoschedule.drafts.kernels import kernels_of_draft
-from tilewright.autoschedule.gpu import hopper, online, online_cores, products, scans, tensor_cores
+from tilewright.autoschedule.gpu import hopper, online, online_fragments, products, scans, tensor_cores
 from tilewright.autoschedule.gpu.elements import DECLARED
 from tilewright.autoschedule.loop_nest import Nest
 from tilewright.autoschedule.lowered_kernels import nest_of_kernel
@@ -152,7 +152,7 @@ def counted_work(candidate: Candidate, gpu: Gpu) -> Sequence[KernelWork]:
     return count[apply](*others) if apply in count else ()
 
 
-BESIDE = {tensor_cores.Tile: 2 * OF_COPIES, hopper.Tile: DESCRIPTORS, online_cores.CoreTile: 0}
+BESIDE = {tensor_cores.Tile: 2 * OF_COPIES, hopper.Tile: DESCRIPTORS, online_fragments.FragmentTile: 0}
 """Registers of a thread beside its fragments; where scores and weights take turns these are among them."""
 
 

@@ -83,8 +83,9 @@ def attention(
     Error, float32: with d the greatest error of a score, at most (depth + 4) u scale sum |q||k|, u = 2**-24, and u
     |score| more where a mask is added, each element is within (2 d + (keys + 12) u) max |v| of the exact value. float16
     and bfloat16 round weights and the result once more, u being their unit: by u max |v|, and, of float16, 2**-25 keys
-    max |v| where weights are small. On tensor cores weights below 2**-126 may count as 0, which is within these; and values
-    that a query does not see, but others of its block do, or up to 127 further ones, are multiplied by 0, which gives NaN
+    max |v| where weights are small. On tensor cores weights below 2**-126 may count as 0, and a score and the greatest one
+    are not rounded before their difference is, which is within these; and values that a query does not see, but others of
+    its block do, or up to 127 further ones, are multiplied by 0, which gives NaN
     where they are not finite.
 
     Parameters

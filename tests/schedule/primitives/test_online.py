@@ -15,19 +15,20 @@ from tilewright.schedule.errors import BadOnline, UnknownStage
 class Attention:
     """Y[i, e] = sum over j of softmax(A B')[i, j] * C[j, e]."""
 
-    def __init__(self, rows: int = 5, terms: int = 11, depth: int = 3, width: int = 4, seen: Any = None) -> None:
+    def __init__(
+        self, rows: int = 5, terms: int = 11, depth: int = 3, width: int = 4, seen: Any = None, scale: float = 1.0
+    ) -> None:
         self.A, self.B = te.placeholder((rows, depth), name="A"), te.placeholder((terms, depth), name="B")
         self.C = te.placeholder((terms, width), name="C")
         d, self.j = te.reduce_axis((0, depth), "d"), te.reduce_axis((0, terms), "j")
         k, m = te.reduce_axis((0, terms), "k"), te.reduce_axis((0, terms), "m")
         self.S = te.compute((rows, terms), lambda i, n: te.sum(self.A[i, d] * self.B[n, d], axis=d), name="S")
-        self.X = te.compute(
-            (rows, terms),
-            lambda i, n: (
-                self.S[i, n] if seen is None else te.select(seen(i, n), self.S[i, n], te.const(-np.inf, "float32"))
-            ),
-            name="X",
-        )
+
+        def score(i: Any, n: Any) -> Any:
+            own = self.S[i, n] if scale == 1.0 else self.S[i, n] * scale
+            return own if seen is None else te.select(seen(i, n), own, te.const(-np.inf, "float32"))
+
+        self.X = te.compute((rows, terms), score, name="X")
         self.peak = te.compute((rows,), lambda i: te.max(self.X[i, k], axis=k), name="peak")
         self.weight = te.compute((rows, terms), lambda i, n: te.exp(self.X[i, n] - self.peak[i]), name="weight")
         self.total = te.compute((rows,), lambda i: te.sum(self.weight[i, m], axis=m), name="total")
@@ -58,10 +59,15 @@ def test_chunks_of_any_length_give_what_the_whole_gives(factor: int, target: str
     np.testing.assert_allclose(p.run(p.s, target), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_rows_of_which_no_term_counts_are_not_a_number_as_before() -> None:
-    p = Attention(seen=lambda i, n: (n <= i - 1) & (n > i - 4))  # none in the first row, and in whole chunks of others
+@pytest.mark.parametrize("scale", [1.0, 0.7])
+def test_rows_of_which_no_term_counts_are_not_a_number_as_before(scale: float) -> None:
+    """The maximum of scaled scores is that of the others, scaled."""
+    p = Attention(
+        seen=lambda i, n: (n <= i - 1) & (n > i - 4), scale=scale
+    )  # none in the first row, and in whole chunks
     expected = p.run(te.create_schedule(p.Y.op))
-    p.s.online(p.Y, 2)
+    scores, *_ = p.s.online(p.Y, 2)
+    assert (p.X.op in p.s) == (scale == 1.0) and str(scale) not in str(scores.op.body)
     result = p.run(p.s)
     assert np.isnan(expected[0]).all() and not np.isnan(expected[1:]).any()
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)

@@ -13,13 +13,15 @@ def main(A: float32[8], B: float64[8], C: out float32[8], D: out float64[8]):
     for i in 8 with flush_powers={asked}:
         for j in unrolled(4):
             C[i] = exp2(A[j] + exp2(A[i])) + exp(A[i])
-            D[i] = exp2(B[i])
+            D[i] = exp2(B[i] * 3.0 - B[j])
+            C[i] = exp2(A[i] * 3.0 - A[j])
 """
 
 
 def test_those_of_float32_in_loops_with_the_pragma_are_replaced() -> None:
     text = str(flush_powers(parse(TEXT.replace("{asked}", "1"))))
-    assert text.count("tw_flushed_exp2") == 2 and "exp2(B[i])" in text and "exp(A[i])" in text
+    assert text.count("tw_flushed_exp2") == 3 and "exp2(B[i] * 3.0 - B[j])" in text and "exp(A[i])" in text
+    assert "fma(A[i], 3.0, A[j] * -1.0)" in text, "rounded once"
     plain = parse(TEXT.replace("{asked}", "0"))
     assert str(flush_powers(plain)) == str(plain)
 
