@@ -181,7 +181,7 @@ def test_products_on_tensor_cores_meet_no_bank_twice_and_spill_nothing() -> None
         # 64 x 128 scores a wgmma of 16 terms, and all columns of sums, to which products add where they lie; a score takes its
         # maximum, a multiply-add, a power, and an addition
         scores, text = 64, kernel.source("cuda")
-        assert count["HGMMA"] == depth // 16 + 8 and "merged_v2[0], &attention" in text and "part" not in text
+        assert count["HGMMA"] == depth // 16 + 8 and "merged_v2[0], &attention" in text and "part_matrix" not in text
         assert scores <= count["MUFU"] <= scores + 8 and count["FFMA"] <= scores + 16
 
 
