@@ -29,7 +29,7 @@ SCORE, CORE_SCORE = 20, 7
 OF_POWER = 3
 """Instructions for which a thread of these waits for its power of each score: a warp's takes its scheduler's unit eight cycles."""
 SUM, CORE_SUM = 3, 1
-"""The same for each element of what is merged."""
+"""The same for each element of what is merged; with tensor cores twice as many where products do not add to it."""
 ADDED = (2, 1, 40)
 """Of those with tensor cores, sums and products of each score, of each element of what is merged, and of each row, in all lanes that
 have it."""

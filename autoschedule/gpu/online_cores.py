@@ -138,13 +138,13 @@ def count_on_cores(form: OnlineForm, tile: FragmentTile) -> list[KernelWork]:
     products = tile.own // M * (tile.terms // N * depth + columns // N * tile.terms) / K
     fragments = (filled + again) / (N * K * SIZE)
     powers = POWERS_OF_PART * tile.rows * LANES[0]  # all lanes that have a row take them
-    elements = (scores * CORE_SCORE + tile.rows * columns * CORE_SUM + powers * SLOTS["call"]) / WARP / tile.warps
+    elements = (scores * CORE_SCORE + tile.rows * columns * 2 * CORE_SUM + powers * SLOTS["call"]) / WARP / tile.warps
     own = parts * (products + fragments + elements)
     main = Phase(
         parts,
         issued=tile.warps * own,
         of_thread=own + parts * scores * OF_POWER / WARP / tile.warps,
-        arithmetic=parts * (scores * ADDED[0] + tile.rows * (columns * ADDED[1] + ADDED[2])),
+        arithmetic=parts * (scores * ADDED[0] + tile.rows * (columns * 2 * ADDED[1] + ADDED[2])),
         special=parts * (scores + powers),
         mma=parts * scores * (depth + columns),
         accessed=parts * tile.warps * (filled + again) / LINE,

@@ -137,7 +137,8 @@ def schedule_merge(
     )
     stage.unroll(several)
     bind_lanes(stage, row, column, tile)
-    stage.pragma(chunk, ACCUMULATE)
+    if tile.is_of_groups:  # parts in fragments of single warps lie apart, and stay
+        stage.pragma(chunk, ACCUMULATE)
     if form.value.algorithm.startswith("attention."):  # whose error says so; of others each power is as they wrote it
         stage.pragma(chunk, FLUSH)
     return (stage, chunk), (stage, several)
