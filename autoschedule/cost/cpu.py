@@ -41,11 +41,14 @@ __all__ = [
     "BEGUN",
     "LEAVE",
     "PAGE",
+    "ROOM",
     "Lines",
+    "body_cycles",
     "copy_cycles",
     "estimate",
     "fetch_cycles",
     "least_of_loops",
+    "operator_cycles",
     "tile_cycles",
 ]
 
@@ -133,14 +136,18 @@ def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estima
 @lru_cache(maxsize=1024)
 def tile_cycles(rows: int, vectors: int, machine: Machine) -> float:
     """Cycles of a step along the sum of a tile in registers: a multiply-add for each of `rows` and of `vectors`, which are loaded."""
-    body = Body({"fma": rows * vectors, "load": rows + vectors}, chain=("fma", 1))
+    return body_cycles(Body({"fma": rows * vectors, "load": rows + vectors}, chain=("fma", 1)), machine)
+
+
+def body_cycles(body: Body, machine: Machine) -> float:
+    """Cycles of an iteration of a long loop, of what the first cache holds."""
     _, cycles, moving = _body_cycles(body, ASSUMED, machine)
     return max(cycles, moving)
 
 
 def copy_cycles(machine: Machine) -> float:
     """Cycles of a vector that is loaded and stored elsewhere."""
-    return _body_cycles(Body({"load": 1, "store": 1}), ASSUMED, machine)[1]
+    return body_cycles(Body({"load": 1, "store": 1}), machine)
 
 
 def fetch_cycles(size: float, machine: Machine) -> float:
@@ -219,12 +226,7 @@ def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float, 
     loads, stores, shuffles = (
         _cycles(count, machine, *names) for names in (("load", "picked", "gather"), ("store", "put"), ("shuffle",))
     )
-    shares = (
-        # units take what they can at the same time; the busiest counts
-        [(count[name] * each, name) for name, each in group if name in count]
-        for group in machine.instructions.groups
-    )
-    arithmetic = max(shares, key=_busy)
+    arithmetic = _busiest(count, machine)
     begun = sum(body.instructions.values()) + LOOP
     bounds: list[tuple[str, float]] = [
         (f"{max(arithmetic)[1]} throughput" if arithmetic else "", _busy(arithmetic)),
@@ -244,6 +246,17 @@ def _body_cycles(body: Body, trips: int, machine: Machine) -> tuple[str, float, 
     binds, cycles = max(bounds, key=lambda bound: bound[1])
     lost = STEP if body.chain is not None and trips > 1 else 0.0
     return binds, cycles + lost, max(loads, stores) + lost
+
+
+def operator_cycles(count: Mapping[str, float], machine: Machine) -> float:
+    """Cycles that operators take from what is computed beside them."""
+    return max(_busy(_busiest(count, machine)), sum(count.values()) / machine.width)
+
+
+def _busiest(count: Mapping[str, float], machine: Machine) -> Sequence[tuple[float, str]]:
+    """The cycles by class of the units that are busy for longest: units take what they can at the same time."""
+    groups = machine.instructions.groups
+    return max(([(count[name] * each, name) for name, each in group if name in count] for group in groups), key=_busy)
 
 
 def _cycles(count: Mapping[str, float], machine: Machine, *names: str) -> float:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 __all__ = [
     "ALIKE",
+    "BY_LLVM",
+    "COPIED",
     "CUT",
     "ENOUGH",
     "FACTORED",
@@ -14,10 +16,12 @@ __all__ = [
     "GUARDED",
     "SUMS",
     "TILED",
+    "TILED_WINDOWS",
     "UNFORESEEN",
     "WINDOWS_APART",
     "WINDOWS_BEGUN",
     "WINDOWS_FAR",
+    "WITHIN",
     "WORSE",
 ]
 
@@ -38,6 +42,14 @@ GUARDED = 1.0
 WINDOWS_FAR, WINDOWS_APART, WINDOWS_BEGUN = 0.1, 0.3, 0.15
 """The same of tiles of windows that do not lie one after the other in memory, of lanes that guards tell apart where machines have no
 masks, and of what begins and ends a tile, shared among its places."""
+TILED_WINDOWS = 0.5
+"""The same of chains with windows, which are computed tile by tile."""
+WITHIN, COPIED = 0.5, 0.2
+"""The same of channels or rows that end within a vector, so that each step of their sums is masked, and of products of matrices that copy
+what windows of a convolution read."""
+BY_LLVM = 0.5
+"""The part of the time of elements one by one that LLVM's vectors take, as measured of loops over rows of 3 (poses, cross products, lookups
+by bytes: 0.3 to 0.55)."""
 CUT = 1.05
 """What an axis costs that is not whole in a tile: conditions on it are not known where its loop is written out."""
 FACTORED, FACTORED_IN_TILES = 1.2, 0.8

@@ -26,6 +26,7 @@ from ...ir.expr import Cast, Expr
 from ...te.factors import factors
 from ...te.intrinsics.byte_units import PAIRS, UNITS, ByteUnit
 from ...te.intrinsics.tile_dots import LANES, PANELS, ROWS, STEP
+from ..cost.byte_tiles import BEGUN_PAIRS, is_worth_tiles, time_of_tiles
 from ..cost.estimate import Estimate
 from ..forms.contraction import Contraction, match_contraction, strip_conversion
 from ..loops import fuse_axes
@@ -35,7 +36,7 @@ from ..plan import Candidate
 from .injective import sweep
 from .integer_dots import PAIR, dots_in_registers, register_tile
 from .quotient_axes import find_digits, split_digits
-from .threads import worth_threads
+from .threads import TASKS, worth_threads
 
 if TYPE_CHECKING:
     from ...ir.expr import IterVar
@@ -45,17 +46,8 @@ if TYPE_CHECKING:
 __all__ = ["byte_tiles"]
 
 BYTES = ("int8", "uint8")
-BEGUN_PAIRS = 40
-"""Cycles that a tile by pairs takes beside, whose sums never leave registers but to be stored."""
-COPIED, TURNED, PACKED = 16, 4, 2
-"""Bytes of A that are copied in a cycle, where as many lie side by side; of B that are packed, 16 columns of four terms at once, or by
-the four of a lane."""
 AT_ONCE = 16
 """Panels that are packed beside each other, so that few pages are read and written at a time."""
-TASKS = 4
-"""Of each thread, at least."""
-GAIN = 1.2
-"""What tiles have to gain at least: the estimate is no better than that."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +89,8 @@ def byte_tiles(group: Group) -> list[Candidate]:
     if not {str(found.a.dtype), str(found.b.dtype)} <= set(kinds):
         return []
     tile = _tile(group.machine, found, unit)
-    time, machine, threads = _time(group, found, tile), group.machine, _threads(group)
-    others = iteration_count((*found.outer, *found.rows, *found.summed))
-    otherwise = (
-        others * ceil(iteration_count(found.columns) / machine.lanes(32)) / threads
-    )  # cycles, by vectors of int32
-    fork = machine.fork if threads > 1 else 0
-    if (time.seconds * machine.clock * 1e9 - fork) * GAIN > otherwise:
+    time, others = _time(group, found, tile), iteration_count((*found.outer, *found.rows, *found.summed))
+    if not is_worth_tiles(time, others, iteration_count(found.columns), _threads(group), group.machine):
         return []
     return [Candidate(str(tile), partial(_apply, group, found, tile), time)]
 
@@ -156,20 +143,10 @@ def _time(group: Group, found: Contraction, tile: _Tile) -> Estimate:
         iteration_count(axes) for axes in (found.rows, found.columns, found.summed, found.outer)
     )
     tiles, steps = outer * ceil(rows / tile.rows) * ceil(columns / tile.columns), ceil(terms / tile.step)
-    machine = group.machine
-    cycle = 1 / (machine.clock * 1e9)
-    threads = _threads(group)
-    sums = tiles * (steps * tile.rows * tile.columns * tile.step / tile.products + tile.begun) / threads
-    turned = TURNED if not found.is_read_along_sum(found.b) else PACKED
-    copied = min(COPIED, gcd(_piece(found, tile), found.neighbours(found.a)))
-    copies = outer * terms * (rows / copied + columns / turned) / threads
-    return Estimate(
-        (
-            ("products of bytes", sums * cycle),
-            ("copies", copies * cycle),
-            ("fork-join", machine.fork * cycle if threads > 1 else 0.0),
-        )
-    )
+    cycles = steps * tile.rows * tile.columns * tile.step / tile.products + tile.begun
+    beside, is_turned = gcd(_piece(found, tile), found.neighbours(found.a)), not found.is_read_along_sum(found.b)
+    sizes = outer * terms * rows, beside, outer * terms * columns
+    return time_of_tiles(tiles, cycles, *sizes, is_turned, _threads(group), group.machine)
 
 
 def _piece(found: Contraction, tile: _Tile) -> int:

@@ -18,13 +18,14 @@ from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED
+from ..cost.chains import CUT_ROWS
 from ..cost.cpu import Lines
+from ..cost.doubts import TILED_WINDOWS
 from ..cost.estimate import pad_estimate
 from ..drafts.draft import Drafts
 from ..loops import fuse_axes
 from ..operations import LIGHT, find_inlined, weight
 from ..plan import Candidate
-from .chain_member import CUT_ROWS
 from .injective import sweep
 from .threads import worth_threads
 from .windows import window_ways
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["chain"]
 
-DOUBT = 0.5
-"""By which part of their time tiles of windows are taken to be slower than estimated."""
 STEPS = 2
 """Vectors in a step of the inner loop of a light expression; rows, in one of a heavy one, which share what they read."""
 MOST_WRITTEN = 16
@@ -52,7 +51,7 @@ def chain(group: Group) -> None:
         apply = partial(_schedule_separately if tile.at_root else _tile_by_tile, tile=tile)
         is_cut = not tile.at_root and tile.sizes[flat] < row
         time = pad_estimate(group.draft(apply, drafts, lines), (CUT_ROWS - 1) * is_cut)
-        ways.append(Candidate(str(tile), partial(apply, group), pad_estimate(time, DOUBT * bool(windows))))
+        ways.append(Candidate(str(tile), partial(apply, group), pad_estimate(time, TILED_WINDOWS * bool(windows))))
     group.choose("chain", [*ways, *windows])
 
 

@@ -5,31 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
-from ...ir.analysis.operations import Kind, count_operations
-from ...ir.structural import StructuralKey
 from ...te.operation import Operation
-from ...te.shape import constant_extent
-from ..accesses import op_loads
+from ..cost.chains import ROW
 
-__all__ = [
-    "CUT_ROWS",
-    "LOAD",
-    "OPERATOR",
-    "STORE",
-    "Cut",
-    "Member",
-    "Side",
-    "vector_cycles",
-    "operator_count",
-    "tap_product",
-]
-
-SLOW, CALL = 8, 20
-"""Operators in whose time there is a division, or a function of mathematics."""
-OPERATOR, LOAD, STORE, ROW = 0.33, 0.5, 1.0, 10.0
-"""Cycles of an operator, of a load beside it, and of a store; and of what begins a row."""
-CUT_ROWS = 1.25
-"""What rows cost that are cut: each piece of them is looked at for where they end, and what is fetched ahead of it is of no use."""
+__all__ = ["Cut", "Member", "Side"]
 
 
 @dataclass(frozen=True)
@@ -104,21 +83,3 @@ class Member:
         return cut.rolled > 0 and any(
             side.axis == cut.along and side.factor > 0 and side.constant > 0 for side in self.sides
         )
-
-
-def tap_product(op: Operation) -> int:
-    return prod(constant_extent(axis) or 1 for axis in op.reduce_axis)
-
-
-def operator_count(op: Operation) -> float:
-    """Operators of an element of it, in all taps of its window."""
-    reduction = op.reduction
-    bag = count_operations(op.values if reduction is None else reduction.sources).values
-    slow = bag.number(Kind.DIVISION) * SLOW + bag.number(Kind.CALL) * CALL
-    return (bag.number(Kind.ARITHMETIC, Kind.COMPARISON, Kind.LOGIC, Kind.CONVERSION) + slow) * tap_product(op)
-
-
-def vector_cycles(op: Operation) -> float:
-    """Cycles of a vector of it."""
-    loads = len({(load.producer, tuple(map(StructuralKey, load.indices))) for load in op_loads(op)})
-    return max(OPERATOR * operator_count(op), LOAD * loads * tap_product(op)) + STORE

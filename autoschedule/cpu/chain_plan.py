@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from math import ceil, inf, prod
+from math import ceil, prod
 
 from ...codegen.machine import Machine
 from ...ir.analysis.regions import Span, SpanEvaluator
@@ -26,28 +26,32 @@ from ...ir.visit import post_order
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, dimension, distinct_loads, find_axes, op_loads, tensor_bytes
+from ..cost.chains import (
+    CUT_ROWS,
+    WORTH,
+    element_cycles,
+    is_recomputed,
+    load_cycles,
+    moving_cycles,
+    share_tiles,
+    store_cycles,
+    tap_product,
+    vector_cycles,
+)
 from ..forms.window import is_window
-from ..operations import TRIVIAL, is_plain, weight
+from ..operations import MAX_WEIGHT, TRIVIAL, is_plain, weight
 from ..partition import Tile
-from .chain_member import CUT_ROWS, LOAD, OPERATOR, STORE, Cut, Member, Side, operator_count, tap_product, vector_cycles
+from .chain_member import Cut, Member, Side
 
 __all__ = ["Chain", "find_chain", "ends_within_vectors"]
 
 MOST_MEMBERS = 24
-MASKED = 5
-"""Operators in whose time a part of a vector is loaded where parts cost more than whole ones, beside what that does."""
-MOST_INLINED = 256
-"""Operators that are inlined into a chain."""
 SIZES = (1, 4, 8, 16, 32, 64, 128)
 """Of a tile along an axis of which rows are none."""
 WIDTHS = (16, 64, 256)
 """And along a row, in vectors, beside all of it."""
 MOST_TILES, MOST_ROLLED = 5, 3
 """To choose from, of those that are computed in one step, and of those through which windows roll."""
-WORTH = 1.15
-"""How much more than apart a stage may cost in the chain when it joins: of all the ways, apart too, one is chosen later."""
-TASKS, SMALL = 2, 1e5
-"""Tiles for each thread at least, of what takes more than so many cycles."""
 MOST_ROWS, FEW_ROWS, SPARE = 8, 4, 8
 """Rows of the output that are computed together of a vector that stays in registers, at most and at least; and registers for
 constants and intermediate values."""
@@ -82,10 +86,13 @@ class Chain:
         self.flat = self._first_flat()
         sides = tuple(Side(at, 1, 0, extent) for at, extent in enumerate(self.extents))
         self.members = {
-            output: Member(output, sides, True, 1, frozenset(), vector_cycles(output), machine.lanes(self.bits))
+            output: Member(
+                output, sides, True, 1, frozenset(), vector_cycles(output, machine), machine.lanes(self.bits)
+            )
         }
         self.members.update(
-            (op, Member(op, sides, True, 1, frozenset(), vector_cycles(op), machine.lanes(self.bits))) for op in beside
+            (op, Member(op, sides, True, 1, frozenset(), vector_cycles(op, machine), machine.lanes(self.bits)))
+            for op in beside
         )
         self.in_place = {output, *beside}
         """Stages that are stored for the output alone, each element for the one at its place: these stay in registers."""
@@ -125,12 +132,12 @@ class Chain:
         lanes = self.machine.lanes(max(self.bits, producer.output(0).dtype.bits))
         if self._is_inlined(producer, sides, times):
             for home in homes:
-                self.members[home].cycles += OPERATOR * times * operator_count(producer) / len(homes)
+                self.members[home].cycles += times * element_cycles(producer, self.machine) / len(homes)
             self.weight += weight(producer) * times
             self.is_stencil = self.is_stencil or times > 1 and weight(producer) > TRIVIAL
             self.members[producer] = Member(producer, sides, False, times, homes, 0.0, lanes)
             return True
-        member = Member(producer, sides, True, times, homes, vector_cycles(producer), lanes)
+        member = Member(producer, sides, True, times, homes, vector_cycles(producer, self.machine), lanes)
         if not self._pays(member):
             return False
         windows = sum(op.reduction is not None for op in self.stored)
@@ -183,7 +190,7 @@ class Chain:
 
     def _is_inlined(self, producer: Operation, sides: Sequence[Side], times: int) -> bool:
         """Return whether the value of a producer costs less where it is read than stored and loaded."""
-        if not is_plain(producer) or self.weight + weight(producer) * times > MOST_INLINED:
+        if not is_plain(producer) or self.weight + weight(producer) * times > MAX_WEIGHT:
             return False
         read = (
             self.members[self.output].vectors(Cut(tuple(self.extents)))
@@ -191,8 +198,7 @@ class Chain:
             / max(prod(side.extent for side in sides), 1)
         )
         again = max(times, read * self.members[self.output].lanes) - 1
-        operators = operator_count(producer) + (MASKED if ends_within_vectors(producer, self.machine) else 0)
-        return again <= 0 or again * operators * OPERATOR <= STORE + LOAD * times
+        return is_recomputed(producer, again, times, ends_within_vectors(producer, self.machine), self.machine)
 
     # Regions
 
@@ -278,7 +284,9 @@ class Chain:
         if member.homes <= self.in_place and all(side.factor == 1 and side.constant == 0 for side in member.sides):
             self.in_place.add(member.op)
         whole = Cut((max(self.extents),) * len(self.extents))
-        apart = member.work(whole) + 2 * member.vectors(whole) * self._rate(max(member.vectors(whole), self.around))
+        apart = member.work(whole) + member.vectors(whole) * moving_cycles(
+            max(member.vectors(whole), self.around), self.machine
+        )
         if min(map(self._cost, self.cuts)) <= WORTH * (before + apart):
             return True
         del self.members[member.op]
@@ -292,16 +300,10 @@ class Chain:
         stored = [member for member in self.members.values() if member.is_stored]
         work = sum(member.work(cut) for member in stored)
         through = [member for member in stored if member.op not in self.in_place]
-        rate = self._rate(sum(member.kept(cut) for member in through))
+        rate = moving_cycles(sum(member.kept(cut) for member in through), self.machine)
         parts = CUT_ROWS if cut.sizes[self.flat] < self.extents[self.flat] else 1
-        cycles = count * parts * (work + 2 * rate * sum(member.vectors(cut) for member in through))
-        return cycles if cycles < SMALL else cycles * max(1.0, TASKS * self.machine.cores / count) ** 0.25
-
-    def _rate(self, vectors: float) -> float:
-        """Cycles for a vector of so many that are stored together."""
-        size = vectors * self.machine.vector_bytes
-        rate = next(level.rate for level in self.machine.levels if level.size == inf or 4 * size <= 3 * level.size)
-        return self.machine.vector_bytes / rate * (1 + self.machine.write) / 2
+        cycles = count * parts * (work + rate * sum(member.vectors(cut) for member in through))
+        return share_tiles(cycles, count, self.machine)
 
     def _tilings(self) -> Iterator[Cut]:
         choices: list[Sequence[int]] = []
@@ -363,10 +365,14 @@ class Chain:
             reach = max(reaches.values())
             room = min(MOST_ROWS, (self.machine.registers - SPARE - reach) // len(found))
             rows = min(int(max(room, FEW_ROWS if reach else 1)), self.extents[row])
-            rate = self._rate(sum(member.vectors(cut) for member in found))
-            together = sum((member.cycles - STORE) * (1 + reaches[member.op] / rows) for member in found)
+            rate = moving_cycles(sum(member.vectors(cut) for member in found), self.machine)
+            together = sum(
+                (member.cycles - store_cycles(self.machine)) * (1 + reaches[member.op] / rows) for member in found
+            )
             apart = sum(
-                member.cycles * (1 + reaches[member.op] / cut.sizes[row]) + LOAD * member.times + 2 * rate
+                member.cycles * (1 + reaches[member.op] / cut.sizes[row])
+                + load_cycles(self.machine) * member.times
+                + rate
                 for member in found
             )
             if together <= apart or self.flat + 1 < len(self.extents):

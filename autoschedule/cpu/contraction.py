@@ -27,7 +27,7 @@ from ..cost.doubts import ALIKE, SUMS
 from ..cost.estimate import Estimate, pad_estimate, soonest
 from ..cost.instructions import NEAR
 from ..drafts.draft import Drafts
-from ..forms.contraction import Contraction, match_contraction, match_product, panel_width, strip_guard
+from ..forms.contraction import Contraction, match_contraction, match_product, strip_guard
 from ..loops import fuse_axes
 from ..matrices import copied, flat, lay_out_matrix, upstream
 from ..operations import fixed_extent, is_known, iteration_count
@@ -64,8 +64,7 @@ def contraction(group: Group, otherwise: Callable[[], None], time: Callable[[], 
     if whole is None:
         return _contraction_of_factors(group, time) or _contraction_in_digits(group, time)
     ways = _ways(group, whole)
-    packed = is_known(source(whole.b)) and panel_width(whole.b, whole.columns[0])  # while building, as somebody wished
-    if not packed and _has_known_sizes(group.anchor):
+    if _has_known_sizes(group.anchor):
         bound = _least(whole, group.machine)
         sums = time() if _discount_time(bound).seconds < _best_time(ways).seconds else bound
         if sums is not None:

@@ -29,24 +29,21 @@ from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
+from ..cost.doubts import COPIED, WITHIN
 from ..cost.estimate import pad_estimate
 from ..forms.convolution import Convolution, Layout, match_convolution
 from ..operations import is_known
 from ..plan import Candidate
 from .contraction import least_time
-from .conv_plan import TURNS, USUAL, Layer, Plan, Tile, column_tile, plans, prefers_channels
-from .threads import worth_threads
+from .conv_plan import USUAL, Layer, Plan, Tile, column_tile, plans, prefers_channels
+from .streams import PASSES
+from .threads import TASKS, worth_threads
 
 if TYPE_CHECKING:
     from ..groups import Group
 
 __all__ = ["convolution"]
 
-WITHIN, COPIED = 0.5, 0.2
-"""Parts of their time that are not foreseen: of channels or rows that end within a vector, so that each step of their sums is masked,
-and of products of matrices that copy what windows read."""
-PASSES = 4
-"""Tiles of places that read a chunk of weights from which on it is worth asking for the next one beside them."""
 WHOLE_ROW = 16
 """Vectors up to which a row is copied by one statement for each."""
 
@@ -165,7 +162,7 @@ def _schedule_channels(group: Group, found: Convolution, layer: Layer, chosen: P
 def _shares_chunks(layer: Layer, chosen: Plan, machine: Machine) -> bool:
     """Return whether chunks of channels are tasks enough, so that each has all of the image."""
     chunks = -(-layer.outputs // (chosen.tile.vectors * layer.lanes)) * layer.groups * (layer.batch or 1)
-    return not chosen.banded and chunks >= TURNS * machine.cores
+    return not chosen.banded and chunks >= TASKS * machine.cores
 
 
 def _is_chunk_cut(layer: Layer, chosen: Plan, machine: Machine) -> bool:

@@ -15,6 +15,7 @@ from math import prod
 
 from ...codegen.machine import Machine
 from ..cost.cpu import copy_cycles, fetch_cycles, tile_cycles
+from .threads import TASKS
 
 __all__ = [
     "USUAL",
@@ -25,16 +26,12 @@ __all__ = [
     "channel_tile",
     "column_tile",
     "split_extent",
-    "plan",
     "plans",
 ]
 
-MOST_PLACES = 28
 MOST_VECTORS = 4
 MOST_CHANNELS = 8
 """In a tile whose lanes are places: more would leave no registers for several vectors."""
-TURNS = 4
-"""Tasks that each thread should have, so that one which is held up leaves some to others."""
 MOST_TILES = 8
 """To choose from."""
 MOST_ROWS = 32
@@ -197,11 +194,6 @@ def column_tile(layer: Layer, machine: Machine) -> Tile:
     return Tile(channels, 1, vectors * layer.lanes)
 
 
-def plan(layer: Layer, machine: Machine) -> Plan:
-    """Plan the loops around the tile of a convolution by channels."""
-    return plans(layer, machine)[0]
-
-
 @lru_cache(maxsize=256)  # a network has many layers of one size
 def plans(layer: Layer, machine: Machine) -> tuple[Plan, ...]:
     """The ways there are, the usual one first: other tiles, and bands of the image instead of weights in the cache, or the other
@@ -251,7 +243,7 @@ def _first_band(layer: Layer, tile: Tile) -> int:
 def _bands(layer: Layer, tile: Tile, machine: Machine, chunks: int) -> Iterator[tuple[float, int, int]]:
     """(how well threads are used, rows of a band, parts of the channels)."""
     height = layer.height or USUAL
-    teams = {machine.cores, TURNS * machine.cores, *(1 << power for power in range(machine.cores.bit_length()))}
+    teams = {machine.cores, TASKS * machine.cores, *(1 << power for power in range(machine.cores.bit_length()))}
     terms = layer.inputs * prod(layer.taps)
     first, cycles = _first_band(layer, tile), _tile_cycles(machine)
     for rows in range(first, max(min(height, MOST_ROWS), first) + 1, tile.rows):

@@ -14,14 +14,11 @@ from ...ir.expr import Expr, IfThenElse, IterVar, Node, ProducerLoad, Select
 from ...ir.visit import post_order
 from ...te.shape import constant_extent
 from ..accesses import find_axes
+from ..cost.doubts import BY_LLVM
 from ..cost.instructions import instruction_class
 from ..loops import MOST_BODIES
 
 __all__ = ["calls_functions", "functions_at_once", "part_left_by_llvm"]
-
-BY_LLVM = 0.5
-"""The part of the time of elements one by one that LLVM's vectors take, as measured of loops over rows of 3 (poses, cross
-products, lookups by bytes: 0.3 to 0.55)."""
 
 
 def calls_functions(*values: Expr) -> bool:

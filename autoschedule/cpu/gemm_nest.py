@@ -16,7 +16,7 @@ from ..loops import share_loops
 from ..matrices import upstream
 from ..operations import fixed_extent, is_known, iteration_count
 from .gemm_plan import Plan, Product
-from .streams import last_cache
+from .streams import LAST_CACHE, PASSES
 
 if TYPE_CHECKING:
     from ..groups import Group
@@ -25,8 +25,6 @@ __all__ = ["passes_caches", "prefetch_panels", "prefetch_rows", "product_sizes",
 
 PREFETCH = 8
 """Rows of B that are asked for ahead: they lie too far apart for the processor to guess."""
-PASSES = 4
-"""Tiles of rows that read a panel from which on it is worth asking for the next one beside them."""
 SHALLOW = 256
 """Sums up to which stores cost something beside them."""
 
@@ -145,5 +143,5 @@ def passes_caches(group: Group, product: Product) -> bool:
         group.output in group.s.outputs
         and 0 < depth <= SHALLOW
         and columns * element % group.machine.line == 0
-        and moved >= last_cache() // 2
+        and moved >= LAST_CACHE // 2
     )

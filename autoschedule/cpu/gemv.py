@@ -34,7 +34,7 @@ from ..operations import is_known
 from .gemm_nest import product_sizes
 from .gemm_plan import Product
 from .lanes import CHAINS, LONG, VECTORS
-from .streams import last_cache
+from .streams import LAST_CACHE
 from .threads import TASKS, WORTH_THREADS
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _is_far(group: Group, matrix: ProducerLoad) -> bool:
     of those that are not shared."""
     tensor = source(matrix)
     known = [extent.value for extent in tensor.shape if isinstance(extent, IntImm)]
-    room = group.machine.l2 if is_known(tensor) else last_cache() // 2
+    room = group.machine.l2 if is_known(tensor) else LAST_CACHE // 2
     return len(known) == tensor.ndim and prod(known) * tensor.dtype.bytes > room
 
 

@@ -12,9 +12,12 @@ from ..cost.cpu import PAGE
 from ..loops import fuse_axes
 from ..operations import elements
 
-__all__ = ["BLOCK", "LINES", "prefetch_pages", "last_cache", "stream", "streams", "sweep_past_caches"]
+__all__ = ["BLOCK", "LAST_CACHE", "LINES", "PASSES", "prefetch_pages", "stream", "streams", "sweep_past_caches"]
 
-_USUAL = 32 << 20
+LAST_CACHE = 32 << 20
+"""Bytes that a last cache has for one program: what is usual, since a virtual machine has an unknown part."""
+PASSES = 4
+"""Tiles that read a panel, or a chunk of weights, from which on it is worth asking for the next one beside them."""
 BLOCK = 8192
 """Elements that are stored in one go: lines at its ends may be stored in two parts."""
 LINES = 2
@@ -28,7 +31,7 @@ def streams(op: Operation) -> bool:
     """Return whether what `op` computes goes past the caches: it and as much that it reads do not fit into the last one. Of unknown
     sizes that is not known."""
     size = elements(op)
-    return size is not None and op.num_outputs == 1 and 2 * size * op.output(0).dtype.bytes >= last_cache()
+    return size is not None and op.num_outputs == 1 and 2 * size * op.output(0).dtype.bytes >= LAST_CACHE
 
 
 def stream(stage: Stage, axis: IterVar) -> None:
@@ -42,7 +45,7 @@ def prefetch_pages(stage: Stage, axis: IterVar, step: int) -> None:
     `step` elements side by side."""
     for tensor in stage.op.input_tensors:
         known, read = [extent.value for extent in tensor.shape if isinstance(extent, IntImm)], step * tensor.dtype.bytes
-        fits = len(known) < tensor.ndim or prod(known) * tensor.dtype.bytes < last_cache()
+        fits = len(known) < tensor.ndim or prod(known) * tensor.dtype.bytes < LAST_CACHE
         if tensor.op.is_passed and not fits and read * STEPS >= PAGE:
             stage.prefetch(tensor, axis, max(PAGE // read, 1), level=2)
 
@@ -54,8 +57,3 @@ def sweep_past_caches(stage: Stage) -> None:
     stage.parallel(outer)
     stage.vectorize(inner)
     stream(stage, inner)
-
-
-def last_cache() -> int:
-    """Return the bytes that a last cache has for one program: what is usual, since a virtual machine has an unknown part."""
-    return _USUAL

@@ -27,6 +27,7 @@ from ...te.operation import Operation
 from ...te.rewrite import collect_loads, inline
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, find_axes
+from ..cost.chains import tap_product
 from ..cost.cpu import Lines
 from ..cost.doubts import WINDOWS_APART, WINDOWS_BEGUN, WINDOWS_FAR
 from ..cost.estimate import Estimate, pad_estimate
@@ -35,7 +36,6 @@ from ..forms.window import is_sliding, is_window
 from ..loops import fuse_axes, unroll_loops
 from ..operations import LIGHT, weight
 from ..plan import Candidate
-from .chain_member import tap_product
 from .chain_plan import ends_within_vectors
 from .lanes import VECTORS, floor_power
 from .sum_plan import MOST_OPERATORS

@@ -9,21 +9,29 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.autoschedule.cpu.fourier import fourier_steps, steps_cost
+from tilewright.autoschedule.cost.fourier import PassCycles
+from tilewright.autoschedule.cpu.fourier import fourier_steps
+from tilewright.codegen.machine import find_machine
+from tilewright.codegen.target import Target
 from tilewright.topi.fourier import fourier
 
 TARGET = "llvm -mcpu=haswell"
 
 
 def test_the_factors_are_those_of_the_length_or_of_a_longer_one() -> None:
+    wide, narrow = (
+        PassCycles(machine.lanes(bits), machine)
+        for cpu, bits in (("skylake-avx512", 32), ("haswell", 64))
+        for machine in [find_machine(Target.parse(f"llvm -mcpu={cpu} -uncalibrated"))]
+    )
     for n in (*range(16, 130), 1000, 1009, 1024, 2310, 4096, 65536):
-        for lanes, registers in ((4, 16), (16, 32)):
-            steps = fourier_steps(n, lanes, registers)
+        for passes in (wide, narrow):
+            steps = fourier_steps(n, passes)
             length = prod(map(prod, steps))
             assert length == n or 2 * n - 1 <= length < 4 * n, (n, steps)
-            assert steps[0] and steps_cost(steps, lanes, registers) > 0
-    assert prod(map(prod, fourier_steps(1009, 16, 32))) == 2048
-    assert max(max(step) for step in fourier_steps(4096, 16, 32)) <= 16
+            assert steps[0] and passes.of(steps) > 0
+    assert prod(map(prod, fourier_steps(1009, wide))) == 2048
+    assert max(max(step) for step in fourier_steps(4096, wide)) <= 16
 
 
 @pytest.mark.parametrize("n", drawn.part([16, 29, 60, 97, 100, 243, 256, 1000, 1009, 1331], 4))

@@ -33,7 +33,7 @@ def test_rows_one_after_the_other_give_the_same(monkeypatch, target, rows, depth
 
 
 def test_what_no_cache_holds_is_one_stream(monkeypatch) -> None:
-    monkeypatch.setattr(gemv, "last_cache", lambda: 1 << 20)
+    monkeypatch.setattr(gemv, "LAST_CACHE", 1 << 20)
     target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
     for rows, alone in ((64, False), (4096, True)):
         *_, y = product(rows, 768, 1)

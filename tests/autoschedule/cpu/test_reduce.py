@@ -142,7 +142,7 @@ def test_inner_sums_are_additions_from_memory_to_registers(axis: int | None, mon
     x = te.placeholder((4096, 4096), name="x")
     output = topi.sum(x, axis)
     for cache, asked in ((256 << 20, 0), (16 << 20, 1)):
-        monkeypatch.setattr(streams, "last_cache", lambda cache=cache: cache)
+        monkeypatch.setattr(streams, "LAST_CACHE", cache)
         text = tw.build(topi.schedule(output, ZNVER4), [x, output], target=ZNVER4).source("asm")
         block = next(
             block for block in re.split(r"^\.LBB\w+:\n", text, flags=re.MULTILINE) if re.search(r"vaddps\t.*\(%", block)
