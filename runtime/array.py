@@ -153,7 +153,7 @@ def _allocate_packed(shape: tuple[int, ...], dtype: np.dtype[Any]) -> PackedArra
 def _fill_array(array: Array, values: NDArray[Any]) -> Array:
     """The array, with these elements converted to its dtype as numpy does. Raises WrongDType (TW0504)."""
     if values.dtype.name in PACKED_TYPES:  # which ml_dtypes converts to few of its own
-        values = values.astype(np.int8)
+        values = np.asarray(values, np.int8)
     try:
         np.copyto(array, values, casting="unsafe")
     except (TypeError, ValueError, OverflowError) as error:

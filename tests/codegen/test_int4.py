@@ -199,6 +199,12 @@ def test_arrays_of_two_elements_a_byte() -> None:
     assert np.asarray(a).dtype == ml_dtypes.int4 and "-8" in repr(a)
     assert tw.array(a).numpy().tolist() == a.asnumpy().tolist() == tw.array(a.numpy()).numpy().tolist()
     assert a.copyto(np.zeros((2, 3), np.int32)).tolist() == [[-8, 7, 1], [2, 3, -1]]
+    for other in (
+        tw.array(a, dtype="int8"),
+        tw.empty((2, 3), "float32").copyfrom(a),
+        tw.array(a.numpy(), dtype="bool"),
+    ):
+        assert np.array_equal(other.astype(bool), np.ones((2, 3))) and other[0, 0] in (-8, True)
     shared = from_dlpack(a)
     shared.copyfrom([[1, 2, 3], [4, 5, 17]])
     assert a.copyto(tw.empty((2, 3), "uint4")).bytes.tolist() == [0x21, 0x43, 0x15]
