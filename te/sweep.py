@@ -151,7 +151,8 @@ def _take_scan(sweep: Sweep, scan: ScanOp) -> bool:
     for tensor in scan.outputs:
         if tensor.ndim != len(roles) or sweep.roles.setdefault(tensor, roles)[0] != _TIME:
             return False
-    if not isinstance(given, int) or given > MOST_FIRST or any(op in sweep.scans for op in steps):
+    whole = integer_value(scan.states[0].shape[0])
+    if given is None or whole is None or given > min(MOST_FIRST, whole) or any(op in sweep.scans for op in steps):
         return False
     sweep.scans |= dict.fromkeys((scan, *steps, *(state.op for state in scan.states)), scan)
     return True

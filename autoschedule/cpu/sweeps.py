@@ -1,8 +1,10 @@
 """Sweeps over time: scans and their readers step by step (te/sweep.py), columns in lanes, blocks of columns for each thread.
 
-for columns in parallel:
-    for t:
-        for j in lanes:  F = last[j] + x[t, j];  y[t, j] = F - G;  last[j] = F
+    for columns in parallel:
+        for t:
+            for j in lanes:  F = last[j] + x[t, j];  y[t, j] = F - G;  last[j] = F
+
+Rows of the last steps stay in the nearest cache, or in one near enough.
 """
 
 from __future__ import annotations
