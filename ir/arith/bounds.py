@@ -28,6 +28,7 @@ from ..expr import (
     Var,
 )
 from ..visit import children
+from .floats import FloatBounds
 from .interval import BOOLEAN, EVERYTHING, INTERVAL_OF, Interval, intersect, scale, shift, union
 from .linear import LinearForm, single
 from .scope import INDEX, Scope
@@ -152,6 +153,9 @@ def _sharpen(scope: Scope, node: FloorDiv | FloorMod, interval: Interval) -> Int
 
 def _interval_cast(scope: Scope, node: Cast) -> Interval:
     source, target = node.value.dtype.element, node.dtype.element
+    if source.is_float and target.is_integer:
+        floats = FloatBounds(lambda integer: bound_node(scope, integer), scope.known.floats)
+        return floats.bound(node.value).truncated(target.least, target.greatest)
     if source.is_float or source.kind == "handle":
         return dtype_interval(target)
     interval = bound_node(scope, node.value)

@@ -16,6 +16,7 @@ from ..ops import FALSE, TRUE, const
 from ..rounding import wrap_int
 from ..structural import constructor_key
 from ..visit import children
+from .floats import FloatInterval
 from .interval import Interval
 from .linear import LinearForm, single
 from .modular import Modular
@@ -36,6 +37,7 @@ class Knowledge:
         "disequal",
         "exact",
         "facts",
+        "floats",
         "highs",
         "intervals",
         "lows",
@@ -70,6 +72,7 @@ class Knowledge:
         """Drop what was derived."""
         self.results: dict[Expr, Expr] = {}
         self.intervals: dict[Expr, Interval] = {}
+        self.floats: dict[Expr, FloatInterval] = {}
         self.modulars: dict[Expr, Modular] = {}
         self.exact: dict[Expr, bool] = {}
         self.open: dict[Expr, bool] = {}

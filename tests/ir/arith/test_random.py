@@ -9,8 +9,11 @@ from arith_cases import Drawer, evaluate, grid
 from tilewright.ir.arith import Analyzer
 from tilewright.ir.buffer import Buffer
 from tilewright.ir.dtype import DType
-from tilewright.ir.expr import BufferLoad, Range, SizeVar, Var
-from tilewright.ir.ops import const
+from tilewright.ir.expr import LT, Add, BufferLoad, Call, Expr, Max, Min, Mul, Range, Select, SizeVar, Sub, Var
+from tilewright.ir.interpret.interpreter import Interpreter
+from tilewright.ir.interpret.scalars import FLOAT_TYPES
+from tilewright.ir.ops import cast, const, maximum, minimum
+from tilewright.ir.stmt import BufferStore, Function
 
 INDEX_CONSTANTS = (-8, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 8, 16, 32)
 BYTE_CONSTANTS = (-128, -127, -4, -2, -1, 0, 1, 2, 3, 4, 8, 64, 127, 128, 255)
@@ -144,3 +147,53 @@ def test_constraints(case: int) -> None:
                 bounds.hi is None or expected.max() <= bounds.hi
             )
     assert analyzer.simplify(expr) is before
+
+
+@pytest.mark.parametrize("case", range(drawn.count(30, 4000)))
+def test_floats_that_become_integers(case: int) -> None:
+    """The bounds of what is computed in floats and made an integer hold, of NaN and infinities too."""
+    rng = drawn.rng("arith-floats", case)
+    dtype, target = (
+        DType(str(rng.choice(["float32", "float64", "float16", "bfloat16"]))),
+        DType(str(rng.choice(["int32", "int64", "uint8"]))),
+    )
+    i = Var("i")
+    data = BufferLoad(Buffer("D", (const(4),), dtype), (const(0),))
+    begin, extent = int(rng.integers(-40, 40)), int(rng.integers(1, 60))
+    buffer = Buffer("R", (const(1),), target)
+    drawn_float = _draw_float(rng, i, data, dtype, 5)
+    store = BufferStore(buffer, cast(drawn_float, target), (const(0),))
+    call = Interpreter(Function("k", (data.buffer, buffer, i), store, (buffer,)))
+    analyzer = Analyzer()
+    analyzer.bind(i, Range(const(begin), const(extent)))
+    lo, hi = analyzer.interval(cast(drawn_float, target))
+    result = numpy.zeros(1, str(target))
+    for value in range(begin, begin + extent, 3):
+        for number in (0.0, -0.0, 1.75, float("nan"), float("inf"), float("-inf"), 6e4, -2.5):
+            call(numpy.full(4, number, FLOAT_TYPES[dtype]), result, value)
+            assert lo <= result[0] <= hi, (str(drawn_float), value, number, result[0], lo, hi)
+
+
+def _draw_float(rng: numpy.random.Generator, i: Var, data: BufferLoad, dtype: DType, depth: int) -> Expr:
+    def below() -> Expr:
+        return _draw_float(rng, i, data, dtype, depth - 1)
+
+    kind = (
+        str(rng.choice(["leaf", "+", "-", "*", "min", "max", "clamp", "select", "round", "convert"]))
+        if depth
+        else "leaf"
+    )
+    if kind == "leaf":
+        leaves = [cast(i, dtype), data, const(float(rng.choice([0.5, -1.5, 3.0, 0.1, 100.25])), dtype)]
+        return leaves[int(rng.choice([0, 0, 1, 2]))]
+    if kind == "clamp":
+        low = float(rng.integers(-9, 9))
+        return maximum(minimum(below(), const(low + float(rng.choice([0.0, 3.5, 20.0])), dtype)), const(low, dtype))
+    if kind == "select":
+        return Select(LT(i, const(int(rng.integers(-9, 9)))), below(), below())
+    if kind == "round":
+        return Call(str(rng.choice(["floor", "ceil", "trunc", "nearbyint", "round"])), (below(),), dtype)
+    if kind == "convert":
+        return cast(cast(below(), DType(str(rng.choice(["float32", "float16"])))), dtype)
+    operators = {"+": Add, "-": Sub, "*": Mul, "min": Min, "max": Max}
+    return operators[kind](below(), below())

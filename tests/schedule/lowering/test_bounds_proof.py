@@ -81,6 +81,28 @@ def test_an_index_that_stays_inside_is_taken(form: str, target: str) -> None:
     np.testing.assert_array_equal(b, a[p])
 
 
+def test_a_clamped_float_is_proved_inside() -> None:
+    """A warp of an image: nothing is tried out, however large it is; NaN is index 0."""
+    n = 1 << 20
+    A, X = te.placeholder((8, 8), name="A"), te.placeholder((n,), name="X")
+
+    def at(i: Any) -> Any:
+        y, x = te.max(te.min(i.astype("float32") * 0.9 - 3.0, 6.5), 0.0), te.max(te.min(X[i] * 2.0, 6.999), 0.0)
+        return A[y.astype("int32"), x.astype("int32") + 1]
+
+    B = te.compute((n,), at, name="B")
+    f = tw.build([A, X, B], bounds_check=True)
+    assert "assert" not in f.source("ir")
+    a, x, b = (
+        np.arange(64, dtype="float32").reshape(8, 8),
+        np.tile(np.float32([np.nan, -1, 2.6, np.inf]), n // 4),
+        np.zeros(n, "float32"),
+    )
+    f(a, x, b)
+    rows = np.clip(np.arange(n, dtype="float32") * np.float32(0.9) - 3, 0, 6.5).astype(int)
+    np.testing.assert_array_equal(b, a[rows, np.tile([1, 1, 6, 7], n // 4)])
+
+
 def symbolic(index: Callable[[Any, Any], Any]) -> tuple[Any, list[te.Tensor]]:
     n, m = te.var("n"), te.var("m")
     D, E = te.placeholder((n,), name="D"), te.placeholder((m,), name="E")
