@@ -10,6 +10,7 @@ from .dtype import DType
 
 __all__ = [
     "FLOAT8",
+    "SIGNIFICANT_BITS",
     "Float8",
     "ceil_quotient",
     "float8_byte",
@@ -43,6 +44,15 @@ FLOAT8 = {
     "float8_e5m2": Float8(2, 15, 0x7C, 0x7E, -16, 65536.0),
 }
 """By the kind of a dtype."""
+
+SIGNIFICANT_BITS = {
+    **{(kind, 8): row.fraction + 1 for kind, row in FLOAT8.items()},
+    ("float", 16): 11,
+    ("bfloat", 16): 8,
+    ("float", 32): 24,
+    ("float", 64): 53,
+}
+"""Of floats, by kind and bits: up to 2 to this power they have every whole number."""
 
 
 def float8_byte(value: float, dtype: DType) -> int:

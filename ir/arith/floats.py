@@ -1,4 +1,4 @@
-"""Intervals of floats: what an index may be that is computed in floats, clamped, and made an integer."""
+"""Bounds of floats: of an index that is computed in floats, clamped, and made an integer, as numbers and by symbols."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from ..dtype import DType
 from ..expr import Add, BinaryOp, Broadcast, Call, Cast, Expr, FloatImm, IfThenElse, Max, Min, Mul, Select, Sub
-from ..rounding import round_float
+from ..ops import const, floordiv, maximum, minimum
+from ..rounding import SIGNIFICANT_BITS, round_float
 from .interval import Interval
 
-__all__ = ["FloatBounds", "FloatInterval"]
+__all__ = ["FloatBounds", "FloatInterval", "truncated_ends"]
 
 
 class FloatInterval(NamedTuple):
@@ -96,6 +97,59 @@ class FloatBounds:
         lo, hi, nan = self.bound(node.args[0])
         lo, hi = (float(whole(end)) if math.isfinite(end) else end for end in (lo, hi))
         return FloatInterval(lo, hi, nan)
+
+
+def truncated_ends(value: Expr, dtype: DType) -> tuple[Expr | None, Expr | None]:
+    """Integers of `dtype` that do not lie above, and not below, what a float becomes; None where nothing is known. By the symbols
+    that it is clamped to.
+
+        float(n - 1):                       n - 1, as long as that has no more bits than a float
+        max(min(x, float(n) - 1.5), 0.0):   0 to max(n - 1, 0)
+    """
+    low, high = _whole_ends(value, dtype)
+    if low is not None and high is not None:  # what is no number becomes 0
+        return minimum(low, 0), maximum(high, 0)
+    return None, None
+
+
+def _whole_ends(value: Expr, dtype: DType) -> tuple[Expr | None, Expr | None]:
+    """Integers around a float. Sums of more than a constant have none."""
+    match value:
+        case FloatImm() if math.isfinite(value.value) and abs(value.value) < 1 << 30:
+            return const(math.floor(value.value), dtype), const(math.ceil(value.value), dtype)
+        case Cast() if value.value.dtype is dtype:
+            return _widened(value.value, value.value, value.dtype)
+        case Add() | Sub() if isinstance(value.b, FloatImm):
+            low, high = _whole_ends(value.a, dtype)
+            least, greatest = _whole_ends(value.b, dtype)
+            if low is None or high is None or least is None or greatest is None:
+                return None, None
+            sums = (low + least, high + greatest) if isinstance(value, Add) else (low - greatest, high - least)
+            return _widened(*sums, value.dtype)
+        case Min() | Max():
+            (low, high), (other_low, other_high) = _whole_ends(value.a, dtype), _whole_ends(value.b, dtype)
+            if isinstance(value, Min):
+                return _both(minimum, low, other_low), _either(minimum, high, other_high)
+            return _either(maximum, low, other_low), _both(maximum, high, other_high)
+        case _:
+            return None, None
+
+
+def _both(choose: Callable[[Expr, Expr], Expr], a: Expr | None, b: Expr | None) -> Expr | None:
+    return None if a is None or b is None else choose(a, b)
+
+
+def _either(choose: Callable[[Expr, Expr], Expr], a: Expr | None, b: Expr | None) -> Expr | None:
+    """Bound a minimum from above, or a maximum from below, by one operand where nothing is known of the other."""
+    return b if a is None else a if b is None else choose(a, b)
+
+
+def _widened(low: Expr, high: Expr, dtype: DType) -> tuple[Expr, Expr]:
+    """Integers around the floats that these two are rounded to."""
+    exact = 1 << SIGNIFICANT_BITS[dtype.kind, dtype.bits]
+    if exact > low.dtype.greatest:
+        return low, high
+    return low - floordiv(maximum(low, -low), exact), high + floordiv(maximum(high, -high), exact)
 
 
 def _to_float(value: int) -> float:

@@ -38,6 +38,7 @@ from ..expr import (
     Var,
 )
 from ..ops import cast
+from ..rounding import SIGNIFICANT_BITS
 from ..visit import rebuild
 from . import facts
 from .bounds import bound_node, is_exact
@@ -133,16 +134,6 @@ def _is_preserved(scope: Scope, value: Cast, dtype: DType) -> bool:
         and bounds.hi <= min(exact, dtype.greatest)
     )
 
-
-SIGNIFICANT_BITS = {
-    ("float8_e4m3fn", 8): 4,
-    ("float8_e5m2", 8): 3,
-    ("float", 16): 11,
-    ("bfloat", 16): 8,
-    ("float", 32): 24,
-    ("float", 64): 53,
-}
-"""Of floats: up to 2 to this power they have every whole number."""
 
 _HANDLERS: dict[type[Expr], Handler] = {
     **dict.fromkeys((Var, *Var.__subclasses__()), _variable),

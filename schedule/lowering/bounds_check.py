@@ -9,14 +9,15 @@ from ...ir.analysis.access_context import Access, depends_on_data, possible
 from ...ir.analysis.bounds import symbolic_bounds
 from ...ir.analysis.regions import Span, SpanEvaluator
 from ...ir.arith.analyzer import Analyzer
+from ...ir.arith.floats import truncated_ends
 from ...ir.buffer import Buffer
 from ...ir.dtype import INT64
 from ...ir.errors import AssertionFailed
-from ...ir.expr import Add, BinaryOp, Expr, FloorDiv, IntImm, Min, Mul, Producer, ProducerLoad, Sub, Var
+from ...ir.expr import Add, BinaryOp, Cast, Expr, FloorDiv, IntImm, Min, Mul, Producer, ProducerLoad, Range, Sub, Var
 from ...ir.interpret.interpreter import run
 from ...ir.ops import conjunction, is_const, logical_not
 from ...ir.stmt import Assert, BufferStore, For, Function, If, LoopKind, Stmt
-from ...ir.visit import free_vars, walk
+from ...ir.visit import free_vars, post_order, rewrite, walk
 from ...ir.widen import widen
 from ...te.errors import IndexOutOfRange
 from ...te.operation import Operation
@@ -123,13 +124,27 @@ class Trial:
     def _ends(self) -> tuple[Expr, Expr] | None:
         """The least and the greatest index, or bounds of them, by symbols alone, where there are iterations and elements."""
         with self.analyzer.constraint(conjunction(self.extent > 0, *self._turning())):
-            low, high = symbolic_bounds(self.analyzer, self.index, self.loops)
+            index, spans = self._name_floats()
+            low, high = symbolic_bounds(self.analyzer, index, (*self.loops, *spans))
             if low is None or high is None:
-                span = SpanEvaluator(self._spans(), self.analyzer)(self.index)
+                span = SpanEvaluator({**self._spans(), **spans}, self.analyzer)(index)
                 low, high = (None, None) if span is None else (span.low, span.high)
         if low is None or high is None or not self.loops.keys().isdisjoint((*free_vars(low), *free_vars(high))):
             return None
         return low, high
+
+    def _name_floats(self) -> tuple[Expr, dict[Var, Span]]:
+        """The index with a variable for each float that becomes an integer and is clamped by symbols, and the ranges of these."""
+        spans: dict[Var, Span] = {}
+        names: dict[Expr, Expr] = {}
+        for node in post_order(self.index):
+            if isinstance(node, Cast) and node.value.dtype.is_float and node.dtype.is_integer:
+                low, high = truncated_ends(node.value, node.dtype)
+                if low is not None and high is not None:
+                    var = Var("whole", node.dtype)
+                    self.analyzer.bind(var, Range(low, high - low + 1))
+                    spans[var], names[node] = Span(low, high, None), var
+        return (rewrite(self.index, names.get) if names else self.index), spans
 
     def _turning(self) -> list[Expr]:
         """Return the condition that the loops around have iterations."""

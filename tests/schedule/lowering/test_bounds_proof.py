@@ -103,6 +103,25 @@ def test_a_clamped_float_is_proved_inside() -> None:
     np.testing.assert_array_equal(b, a[rows, np.tile([1, 1, 6, 7], n // 4)])
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_float_that_is_clamped_by_a_symbol_is_not_tried_out(target: str) -> None:
+    """But where the last index is no float any more: the symbols are compared first, and what they do not show is tried."""
+    n, m = te.var("n"), te.var("m")
+    D = te.placeholder((m,), name="D")
+    last = (m - 1).astype("float32")
+    B = te.compute(
+        (n,), lambda i: D[te.max(te.min(i.astype("float32") * 0.5 - 1.0, last - 0.5), 0.0).astype("int32")], name="B"
+    )
+    f = tw.build([D, B], target=target)
+    for size, extent in ((1, 3), (2, 9), (7, 20), (7, 0)):
+        d, b = np.arange(size, dtype="float32"), np.zeros(extent, "float32")
+        f(d, b)
+        np.testing.assert_array_equal(b, d[np.clip(np.arange(extent) * 0.5 - 1, 0, max(size - 1.5, 0)).astype(int)])
+    with pytest.raises(tw.TilewrightError, match="B reads outside D: index 0"):
+        f(np.zeros(0, "float32"), np.zeros(3, "float32"))
+    assert "16777216" in f.source("ir")  # up to which floats have every whole number
+
+
 def symbolic(index: Callable[[Any, Any], Any]) -> tuple[Any, list[te.Tensor]]:
     n, m = te.var("n"), te.var("m")
     D, E = te.placeholder((n,), name="D"), te.placeholder((m,), name="E")
