@@ -16,7 +16,6 @@ from ...ir.expr import Expr, Var
 from ...ir.visit import post_order
 from ...te.butterflies import transform
 from ..loop_nest import Body
-from .bodies import SCRATCH
 from .cpu import LEAVE, body_cycles, operator_cycles
 from .estimate import Estimate
 from .instructions import instruction_class
@@ -25,6 +24,10 @@ __all__ = ["PassCycles", "Steps", "time_of_matrices", "time_of_passes"]
 
 Steps = tuple[tuple[int, ...], tuple[int, ...]]
 
+SPILLED, OTHERS = 3, 6
+"""Times that a number without a register is stored and loaded again, and registers beside the numbers of a transform."""
+LOOPS = 3
+"""Of a pass, the ends of which count once each."""
 WHOLE, DIVISORS = 64, range(2, 33)
 """Points up to which a transform is one product with a matrix, and by which longer ones are divided."""
 MATRIX, APART = 4, 4
@@ -49,7 +52,9 @@ class PassCycles:
             for factor in factors:
                 left //= factor
                 is_rotated = left > 1 or factors is steps[0] and within > 1
-                cycles += left * (LEAVE + ceil(width / self.lanes) * self._transform(factor, is_rotated))
+                cycles += LOOPS * LEAVE + left * (
+                    LEAVE + ceil(width / self.lanes) * self._transform(factor, is_rotated)
+                )
                 width *= factor
         return cycles
 
@@ -61,7 +66,7 @@ class PassCycles:
             operators = {**_count_operators(factor)}
             for name in ("mul", "fma"):
                 operators[name] = operators.get(name, 0) + rotated
-            moved = 2 * factor + max(2 * factor + SCRATCH - self.machine.registers, 0)
+            moved = 2 * factor + SPILLED * max(2 * factor + OTHERS - self.machine.registers, 0)
             moving = Body({"load": moved + rotated, "store": moved})
             known = operator_cycles(operators, self.machine) + body_cycles(moving, self.machine)
             self._cycles[factor, is_rotated] = known
