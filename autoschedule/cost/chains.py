@@ -89,10 +89,9 @@ def load_cycles(machine: Machine) -> float:
 def is_recomputed(op: Operation, again: float, times: int, is_masked: bool, machine: Machine) -> bool:
     """Return whether it costs less to compute a vector so many times more than to store it, and to load it `times`. is_masked: parts
     of vectors are loaded."""
-    count, _ = _work(op, machine)
     masked = 1 / machine.instructions.masked.rate if is_masked else 0.0
     stored = store_cycles(machine) + times * load_cycles(machine)
-    return again <= 0 or again * (operator_cycles(count, machine) + masked) <= INLINED * stored
+    return again <= 0 or again * (element_cycles(op, machine) + masked) <= INLINED * stored
 
 
 def moving_cycles(vectors: float, machine: Machine) -> float:
