@@ -155,7 +155,7 @@ def _interval_cast(scope: Scope, node: Cast) -> Interval:
     source, target = node.value.dtype.element, node.dtype.element
     if source.is_float and target.is_integer:
         floats = FloatBounds(lambda integer: bound_node(scope, integer), scope.known.floats)
-        return floats.bound(node.value).truncated(target.least, target.greatest)
+        return floats.bound(node.value).to_integers(target.least, target.greatest)
     if source.is_float or source.kind == "handle":
         return dtype_interval(target)
     interval = bound_node(scope, node.value)

@@ -22,7 +22,7 @@ class FloatInterval(NamedTuple):
     hi: float
     nan: bool
 
-    def truncated(self, least: int, greatest: int) -> Interval:
+    def to_integers(self, least: int, greatest: int) -> Interval:
         """The integers that these numbers become, within a dtype's: what is beyond is its end, what is no number 0."""
         lo, hi = (_truncate(end, least, greatest) for end in (self.lo, self.hi))
         return Interval(min(lo, 0), max(hi, 0)) if self.nan else Interval(lo, hi)
@@ -79,7 +79,7 @@ class FloatBounds:
         return FloatInterval(lo, hi, a.nan or b.nan) if math.isfinite(lo) and math.isfinite(hi) else _ANY
 
     def extremum(self, node: Min | Max) -> FloatInterval:
-        """Of no number and a number it is no number."""
+        """The lesser or greater of two; of no number and a number it is no number."""
         a, b = self.bound(node.a), self.bound(node.b)
         choose = min if isinstance(node, Min) else max
         return FloatInterval(choose(a.lo, b.lo), choose(a.hi, b.hi), a.nan or b.nan)
@@ -91,11 +91,11 @@ class FloatBounds:
 
     def call(self, node: Call) -> FloatInterval:
         """Roundings to whole numbers keep the order; of other functions nothing is known."""
-        whole = _WHOLE.get(node.name)
-        if whole is None:
+        rounding = _ROUNDINGS.get(node.name)
+        if rounding is None:
             return _ANY
         lo, hi, nan = self.bound(node.args[0])
-        lo, hi = (float(whole(end)) if math.isfinite(end) else end for end in (lo, hi))
+        lo, hi = (float(rounding(end)) if math.isfinite(end) else end for end in (lo, hi))
         return FloatInterval(lo, hi, nan)
 
 
@@ -106,28 +106,28 @@ def truncated_ends(value: Expr, dtype: DType) -> tuple[Expr | None, Expr | None]
         float(n - 1):                       n - 1, as long as that has no more bits than a float
         max(min(x, float(n) - 1.5), 0.0):   0 to max(n - 1, 0)
     """
-    low, high = _whole_ends(value, dtype)
+    low, high = _integer_ends(value, dtype)
     if low is not None and high is not None:  # what is no number becomes 0
         return minimum(low, 0), maximum(high, 0)
     return None, None
 
 
-def _whole_ends(value: Expr, dtype: DType) -> tuple[Expr | None, Expr | None]:
+def _integer_ends(value: Expr, dtype: DType) -> tuple[Expr | None, Expr | None]:
     """Integers around a float. Sums of more than a constant have none."""
     match value:
         case FloatImm() if math.isfinite(value.value) and abs(value.value) < 1 << 30:
             return const(math.floor(value.value), dtype), const(math.ceil(value.value), dtype)
         case Cast() if value.value.dtype is dtype:
-            return _widened(value.value, value.value, value.dtype)
+            return _add_rounding(value.value, value.value, value.dtype)
         case Add() | Sub() if isinstance(value.b, FloatImm):
-            low, high = _whole_ends(value.a, dtype)
-            least, greatest = _whole_ends(value.b, dtype)
+            low, high = _integer_ends(value.a, dtype)
+            least, greatest = _integer_ends(value.b, dtype)
             if low is None or high is None or least is None or greatest is None:
                 return None, None
             sums = (low + least, high + greatest) if isinstance(value, Add) else (low - greatest, high - least)
-            return _widened(*sums, value.dtype)
+            return _add_rounding(*sums, value.dtype)
         case Min() | Max():
-            (low, high), (other_low, other_high) = _whole_ends(value.a, dtype), _whole_ends(value.b, dtype)
+            (low, high), (other_low, other_high) = _integer_ends(value.a, dtype), _integer_ends(value.b, dtype)
             if isinstance(value, Min):
                 return _both(minimum, low, other_low), _either(minimum, high, other_high)
             return _either(maximum, low, other_low), _both(maximum, high, other_high)
@@ -144,7 +144,7 @@ def _either(choose: Callable[[Expr, Expr], Expr], a: Expr | None, b: Expr | None
     return b if a is None else a if b is None else choose(a, b)
 
 
-def _widened(low: Expr, high: Expr, dtype: DType) -> tuple[Expr, Expr]:
+def _add_rounding(low: Expr, high: Expr, dtype: DType) -> tuple[Expr, Expr]:
     """Integers around the floats that these two are rounded to."""
     exact = 1 << SIGNIFICANT_BITS[dtype.kind, dtype.bits]
     if exact > low.dtype.greatest:
@@ -164,7 +164,7 @@ def _unit(value: float, dtype: DType) -> float:
 _RELATIVE = {64: 2.0**-52, 32: 2.0**-23, 16: 2.0**-7}
 """The distance of floats by their bits, relative to their size: of the coarsest dtype of that width."""
 
-_WHOLE: dict[str, Callable[[float], float]] = {
+_ROUNDINGS: dict[str, Callable[[float], float]] = {
     "floor": math.floor,
     "ceil": math.ceil,
     "trunc": math.trunc,

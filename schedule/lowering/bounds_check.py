@@ -141,7 +141,7 @@ class Trial:
             if isinstance(node, Cast) and node.value.dtype.is_float and node.dtype.is_integer:
                 low, high = truncated_ends(node.value, node.dtype)
                 if low is not None and high is not None:
-                    var = Var("whole", node.dtype)
+                    var = Var("converted", node.dtype)
                     self.analyzer.bind(var, Range(low, high - low + 1))
                     spans[var], names[node] = Span(low, high, None), var
         return (rewrite(self.index, names.get) if names else self.index), spans
