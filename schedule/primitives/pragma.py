@@ -138,10 +138,10 @@ def pragma(stage: Stage, axis: IterVar, pragma_type: str, pragma_value: int | st
       as the GPU at hand holds take one after the other, in whole clusters. They are not to depend on each other.
     - bulk_store: of the outermost of loops that copy from shared memory to a tensor, element by element and bound to nothing; the copy
       engine of sm_90a stores boxes instead. The memory is "shared", or "swizzled", of which four warps store their sums by rows.
-    - flush_powers: te.exp2 of float32 within the loop may be 0 where it is below 2**-126, and a product in its exponent is not rounded by
-      itself, which GPUs compute in fewer instructions.
-    - accumulate_parts: of the loop over the chunks that s.online merges, with tensor cores; weights of a chunk are taken from the largest
-      score so far, and what these multiply is added to the sums where they lie, instead of merged with them.
+    - flush_powers: te.exp2 of float32 within the loop may be 0 where it is below 2**-126, and a product in its exponent is not rounded
+      by itself, which GPUs compute in fewer instructions.
+    - accumulate_parts: of the loop over the chunks that s.online merges, with tensor cores; weights of a chunk are taken from the
+      largest score so far, and what these multiply is added to the sums where they lie, instead of merged with them.
     - reassociate: of the innermost loop of a script; what it adds up is added in any order, by the lanes of vectors where CPUs have
       them (OpenMP's reduction of a simd loop).
     - unroll_and_jam: of a script's loop around loops; four iterations share a pass of these, in registers, where none of them touches
