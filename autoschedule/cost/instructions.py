@@ -260,6 +260,10 @@ def count_loads(
         ):
             vectors = ceil(places / beside[0]) * prod(lanes.values()) * ceil(beside[0] / width)
             return ("load", vectors), ("shuffle", ceil(vectors * log2(width)))
+    moving = [axis for axis in lanes if axis in own]
+    if name == "gather" and len(moving) == 1 and read.repeats(moving[0]):  # fewer elements are loaded, and lanes picked
+        vectors = places * count_vectors(lanes, own, machine.lanes(read.bytes * 8))
+        return ("load", vectors), ("shuffle", vectors)
     table = byte_table(read, lanes) if name == "gather" and machine.table else 0
     if table:
         vectors, blocks = places * count_vectors(lanes, own, machine.lanes(8)), ceil(table / machine.table)

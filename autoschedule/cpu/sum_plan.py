@@ -26,7 +26,7 @@ from ...ir.lazy_values import cached_property
 from ...ir.visit import children, post_order
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
-from ..accesses import ASSUMED, contiguous_axes, domain_axes, find_axes, load_axes
+from ..accesses import ASSUMED, contiguous_axes, domain_axes, find_axes, load_access, load_axes
 from ..cost.doubts import CUT, WORSE
 from ..cost.vectors import SCATTERED
 from .lanes import VECTORS
@@ -309,7 +309,7 @@ def gathers(load: ProducerLoad, lane: Sequence[IterVar], lanes: int) -> bool:
     if not varying:
         return False
     if len(lane) == 1:
-        return lane[0] not in contiguous_axes(load)
+        return lane[0] not in contiguous_axes(load) and not load_access(load).repeats(lane[0])
     return not _is_contiguous(load, lane)
 
 

@@ -137,6 +137,16 @@ class Access:
         self._steps[var] = step
         return step
 
+    def repeats(self, var: Var) -> bool:
+        """Return whether neighbouring values of a loop variable read neighbouring elements, each several times in a row: `var // 2`."""
+        if not self.indices or var in post_order(*self.indices[:-1]):
+            return False
+        moving = [(atom, factor) for atom, factor in terms(self.forms[-1]) if var in post_order(atom)]
+        return len(moving) == 1 and any(
+            isinstance(atom, FloorDiv) and isinstance(atom.b, IntImm) and factor * linear(atom.a).coefficient(var) == 1
+            for atom, factor in moving
+        )
+
     @cached_property
     def _steps(self) -> dict[Var, int]:
         """Results for steps that were asked for: many nests are over the same accesses."""

@@ -77,11 +77,43 @@ def test_short_axes_that_are_read_in_one_piece_are_lanes_together() -> None:
 def test_what_is_read_apart_is_told_from_what_is_read_side_by_side_or_at_one_place() -> None:
     a, place = placeholder(99, 99), te.placeholder((99,), "int32", "place")
     reads = te.compute(
-        (90,), lambda i: a[0, i + 2] + a[i, 0] + a[i // 8, 3] + a[i // 4, 3] + a[0, place[i]] + a[0, 2 * i % 9], "R"
+        (90,),
+        lambda i: (
+            a[0, i + 2]
+            + a[i, 0]
+            + a[i // 8, 3]
+            + a[i // 4, 3]
+            + a[0, place[i]]
+            + a[0, 2 * i % 9]
+            + a[i, i // 2]
+            + a[3, i // 2]
+        ),
+        "R",
     )
     (axis,) = reads.op.axis
     found = [gathers(load, (axis,), 8) for load in op_loads(reads.op) if load.producer is a]
-    assert found == [False, True, False, True, True, True]
+    assert found == [False, True, False, True, True, True, True, False]
+
+
+@pytest.mark.parametrize("target", ["llvm", HASWELL])
+def test_halves_of_bytes_are_read_along_a_sum(target: str) -> None:
+    """Weights of 4 bits, two a byte: neighbours along the sum share a byte, and lanes are picked from one vector."""
+    n, depth = 37, 160
+    w, x, scale = (
+        te.placeholder((n, depth // 2), "uint8", "W"),
+        placeholder(depth, name="X"),
+        placeholder(n, 5, name="S"),
+    )
+    k = te.reduce_axis((0, depth), "k")
+    half = lambda i: ((w[i, k // 2] >> (k % 2 * 4).astype("uint8")) & te.const(15, "uint8")).astype("float32")
+    y = te.compute((n,), lambda i: te.sum(half(i) * x[k] * scale[i, k // 32], axis=k), "Y")
+    assert re.search(r"vectors of k\b|plain lanes", str(tw.autoschedule.schedule([y], target).plan))
+    rng = drawn.rng("halves of bytes")
+    packed, numbers = rng.integers(0, 256, (n, depth // 2)).astype("uint8"), rng.random(depth).astype("float32")
+    scales, result = rng.random((n, 5)).astype("float32"), np.zeros(n, "float32")
+    tw.build([w, x, scale, y], target=target)(packed, numbers, scales, result)
+    halves = np.stack([packed & 15, packed >> 4], -1).reshape(n, depth).astype("float32")
+    np.testing.assert_allclose(result, (halves * numbers * scales.repeat(32, 1)).sum(1), rtol=1e-4)
 
 
 def test_nothing_is_planned_for_tuples() -> None:
