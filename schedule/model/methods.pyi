@@ -626,7 +626,7 @@ class StagePrimitives:
         axis : IterVar
             A data axis of the operation, s[B].op.axis, of a stage that is not an output.
         factor : int
-            In elements, at least 1.
+            In elements, 1 to 2^31 - 1.
         offset : int
             In elements.
 

@@ -397,9 +397,9 @@ def prefetch(
     if not any(read is source.op.output(tensor.value_index) for read in stage.op.input_tensors):
         raise bad(f"{stage.name} does not read {tensor.name}", f"prefetch what it reads: {read}")
     distance = integer_value(offset, offset)
-    if isinstance(distance, bool) or not isinstance(distance, int):
+    if isinstance(distance, bool) or not isinstance(distance, int) or abs(distance) > LARGEST:
         raise bad(
-            f"the offset is {offset!r}, not an integer"[:200],
+            f"the offset is {offset!r}, not an integer of 32 bits"[:200],
             f"s[{stage.name}].prefetch({tensor.name}, {axis.name}, 1): how many iterations ahead",
         )
     if isinstance(level, bool) or level not in (1, 2):

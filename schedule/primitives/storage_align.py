@@ -11,7 +11,7 @@ from ...ir.ops import const, floormod
 from ..errors import BadStorageAlign
 from ..lowering.extension import Extension
 from ..model.axes import find_axis, find_place, refusal
-from ..model.foreign import AXIS, integer
+from ..model.foreign import AXIS, LARGEST, integer
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive
@@ -67,7 +67,7 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
     axis : IterVar
         A data axis of the operation, s[B].op.axis, of a stage that is not an output.
     factor : int
-        In elements, at least 1.
+        In elements, 1 to 2^31 - 1.
     offset : int
         In elements.
 
@@ -102,8 +102,8 @@ def storage_align(stage: Stage, axis: IterVar, factor: int, offset: int) -> None
             f"{stage.name} is an output: the caller decides how its memory is laid out",
             f's.cache_write({stage.name}, "global") gives an intermediate to align',
         )
-    if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
-        raise bad(f"the factor is {factor!r}, no positive integer"[:200], f"storage_align({axis.name}, 32, 1)")
+    if isinstance(factor, bool) or not isinstance(factor, int) or not 1 <= factor <= LARGEST:
+        raise bad(f"the factor is {factor!r}, no integer of 1 to {LARGEST}"[:200], f"storage_align({axis.name}, 32, 1)")
     if isinstance(offset, bool) or not isinstance(offset, int):
         raise bad(f"the offset is {offset!r}, not an integer"[:200], f"storage_align({axis.name}, {factor}, 0)")
     stage.schedule.record("storage_align", stage, axis=axis, factor=factor, offset=offset)

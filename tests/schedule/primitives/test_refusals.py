@@ -406,6 +406,8 @@ refused(errors.UnknownScope, r"A is a placeholder.*s.cache_read\(A", lambda p: p
 refused(errors.BadStorageAlign, "D is an output", lambda p: p.s[p.D].storage_align(p.x, 32, 1))
 refused(errors.BadStorageAlign, "k is not a dimension of C", lambda p: p.s[p.C].storage_align(p.k, 32, 1))
 refused(errors.BadStorageAlign, "factor is 0", lambda p: p.s[p.C].storage_align(p.i, 0, 1))
+refused(errors.BadStorageAlign, "no integer of 1 to 2147483647", lambda p: p.s[p.C].storage_align(p.i, 1 << 31, 1))
+refused(errors.BadPrefetch, "not an integer of 32 bits", lambda p: p.s[p.C].prefetch(p.B, p.i, 1 << 31))
 refused(errors.BadStorageAlign, "offset is 1.5", lambda p: p.s[p.C].storage_align(p.i, 8, 1.5))
 refused(errors.NotAnAxisOfStage, "A has no loops", lambda p: p.s[p.A].storage_align(p.x, 32, 1))
 refused(errors.BadStorePredicate, "is not a condition, but int32", lambda p: p.s[p.C].set_store_predicate(p.i + 1))
