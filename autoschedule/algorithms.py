@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from math import prod
 
 from ..codegen.machine import Machine
 from ..schedule import Schedule, Stage
-from ..schedule.primitives.redeclare import SWEEP, offered_declarations
+from ..schedule.primitives.redeclare import SEPARABLE, SWEEP, offered_declarations
 from ..te.compute import placeholder
 from ..te.operation import Operation
 from ..te.shape import constant_extent
 from ..te.tensor import Tensor
-from .factoring import Scheduler, estimate_alone
-from .operations import is_known
+from .cost.doubts import UNFORESEEN
+from .cost.estimate import pad_estimate
+from .factoring import SMALL, Scheduler, estimate_alone
+from .operations import fixed_extent, is_known
 from .plan import Candidate, Chooser, Decision, decide
 
 __all__ = ["choose_algorithms"]
@@ -25,14 +28,15 @@ __all__ = ["choose_algorithms"]
 def choose_algorithms(
     s: Schedule, machine: Machine, chooser: Chooser, exact: bool, scheduled: Scheduler
 ) -> list[Decision]:
-    """Redeclare what costs less by an algorithm that its operator offers, or as a sweep, in a schedule that nobody has touched, and tell
-    what was decided. exact: sweeps alone. scheduled: applies the rules to a part of the program, without alternatives."""
+    """Redeclare what costs less by an algorithm that its operator offers, as a sweep, or a window by dimensions, in a schedule that nobody
+    has touched, and tell what was decided. exact: what changes no bit. scheduled: applies the rules to a part of the program, without
+    alternatives."""
     decisions: list[Decision] = []
     for stage in list(s.stages)[::-1]:  # what a sweep takes up is gone
         if stage.is_gone or not (offered := offered_declarations(stage)):
             continue
-        may = not exact, not _feeds_scans(stage)
-        op, ways = stage.op, {name: way for name, way in offered.items() if may[name == SWEEP]}
+        op = stage.op
+        ways = {name: way for name, way in offered.items() if _is_worth_estimating(name, stage, exact)}
         if not ways or None in map(constant_extent, (*op.axis[1:], *op.reduce_axis)):
             continue  # sizes decide; of an unknown batch one image tells enough
         # the operator's inputs, as they are computed now
@@ -45,10 +49,18 @@ def choose_algorithms(
                 *(given[inputs[one]] if isinstance(one, Tensor) else one for one in way.args), **way.keywords
             )
             apply = partial(_redeclare, s, op.output(0), name)
-            candidates.append(Candidate(name, apply, estimate_alone(scheduled, alone.op)))
+            more = UNFORESEEN if name == SEPARABLE else 0.0
+            candidates.append(Candidate(name, apply, pad_estimate(estimate_alone(scheduled, alone.op), more)))
         decisions.append(decide("algorithm", op, candidates, chooser, machine))
         candidates[decisions[-1].chosen].apply()
     return decisions[::-1]
+
+
+def _is_worth_estimating(name: str, stage: Stage, exact: bool) -> bool:
+    """Return whether a declaration may be taken, and may be the better one."""
+    if name == SEPARABLE:
+        return prod(fixed_extent(axis) or SMALL for axis in (*stage.op.axis, *stage.op.reduce_axis)) >= SMALL
+    return not _feeds_scans(stage) if name == SWEEP else not exact
 
 
 def _feeds_scans(stage: Stage) -> bool:

@@ -984,7 +984,7 @@ class SchedulePrimitives:
         """
 
     def redeclare(self, tensor: Tensor, name: str) -> list[Tensor]:
-        """Compute a tensor by another declaration, which its operator offers, or as a sweep.
+        """Compute a tensor by another declaration, which its operator offers, as a sweep, or a window by dimensions.
 
             for n, o, i, j:  for c, p, q:                      for ...: squares ... = transform of the image's tiles
               y[n, o, i, j] += x[...] * w[o, c, p, q]    →     for ...: products ... += squares ... * weights ...
@@ -993,12 +993,16 @@ class SchedulePrimitives:
         tensor: the result of an operator that has alternatives, not scheduled yet: `topi.nn.conv2d(..., algorithm="auto")` has
         "winograd". Results are rounded elsewhere, within the error that the operator states for the algorithm. What is computed element
         by element from scans at its own time, and several states of a scan, have "sweep", where nothing else reads these and steps are
-        no neighbours: loops over time, each around those over columns, that keep the last steps alone. That changes no bit. Returns the
+        no neighbours: loops over time, each around those over columns, that keep the last steps alone. Minimum, maximum and sums of
+        integers over windows of several dimensions have "separable": one dimension after the other. These change no bit. Returns the
         tensors that are new, in the order in which they are computed.
 
             for t: F[t, j] = F[t - 1, j] + x[t, j]              for t:                                 # redeclare(y, "sweep")
             for t: G[t, j] = max(G[t - 1, j], x[t, j])     →        for j: F = last_f[j] + x[t, j]; G = max(last_g[j], x[t, j])
             for t, j: y[t, j] = F[t, j] - G[t, j]                          y[t, j] = F - G; last_f[j] = F; last_g[j] = G
+
+            for i, j:  for y, x: D[i, j] max= A[i + y, j + x]   for i, c:  for y: D.y[i, c] max= A[i + y, c]
+                                                           →    for i, j:  for x: D[i, j] max= D.y[i, j + x]   # "separable"
 
         Raises BadAlternative (TW0265), UnknownStage (TW0201), WrongArgument (TW0222).
         """

@@ -1,4 +1,4 @@
-"""redeclare: a tensor as another declaration of its operator computes it, or with the scans that it is computed from in one sweep."""
+"""redeclare: a tensor as another declaration of its operator computes it, with its scans in one sweep, or a window by dimensions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ...te.operation import Operation
 from ...te.shape import same_extent
 from ...te.sweep import find_sweep
 from ...te.tensor import Tensor
+from ...te.windows import has_separable_windows, separate_windows
 from ..errors import BadAlternative
 from ..model.axes import outline
 from ..model.foreign import NAME, TENSORS
@@ -21,10 +22,14 @@ from ..model.primitive import Attempt, Drawer, Try, primitive
 from ..model.schedule import Schedule
 from ..model.stage import Stage
 
-__all__ = ["SWEEP", "offered_declarations", "redeclare"]
+__all__ = ["EXACT", "SEPARABLE", "SWEEP", "offered_declarations", "redeclare"]
 
 SWEEP = "sweep"
 """The name of scans and their readers as loops over time."""
+SEPARABLE = "separable"
+"""The name of a window over several dimensions as one after the other."""
+EXACT = frozenset({SWEEP, SEPARABLE})
+"""Those that round nothing elsewhere."""
 
 
 def _tries(stage: Stage) -> Iterator[Try]:
@@ -45,7 +50,10 @@ def offered_declarations(stage: Stage) -> Mapping[str, partial[Tensor]]:
     op = stage.op.as_compute
     if not stage.is_untouched():
         return {}
-    return {**({} if op is None else op.attrs.get("alternatives", {})), **_offered_sweeps(stage)}
+    windows: dict[str, partial[Tensor]] = {}
+    if op is not None and has_separable_windows(op):
+        windows[SEPARABLE] = partial(separate_windows, op, *op.input_tensors)
+    return {**({} if op is None else op.attrs.get("alternatives", {})), **windows, **_offered_sweeps(stage)}
 
 
 def _offered_sweeps(stage: Stage) -> Mapping[str, partial[Tensor]]:
@@ -72,7 +80,7 @@ def _offered_sweeps(stage: Stage) -> Mapping[str, partial[Tensor]]:
     foreign={"tensor": TENSORS, "name": NAME},
 )
 def redeclare(schedule: Schedule, tensor: Tensor, name: str) -> list[Tensor]:
-    """Compute a tensor by another declaration, which its operator offers, or as a sweep.
+    """Compute a tensor by another declaration, which its operator offers, as a sweep, or a window by dimensions.
 
         for n, o, i, j:  for c, p, q:                      for ...: squares ... = transform of the image's tiles
           y[n, o, i, j] += x[...] * w[o, c, p, q]    →     for ...: products ... += squares ... * weights ...
@@ -81,12 +89,16 @@ def redeclare(schedule: Schedule, tensor: Tensor, name: str) -> list[Tensor]:
     tensor: the result of an operator that has alternatives, not scheduled yet: `topi.nn.conv2d(..., algorithm="auto")` has
     "winograd". Results are rounded elsewhere, within the error that the operator states for the algorithm. What is computed element
     by element from scans at its own time, and several states of a scan, have "sweep", where nothing else reads these and steps are
-    no neighbours: loops over time, each around those over columns, that keep the last steps alone. That changes no bit. Returns the
+    no neighbours: loops over time, each around those over columns, that keep the last steps alone. Minimum, maximum and sums of
+    integers over windows of several dimensions have "separable": one dimension after the other. These change no bit. Returns the
     tensors that are new, in the order in which they are computed.
 
         for t: F[t, j] = F[t - 1, j] + x[t, j]              for t:                                 # redeclare(y, "sweep")
         for t: G[t, j] = max(G[t - 1, j], x[t, j])     →        for j: F = last_f[j] + x[t, j]; G = max(last_g[j], x[t, j])
         for t, j: y[t, j] = F[t, j] - G[t, j]                          y[t, j] = F - G; last_f[j] = F; last_g[j] = G
+
+        for i, j:  for y, x: D[i, j] max= A[i + y, j + x]   for i, c:  for y: D.y[i, c] max= A[i + y, c]
+                                                       →    for i, j:  for x: D[i, j] max= D.y[i, j + x]   # "separable"
 
     Raises BadAlternative (TW0265), UnknownStage (TW0201), WrongArgument (TW0222).
     """
@@ -113,7 +125,7 @@ def redeclare(schedule: Schedule, tensor: Tensor, name: str) -> list[Tensor]:
             schedule.insert_stage(schedule.find_place(stage), op, stage)
         schedule.rewrite({}, anew={stage: made[-1]})
         _drop_unread(schedule, before)
-        if name != SWEEP:  # which rounds nothing elsewhere
+        if name not in EXACT:
             schedule.losses.append(f"{stage.name} is computed as its operator's alternative {name!r}")
     return [op.output(0) for op in made[:-1]]
 
