@@ -77,6 +77,10 @@ def _traceback_text(error: Exception, path: str) -> str:
     frame = error.__traceback__
     while frame is not None and frame.tb_frame.f_code.co_filename != path:
         frame = frame.tb_next
+    if (
+        frame is None and isinstance(error, ValueError) and "null bytes" in str(error)
+    ):  # a SyntaxError since Python 3.11.4
+        error = SyntaxError(str(error))
     if frame is None and not isinstance(error, SyntaxError):
         return ""
     text = "".join(traceback.TracebackException(type(error), error, frame).format()).rstrip()

@@ -20,7 +20,7 @@ from ...ir.passes.common.int4 import WHOLE_RESULTS
 from ...ir.passes.common.large_values import name_large_values
 from ...ir.stmt import BufferStore, Function, If, Stmt
 from ...ir.visit import deep_recursion, free_vars, rewrite, seq
-from ...te.operation import ComputeOp, Operation, producers_first
+from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
 from ..model.attributes import IMPORTS
 from ..model.primitive import lowerings
@@ -163,7 +163,7 @@ class _Lowering:
         whole = {
             self.arguments.buffers.get(tensor)
             for stage in self.schedule.stages
-            if isinstance(stage.op, ComputeOp) and stage.store_predicate is None
+            if stage.op.as_compute is not None and stage.store_predicate is None
             for tensor in stage.op.outputs
             if tensor.dtype.bits == 4
         }

@@ -169,7 +169,8 @@ def _drop_unread(schedule: Schedule, stages: Sequence[Stage]) -> None:
         if stage.is_gone or stage.readers or stage.is_output or stage.op.is_given or schedule.find_placed(stage):
             continue
         waiting.extend(stage.producers)
-        states += [schedule[state] for state in stage.op.own_placeholders]
+        # a state that no step reads has no stage
+        states += [schedule[state] for state in stage.op.own_placeholders if state.op in schedule.stage_map]
         schedule.drop_stage(stage)
     for state in states:
         if not state.readers:

@@ -146,3 +146,15 @@ def test_states_of_scans_that_share_columns_are_computed_for_a_few_columns() -> 
     assert row.rule == "scan" and row.fused.count("read") == 2
     stored = [stage for stage in s.stages if stage.op.is_stepwise or stage.op.name == "folded"]
     assert [stage.attach_type for stage in stored] == ["at", "at", "at", "at", "inline", "at"], "of a block of columns"
+
+
+def test_a_state_that_no_step_reads() -> None:
+    x, state = te.placeholder((20, 8), "int32", "x"), te.placeholder((20, 8), "int32", "state")
+    first = te.compute((1, 8), lambda t, j: x[t, j], "first")
+    states = te.scan(first, te.compute((20, 8), lambda t, j: x[t, j] * 3, "update"), state, inputs=[x], name="states")
+    y = te.compute((20, 8), lambda t, j: states[t, j] - x[t, j], "y")
+    s = te.create_schedule(y.op)
+    s.redeclare(y, "sweep")
+    values, result = np.arange(160, dtype="int32").reshape(20, 8), np.zeros((20, 8), "int32")
+    tw.build(s, [x, y])(values, result)
+    np.testing.assert_array_equal(result, np.concatenate([values[:1] * 0, values[1:] * 2]))
