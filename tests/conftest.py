@@ -43,13 +43,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_report_header() -> str:
     return f"drawn checks: TILEWRIGHT_SEED={drawn.SEED}" + (
-        " TILEWRIGHT_SOAK=1 (full counts)" if drawn.SOAK else ", of slow tests two of five cases"
+        " TILEWRIGHT_SOAK=1 (full counts)" if drawn.SOAK else ", of slow tests one of three cases"
     )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that slow.txt names are marked slow, and all others fast. Of the cases of a slow test two of five are taken, which the
+    """Tests that slow.txt names are marked slow, and all others fast. Of the cases of a slow test one of three is taken, which the
     seed draws, where a run of whole files does not ask for all of them."""
     left_out: set[str] = set()
     chosen = config.option.keyword or config.option.measure or any("::" in part for part in config.args)
@@ -72,7 +72,7 @@ def _left_out(cases: Iterable[str]) -> set[str]:
         case
         for name, all_of_it in of_slow.items()
         if len(all_of_it) > 2
-        for case in drawn.rng(f"cases of {name}").permutation(all_of_it)[-(-2 * len(all_of_it) // 5) :].tolist()
+        for case in drawn.rng(f"cases of {name}").permutation(all_of_it)[-(-len(all_of_it) // 3) :].tolist()
     }
 
 

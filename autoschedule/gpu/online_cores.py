@@ -144,7 +144,8 @@ def count_on_cores(form: OnlineForm, tile: FragmentTile) -> list[KernelWork]:
         parts,
         issued=tile.warps * own,
         of_thread=own + parts * scores * OF_POWER / WARP / tile.warps,
-        arithmetic=parts * (scores * ADDED[0] + tile.rows * (columns * 2 * ADDED[1] + ADDED[2])),
+        # a part that stands apart scales its scores, and what it adds
+        arithmetic=parts * (scores * (ADDED[0] + 1) + tile.rows * (columns * 2 * ADDED[1] + ADDED[2])),
         special=parts * (scores + powers),
         mma=parts * scores * (depth + columns),
         accessed=parts * tile.warps * (filled + again) / LINE,
