@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _left_out(cases: Iterable[str]) -> set[str]:
-    """The cases of slow tests that this run does without: of three and more about three of five."""
+    """The cases of slow tests that this run does without: of three and more about two of three."""
     of_slow: dict[str, list[str]] = {}
     for case in cases:
         if _function(case) in SLOW:
