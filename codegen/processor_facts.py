@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 from ..runtime.hosts import host
 
-__all__ = ["AARCH64", "APPLE", "RISCV", "WINDOWS_ARM", "X86", "Fact", "told_features"]
+__all__ = ["AARCH64", "APPLE", "BASELINES", "RISCV", "WINDOWS_ARM", "X86", "Fact", "told_features"]
+
+
+BASELINES = {"aarch64": "+fp-armv8,+neon", "riscv64": "+m,+a,+f,+d,+c,+zicsr,+zifencei"}
+"""By architecture, as LLVM takes them, features of every processor that runs Linux's distributions. aarch64's are those of LLVM's
+generic processor, named for those who ask; RISC-V's are RV64GC, where LLVM's own has whole numbers alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,7 @@ def told_features() -> dict[str, bool]:
 
     LLVM knows Arm's cores by the text of /proc/cpuinfo, and takes one that came after it for one that has next to nothing."""
     tables = (AARCH64, APPLE, WINDOWS_ARM) if host().machine() == "aarch64" else ()
-    told = dict[str, bool]()
+    told = {word[1:]: True for word in BASELINES["aarch64"].split(",")} if tables else {}
     for table in tables:
         for name, fact in table.items():
             word = host().processor_word(fact.word)

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["LINUX_BASELINE", "register_bits"]
-
-LINUX_BASELINE = "+m,+a,+f,+d,+c,+zicsr,+zifencei"
-"""What every processor has that runs Linux's distributions (RV64GC), where LLVM's own has whole numbers alone."""
+__all__ = ["register_bits"]
 
 _GROUP = re.compile(r"vseti?vli\t.*\be32, m(f?)(\d)")
 

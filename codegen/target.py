@@ -38,6 +38,7 @@ from .assembly import AssemblyLine
 from .errors import ForeignTarget, UnknownTargetKind, UnknownTargetOption
 from .host import VARIABLE, Processor, full_processor, restrict_processor
 from .names import nearest
+from .processor_facts import BASELINES
 from .result import BuildOptions, BuildResult
 from .sve import ANY_LENGTH, CORES, LENGTHS, NEON_FIRST, length_attribute
 
@@ -199,7 +200,7 @@ class Target:
         if self.cpu in names.ALIASES:
             inherited = names.ALIASES[self.cpu][1]
         elif not self.cpu and self.is_foreign:
-            inherited = rvv.LINUX_BASELINE if self.architecture == "riscv64" else ""
+            inherited = BASELINES.get(self.architecture, "")
         return ",".join(filter(None, [inherited, *self.features]))
 
     @property

@@ -11,8 +11,7 @@ from functools import cache
 
 from ...base.errors import user_source
 from ..instructions import attributes, least, stronger_callees
-from ..processor_facts import AARCH64, APPLE, RISCV, WINDOWS_ARM, X86, Fact
-from ..rvv import LINUX_BASELINE
+from ..processor_facts import AARCH64, APPLE, BASELINES, RISCV, WINDOWS_ARM, X86, Fact
 from ..target import Target
 from .errors import NoProcessorCheck
 from .platforms import LINUX, find_platform
@@ -30,7 +29,7 @@ _LENGTH, _LEAST = "sve-vector-bits=", "rvv-vector-bits="
 _TABLES = {
     "x86_64": (X86, "x86-64", ""),
     "aarch64": (AARCH64, "generic", ""),
-    "riscv64": (RISCV, "generic-rv64", LINUX_BASELINE),
+    "riscv64": (RISCV, "generic-rv64", BASELINES["riscv64"]),
 }
 """By architecture: what can be asked for, the processor that has nothing but the baseline, and what features that takes."""
 _OTHER_FACTS = {("aarch64", "macOS"): APPLE, ("aarch64", "Windows"): WINDOWS_ARM}
@@ -215,7 +214,7 @@ declare i64 @llvm.vscale.i64()
 """The length of SVE's registers in 128 bits, or of RVV's in 64, by an instruction of theirs: to be called where there are any."""
 _WITH_VECTORS = {
     "aarch64": '"target-cpu"="generic" "target-features"="+sve"',
-    "riscv64": f'"target-cpu"="generic-rv64" "target-features"="{LINUX_BASELINE},+v"',
+    "riscv64": f'"target-cpu"="generic-rv64" "target-features"="{BASELINES["riscv64"]},+v"',
 }
 
 

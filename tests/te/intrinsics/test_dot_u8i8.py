@@ -95,6 +95,7 @@ def test_features_come_with_processors() -> None:
     assert target_has(arm, "neon") and not target_has(arm, "amx-int8"), (
         "another architecture's features are ignored by LLVM"
     )
+    assert target_has(Target.parse("llvm -mtriple=aarch64-unknown-linux-gnu"), "neon"), "of the baseline"
     assert not target_has(Target.parse("llvm -mattr=+avx512vnni,-avx512f"), "avx512vnni"), (
         "it goes with what it builds on"
     )
