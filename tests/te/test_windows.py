@@ -9,10 +9,11 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 from tilewright.schedule.primitives.redeclare import SEPARABLE, offered_declarations
 
-TARGETS = ("llvm -cores=1", "llvm -cores=2", "llvm -mcpu=haswell -cores=1")
+TARGETS = ("llvm -cores=1", "llvm -cores=2", *runnable("llvm -mcpu=haswell -cores=1"))
 SPECIAL = np.array([np.nan, -0.0, 0.0, -np.inf, np.inf], "float32")
 Reducer = Callable[..., Any]
 

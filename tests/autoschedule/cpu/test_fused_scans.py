@@ -7,10 +7,11 @@ from typing import Any
 import drawn
 import numpy as np
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te
 from tilewright.schedule.primitives.redeclare import SWEEP, offered_declarations
 
-TARGETS = ("llvm -cores=1", "llvm -cores=3", "llvm -mcpu=haswell -cores=1")
+TARGETS = ("llvm -cores=1", "llvm -cores=3", *runnable("llvm -mcpu=haswell -cores=1"))
 
 
 class Drawn:

@@ -10,6 +10,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from this_machine import runnable
 from tilewright import te, topi
 from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.accesses import op_loads
@@ -95,7 +96,7 @@ def test_what_is_read_apart_is_told_from_what_is_read_side_by_side_or_at_one_pla
     assert found == [False, True, False, True, True, True, True, False]
 
 
-@pytest.mark.parametrize("target", ["llvm", HASWELL])
+@pytest.mark.parametrize("target", runnable("llvm", HASWELL))
 def test_halves_of_bytes_are_read_along_a_sum(target: str) -> None:
     """Weights of 4 bits, two a byte: neighbours along the sum share a byte, and lanes are picked from one vector."""
     n, depth = 37, 160
