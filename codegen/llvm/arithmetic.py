@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import nan
 
 from ...ir.dtype import BOOL, INT32, DType
+from .maths_options import MathsOptions
 from .narrow_floats import bfloat16_to_float32, float16_to_float32, float32_to_bfloat16, float32_to_float16
 from .text import FunctionText
 from .types import float_constant, int_constant, llvm_type, mangle_type, zero
@@ -45,32 +46,32 @@ def emit_maximum(
     dtype: DType,
     *,
     least: bool,
+    maths: MathsOptions,
     flags: str = "",
-    ranges: bool = False,
-    seconds: bool = False,
     serial: bool = False,
 ) -> str:
     """The greater of a and b (the lesser, if `least`); a NaN where either is, and -0 is less than +0. flags: fast-math flags.
-    ranges, seconds: as maths_lanes.MathsOptions has them. serial: LLVM shall make no vectors of the loop around it."""
+    serial: LLVM shall make no vectors of the loop around it."""
     kind = llvm_type(dtype)
     if not dtype.is_float:
         if dtype.kind == "bool":
             return f.op(f"{'and' if least else 'or'} {kind} {a}, {b}")  # of bits the least is "and", the greatest "or"
         name = ("s" if dtype.kind == "int" else "u") + ("min" if least else "max")
         return f.op(f"call {kind} @llvm.{name}.{mangle_type(dtype)}({kind} {a}, {kind} {b})")
-    if not flags and not least and float_constant(0.0, dtype) in (a, b):  # the ReLU: most maxima are with 0
+    # the ReLU: most maxima are with 0
+    if not flags and not least and not maths.extrema and float_constant(0.0, dtype) in (a, b):
         return _not_below_zero(f, b if a == float_constant(0.0, dtype) else a, dtype)
     # What waits for one after the other waits for two instructions, instead of a branch by a sign or five instructions. Beside a
     # constant LLVM might know such selects for what they are (workarounds/dropped_selects.py).
-    waits = seconds and serial and a.startswith("%") and b.startswith("%")
-    if not flags and least and (dtype.lanes > 1 and seconds or waits):
+    waits = maths.seconds and serial and a.startswith("%") and b.startswith("%")
+    if not flags and least and (dtype.lanes > 1 and maths.seconds or waits):
         return _least_lanes(f, a, b, dtype)
     bits = dtype.lanes * dtype.bits  # AVX-512's instruction exists for these widths
-    if not flags and ranges and dtype.lanes > 1 and (bits in (128, 256) or bits % _WIDEST == 0):
+    if not flags and maths.ranges and dtype.lanes > 1 and (bits in (128, 256) or bits % _WIDEST == 0):
         return _greatest_lanes(f, a, b, dtype)
     if not flags and waits and dtype.lanes == 1:
         return _greatest_alone(f, a, b, dtype)
-    if not flags and seconds and dtype.lanes > 1:
+    if not flags and maths.seconds and dtype.lanes > 1:
         return _greatest_in_both_orders(f, a, b, dtype)
     # As a call it is known for what it is: loops over it become vector reductions, chains of it take no time to
     # analyse, and comparisons of it with the same constant keep NaNs (workarounds/dropped_selects.py).

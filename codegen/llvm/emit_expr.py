@@ -130,17 +130,7 @@ def _extremum(*, least: bool) -> Callable[[ExprEmitter, BinaryOp], str]:
     def build(em: ExprEmitter, expr: BinaryOp) -> str:
         dtype, wide = expr.dtype, computing_dtype(expr.dtype)
         x, y = convert(em.f, em.value(expr.a), dtype, wide), convert(em.f, em.value(expr.b), dtype, wide)
-        found = emit_maximum(
-            em.f,
-            x,
-            y,
-            wide,
-            least=least,
-            flags=em.signless,
-            ranges=em.maths.ranges,
-            seconds=em.maths.seconds,
-            serial=em.serial,
-        )
+        found = emit_maximum(em.f, x, y, wide, least=least, maths=em.maths, flags=em.signless, serial=em.serial)
         return convert(em.f, found, wide, dtype)
 
     return build

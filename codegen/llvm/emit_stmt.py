@@ -46,7 +46,7 @@ from .debug import DebugLines
 from .emit_expr import BUILDERS
 from .emitter import ExprEmitter, Place
 from .facts import IndexFacts
-from .maths_lanes import PORTABLE, MathsOptions
+from .maths_options import PORTABLE, MathsOptions
 from .memory import OWN_ALIGNMENT
 from .outline import (
     Captured,

@@ -14,7 +14,7 @@ from ...ir.ops import integer_value
 from ...ir.visit import walk
 from .arithmetic import select
 from .facts import IndexFacts
-from .maths_lanes import PORTABLE, MathsOptions
+from .maths_options import PORTABLE, MathsOptions
 from .text import FunctionText
 from .types import llvm_type, zero
 from .workarounds.scalar_masks import emit_mask

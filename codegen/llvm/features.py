@@ -8,7 +8,7 @@ from ..host import full_processor
 from ..instructions import attributes, least, stronger_callees
 from ..names import knows_feature
 from ..target import Target
-from .maths_lanes import MathsOptions
+from .maths_options import MathsOptions
 from .text import Conversions
 
 __all__ = ["conversions", "fuses", "maths_options", "target_has"]
@@ -48,7 +48,7 @@ def fuses(target: Target) -> bool:
 
 def maths_options(target: Target, *, fast: bool) -> MathsOptions:
     """The instructions that mathematical functions may use by name on a target."""
-    x86 = target.architecture == "x86_64"
+    x86, arm = (target.architecture == name for name in ("x86_64", "aarch64"))
     wide = x86 and all(target_has(target, name) for name in ("avx512f", "avx512vl"))
     return MathsOptions(
         fast,
@@ -59,8 +59,9 @@ def maths_options(target: Target, *, fast: bool) -> MathsOptions:
         wide and target_has(target, "avx512dq"),
         x86,
         x86 and target_has(target, "avx2"),
-        target.architecture == "aarch64" or (x86 and target_has(target, "sse4.1")),  # frintn and roundps
+        arm or (x86 and target_has(target, "sse4.1")),  # frintn and roundps
         wide and target_has(target, "avx512vbmi"),
+        extrema=arm,  # fmax
     )
 
 

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from ...ir.dtype import BOOL, FLOAT64, INT32, INT64, DType
 from ...ir.rounding import round_float, wrap_int
 from .arithmetic import compare, select
+from .maths_options import MathsOptions
 from .maths_polynomials import POLYNOMIALS
 from .text import FunctionText
 from .types import float_constant, int_constant, llvm_type, mangle_type, shuffle_mask
 
 __all__ = [
-    "PORTABLE",
     "Lanes",
-    "MathsOptions",
     "divided_by_power",
     "exponent_and_mantissa",
     "concatenate",
@@ -27,34 +26,6 @@ __all__ = [
     "sum_of_any",
     "sum_of_two",
 ]
-
-
-@dataclass(frozen=True)
-class MathsOptions:
-    """Options of mathematical functions.
-
-    fast: errors up to 16 units in the last place instead of 2. fused: a * b + c with one rounding is an instruction.
-    avx512: vectors of 4, 8 and 16 floats have AVX-512's instructions for exponents and mantissas. lanes: of a register.
-    words: vectors of 32 words have AVX-512's instructions too. ranges: there are instructions for the greater of two floats, which
-    know -0 from +0. seconds: those that do not give the second where one is a NaN or both are equal, as x86's do. permutes: eight
-    lanes may be taken from a register in any order, by AVX2; bytes: and bytes from two, by AVX-512's VBMI. rounds: there is an
-    instruction for the nearest integer.
-    """
-
-    fast: bool = False
-    fused: bool = False
-    avx512: bool = False
-    lanes: int = 4
-    words: bool = False
-    ranges: bool = False
-    seconds: bool = False
-    permutes: bool = False
-    rounds: bool = False
-    bytes: bool = False
-
-
-PORTABLE = MathsOptions()
-"""What every machine can do."""
 
 
 @dataclass(frozen=True)

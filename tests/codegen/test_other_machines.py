@@ -250,20 +250,22 @@ def test_the_bits_are_those_of_this_machine(machine: str, tmp_path: Path) -> Non
 
 @needs_emulator
 @pytest.mark.parametrize("machine", drawn.part(MACHINES, 2))
-@pytest.mark.parametrize("name", ["minimum", "maximum"])
+@pytest.mark.parametrize("name", ["minimum", "maximum", "relu"])
 def test_the_smaller_and_the_greater_of_two_are_an_instruction(machine: str, name: str, tmp_path: Path) -> None:
     a, b = (te.placeholder((64,), name=name) for name in "ab")
-    kernel = build([a, b, getattr(topi, name)(a, b)], MACHINES[machine], 16)
+    args = [a, topi.nn.relu(a)] if name == "relu" else [a, b, getattr(topi, name)(a, b)]
+    kernel = build(args, MACHINES[machine], 16)
     values = np.array([0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan, 3.0], np.float32)
     x, y = np.repeat(values, 8), np.tile(values, 8)
-    got = run(kernel, [x, y], np.empty(64, np.float32), tmp_path, machine)
-    want = getattr(np, name)(x, y)
+    got = run(kernel, [x, y][: len(args) - 1], np.empty(64, np.float32), tmp_path, machine)
+    y = np.zeros_like(y) if name == "relu" else y
+    want = np.minimum(x, y) if name == "minimum" else np.maximum(x, y)
     zeros = (x == 0) & (y == 0)
-    want[zeros] = np.where(np.signbit(x) != (name == "maximum"), x, y)[zeros]
+    want[zeros] = np.where(np.signbit(x) == (name == "minimum"), x, y)[zeros]
     np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))
     asm = kernel.source("asm")
-    assert re.search(rf"f{name[:3]}\t[vz]\d", asm) and "fcm" not in asm
+    assert re.search(rf"f{name.replace('relu', 'max')[:3]}\t[vz]\d", asm) and "fcm" not in asm
 
 
 def test_no_library_is_needed() -> None:

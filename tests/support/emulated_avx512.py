@@ -11,7 +11,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 from tilewright.codegen.llvm.maths import FUNCTIONS
-from tilewright.codegen.llvm.maths_lanes import MathsOptions
+from tilewright.codegen.llvm.maths_options import MathsOptions
 from tilewright.codegen.llvm.text import FunctionText, ModuleText
 from tilewright.codegen.llvm.types import llvm_type
 from tilewright.ir.dtype import DType

@@ -13,7 +13,7 @@ from maths_reference import FUNCTIONS, sample
 from tilewright.codegen.host import full_processor
 from tilewright.codegen.llvm import maths
 from tilewright.codegen.llvm.features import maths_options
-from tilewright.codegen.llvm.maths_lanes import MathsOptions
+from tilewright.codegen.llvm.maths_options import MathsOptions
 from tilewright.codegen.target import Target
 
 FUSED = (
