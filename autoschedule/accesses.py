@@ -9,10 +9,10 @@ an index, quotients and remainders among them, are the rest of its sum.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf, prod
 from typing import TypeGuard
 
+from ..base.dataclass import dataclass
 from ..ir.analysis.footprint import Access
 from ..ir.analysis.linear import is_index, linear, occurs, terms
 from ..ir.analysis.work import executions, measure_work

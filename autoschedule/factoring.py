@@ -10,10 +10,11 @@ are scheduled by themselves, their inputs being placeholders, and the sums of wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import prod
 
+from ..base.dataclass import dataclass
 from ..codegen.gpus import target_gpu
 from ..codegen.machine import Machine
 from ..codegen.target import Target

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from math import inf, prod
 from typing import Any, cast
 
+from ..base.dataclass import dataclass
 from ..codegen.gpus import Gpu, target_gpu
 from ..codegen.machine import Machine
 from ..codegen.target import Target

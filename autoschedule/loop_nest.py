@@ -8,8 +8,9 @@ A generator of candidates builds one for each; cost/ tells its time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..base.dataclass import dataclass
 from ..ir.analysis.footprint import Access, Array
 from ..ir.expr import Var
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
 
+from ..base.dataclass import dataclass
 from ..base.errors import LoweringError
 from ..codegen.gpus import Gpu
 from ..codegen.machine import Machine, find_machine

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from ..base.dataclass import dataclass
 from ..ir.expr import Expr, IterVar
 from ..te.operation import Operation
 

@@ -12,9 +12,9 @@ like one by hand, has a row for each stage at root, with the estimate of its loo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import overload
 
+from ..base.dataclass import dataclass
 from ..codegen.gpus import Gpu
 from ..codegen.machine import Machine
 from ..te.operation import Operation

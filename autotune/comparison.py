@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..base.dataclass import dataclass
 from ..runtime import num_threads
 from .outcome import lower_quartile
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 from ..autoschedule.scheduler import schedule
+from ..base.dataclass import dataclass
 from ..codegen.target import Target
 from ..ir.stmt import Function
 from ..runtime.cuda_binding import find_binding

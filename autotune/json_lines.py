@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeGuard, cast
 
 from ..autoschedule.search.space import Config
+from ..base.dataclass import dataclass
 from ..base.errors import ScheduleError, user_source
 from ..base.untrusted_input import plain_json, printable
 from ..schedule import from_json

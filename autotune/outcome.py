@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..base.dataclass import dataclass
 from ..base.errors import InternalError, TilewrightError
 
 __all__ = ["HOPELESS", "SCHEDULE_FAULTS", "Failure", "Limits", "Outcome", "lower_quartile"]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
+from ..base.dataclass import dataclass
 from ..base.errors import TilewrightError, user_source
 from ..codegen.target import Target
 from ..ir.stmt import Function

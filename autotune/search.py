@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ..autoschedule.search.space import Config, Rejected
+from ..base.dataclass import dataclass
 from ..codegen.machine import Machine, find_machine
 from ..ir.stmt import Function
 from ..ir.visit import deep_recursion

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..autoschedule.search.space import Config
+from ..base.dataclass import dataclass
 
 __all__ = ["Trial"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil, floor, log10
 
+from ..base.dataclass import dataclass
 from ..base.untrusted_input import printable
 from .progress import readable
 from .trial import Trial

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..ir.expr import IntImm, IterVar, ProducerLoad
 from ..ir.visit import post_order

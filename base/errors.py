@@ -22,12 +22,13 @@ import sys
 import warnings
 from _thread import get_ident
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from inspect import CO_VARARGS
 from itertools import pairwise
 from types import FrameType
 from typing import Any, ClassVar
+
+from .dataclass import dataclass
 
 __all__ = [
     "BadVariable",

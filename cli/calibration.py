@@ -12,7 +12,6 @@ A kernel runs again and again, and its least time counts, so that what else the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from math import inf, log2, prod
 from time import perf_counter, thread_time
 from typing import Any
@@ -23,6 +22,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from .. import te
+from ..base.dataclass import dataclass
 from ..codegen.calibration import MEASURES, VARIABLE, Calibration, keep, machine_text
 from ..codegen.machine import Machine, find_machine, register_tiles
 from ..codegen.target import Target

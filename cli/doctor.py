@@ -9,13 +9,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from .. import __version__
+from ..base.dataclass import dataclass
 from ..base.errors import CodegenError, TilewrightError
 from ..runtime.cache_paths import default_database
 from ..runtime.cuda_driver import ask_driver

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from ..base.dataclass import dataclass
 
 __all__ = ["AssemblyLine", "find_loops"]
 

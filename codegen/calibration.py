@@ -13,11 +13,11 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+from ..base.dataclass import dataclass
 from ..base.environment import bad_variable
 from ..base.errors import user_source
 from ..base.untrusted_input import plain_json, printable, read_regular

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from ..base.dataclass import dataclass
 from ..base.errors import InternalError
 from ..ir.constant import Constant
 

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 
+from ..base.dataclass import dataclass
 from ..ir.buffer import Buffer
 from ..ir.constant import Constant, aligned_zeros
 from ..ir.expr import BufferLoad, Call, Expr, IntImm

@@ -6,8 +6,7 @@ capabilities in the CUDA C++ Programming Guide, for the largest part that is sol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..base.dataclass import dataclass
 from .target import Target
 
 __all__ = ["GPUS", "Gpu", "Occupancy", "target_architecture", "library_architectures", "target_features", "target_gpu"]

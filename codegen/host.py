@@ -7,11 +7,11 @@ such a processor, so that a new machine tries what an old one will do. What this
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 
 import llvmlite.binding as llvm
 
+from ..base.dataclass import dataclass
 from ..runtime.critical_section import run_in_turn
 from .instructions import attributes, least, stronger_callees
 from .processor_facts import told_features

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..base.dataclass import dataclass
 from ..runtime.hosts import host
 
 __all__ = ["AARCH64", "APPLE", "BASELINES", "RISCV", "WINDOWS_ARM", "X86", "Fact", "told_features"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..ir.constant import Constant
 from ..ir.passes.common.options import AS_USUAL, PassOptions

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from ..base.arguments import is_a
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..runtime.errors import NoSuchSource
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from .. import te
+from ..base.dataclass import dataclass
 from ..codegen.machine import find_machine
 from ..codegen.target import Target
 from ..schedule import Schedule

@@ -6,9 +6,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from ..base.dataclass import dataclass
 from .cache.store import Entry
 from .helpers import Helper, HelperGone, compile_jobs, helper_at_work, helper_idle
 from .progress import Progress

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
+from ..base.dataclass import dataclass
 from ..base.errors import PerformanceWarning, user_source, warn_user
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions, BuildResult

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from ..base.dataclass import dataclass
 from ..codegen.abi.parallel import PARALLEL_FOR
 from ..codegen.errors import UnresolvedSymbol
 from ..codegen.evaluate import MachineCode

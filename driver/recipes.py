@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ..base.dataclass import dataclass
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..ir.passes.common.runner import is_watched

@@ -12,10 +12,11 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import TypeVar
 
+from ..base.dataclass import dataclass
 from ..ir import ops
 from ..ir.expr import Expr
 

@@ -37,9 +37,9 @@ iterations that did not run are 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..ir.expr import Expr
 from .errors import BadNode

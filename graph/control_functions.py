@@ -9,9 +9,9 @@ whether to go on: at most as many find that it is over as have run. Where sizes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 
+from ..base.dataclass import dataclass
 from ..driver.linking import Inner, Part
 from ..ir import ops
 from ..ir.buffer import Buffer

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import add
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import te
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..ir import ops
 from ..ir.arith.analyzer import simplify

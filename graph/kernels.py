@@ -10,10 +10,11 @@ layers share one, with weights of their own.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from .. import te
+from ..base.dataclass import dataclass
 from ..ir.expr import Var
 from ..ir.visit import deep_recursion
 from ..te.constant import open_constant

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..codegen.result import BuildOptions
 from ..runtime.timing import TimingResult

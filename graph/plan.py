@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from math import prod
 from typing import cast
 
 from .. import te
+from ..base.dataclass import dataclass
 from ..codegen.llvm.build import kernel_symbol
 from ..driver.linking import Part
 from ..ir import ops

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import te
+from ..base.dataclass import dataclass
 from ..ir.analysis.work import measure_work
 from ..ir.expr import Var
 from ..ir.visit import substitute

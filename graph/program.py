@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from ..base.dataclass import dataclass
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..driver.linking import Linked, Part, build_linked

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ..base.dataclass import dataclass
 from .conversion import Conversion
 from .subgraphs import InnerScope, emit_loop
 

@@ -10,11 +10,11 @@ there once, if two plans read it alike.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import product
 from typing import Any, TypeAlias, cast
 
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..driver.linking import Inner, Part
 from ..driver.recipes import Recipes

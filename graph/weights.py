@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.dataclass import dataclass
 from ..driver.linking import Part
 from ..ir.constant import Constant, aligned_copy
 from .kernels import is_heavy

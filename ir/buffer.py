@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..base.dataclass import dataclass
 from .dtype import DType
 from .expr import BufferLoad, Call, Expr, Var
 

@@ -30,10 +30,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..base.arguments import to_tuple
+from ..base.dataclass import dataclass
 from ..base.errors import user_source, warn_user
 from .dtype import BOOL, FLOAT32, INT32, DType
 from .errors import AmbiguousTruth, NotAKnownNumber

@@ -6,8 +6,9 @@ how each target emits it (codegen/*/intrinsics).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from ..base.dataclass import dataclass
 
 __all__ = ["INTRINSICS", "Intrinsic", "is_pure"]
 

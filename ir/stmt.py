@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any, ClassVar
 
+from ..base.dataclass import dataclass
 from .buffer import Buffer
 from .constant import Constant
 from .expr import Expr, Node, Var

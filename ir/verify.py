@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..base.limits import BEYOND_MEMORY
 from . import expr as E

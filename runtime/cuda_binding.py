@@ -13,10 +13,10 @@ import struct
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
+from ..base.dataclass import dataclass
 from ..base.errors import CudaError, user_source
 from .cuda_driver import EMULATE, Driver, find_driver, reason_text, unusable
 from .cuda_errors import LaunchFailed, PycudaMissing, WrongArchitecture

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from . import diagnose
 from .abi import ITEM_BYTES, REGISTERED_TYPES

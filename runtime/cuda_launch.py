@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from .abi import ITEM_BYTES
 from .cuda_errors import LaunchFailed

@@ -7,12 +7,12 @@ of them is kept by the inputs' shapes and dtypes; what generated code checks at 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.dataclass import dataclass
 from .tensors import is_compact_tensor
 
 __all__ = ["KnownCall", "KnownCalls"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.arguments import is_array
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from .array import Array, empty
 from .errors import NotLinkable, WrongArgumentCount

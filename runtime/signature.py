@@ -7,10 +7,11 @@ An extent is an int, the name of a shape symbol (or of a scalar parameter), or a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from ..base.arguments import is_sequence
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..base.limits import INT32_EXTENT_LIMIT
 from .abi import ITEM_BYTES

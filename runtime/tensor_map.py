@@ -10,8 +10,8 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from .abi import ITEM_BYTES
 from .cuda_driver import Driver

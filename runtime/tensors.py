@@ -11,7 +11,6 @@ import operator
 import struct
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.arguments import is_array
+from ..base.dataclass import dataclass
 from ..base.errors import is_interruption
 from ..base.limits import BEYOND_MEMORY
 from .abi import DLPACK_TYPES, ITEM_BYTES, PACKED_TYPES, REGISTERED_TYPES, DLTensor, ExchangeApi, array_bytes

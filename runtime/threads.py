@@ -20,9 +20,9 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ..base.dataclass import dataclass
 from ..base.environment import read_choice
 from ..base.errors import user_source
 from ..base.forks import register_fork_hooks

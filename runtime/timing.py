@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, cast
 
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from .errors import WrongTiming
 from .tables import html_table

@@ -9,12 +9,12 @@ A model's kernels are shared by layers of other weights: they read constants tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.dataclass import dataclass
 from ..base.errors import TilewrightError, user_source
 from ..ir.constant import Constant, aligned_copy
 from ..ir.expr import Expr

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ..base.dataclass import dataclass
 from ..ir.expr import IterVar, Let, Node, Var
 from ..ir.lazy_values import cached_property
 from ..ir.stmt import For, LetStmt, Stmt

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, cast, overload
 
 from ..base.arguments import is_sequence, to_list
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..ir.accesses import reading_only, written_buffers
 from ..ir.buffer import Buffer

@@ -11,13 +11,13 @@ convolution with a chirp, of a length whose factors are small (Bluestein 1970).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ..base.dataclass import dataclass
 from ..ir.buffer import Buffer
 from ..ir.dtype import DType
 from ..ir.expr import BufferLoad, Expr, IterVar, ProducerLoad, Range, Select, Var

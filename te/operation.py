@@ -7,9 +7,10 @@ stands in `Operation` has an answer for every kind. How a kind is lowered is its
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..base.dataclass import dataclass
 from ..base.errors import InternalError, SourceLine, user_source
 from ..ir.constant import Constant
 from ..ir.dtype import DType

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..base.arguments import to_list
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast, overload
 
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..ir.dtype import DType
 from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range

@@ -9,9 +9,10 @@ the loops: of several that meet in an element, "add" adds in that order, and of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, cast
 
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..ir import ops
 from ..ir.buffer import Buffer

@@ -14,9 +14,10 @@ takes it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var
 from ..ir.lazy_values import cached_property

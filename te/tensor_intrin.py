@@ -8,10 +8,11 @@ scale(A[i, 0:16], i * 2)                           scalars where the intrinsic h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..base.arguments import to_list
+from ..base.dataclass import dataclass
 from ..base.errors import SourceLine, user_source
 from ..ir import ops
 from ..ir.arith.analyzer import Analyzer

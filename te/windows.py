@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
+from ..base.dataclass import dataclass
 from ..ir.analysis.combiners import laws_of
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import Cast, CommReducer, Expr, IfThenElse, IntImm, IterVar, Node, ProducerLoad, Reduce, Var

@@ -236,6 +236,15 @@ def test_numpys_type_of_arrays_is_nobodys_base() -> None:
     assert derived == []
 
 
+def test_dataclasses_are_those_of_base() -> None:
+    """Python's own cost the first kernel of a process a fifth of a second."""
+    assert [
+        name
+        for name, path in modules().items()
+        if floor_of(name) != "tools" and re.search(r"^from dataclasses import .*\bdataclass\b", path.read_text(), re.M)
+    ] == []
+
+
 def test_imports_inside_functions_are_the_ones_that_are_listed() -> None:
     late = {
         path.relative_to(ROOT).as_posix(): {one.module for one in imports_of(path) if one.late}

@@ -9,11 +9,12 @@ not in blocks too, as blocks of one channel.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..base.dataclass import dataclass
 
 BLOCK = 16
 """Channels of a block: a cache line of float32."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..ir import ops
 from ..ir.dtype import DType

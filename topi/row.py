@@ -12,13 +12,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.dataclass import dataclass
 from ..te.tensor import Tensor
 from .alternatives import Algorithm, offer
 from .channel_blocks import POINTWISE, Layout

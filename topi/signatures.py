@@ -11,12 +11,12 @@ import inspect
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from ..base.arguments import is_a, is_array, is_number, is_sequence
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..ir.dtype import DType
 from ..ir.expr import Expr, FloatImm, IntImm

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..autoschedule.plan import time_text
+from ..base.dataclass import dataclass
 from ..ir.analysis.count import ONE, ZERO, Count
 from ..ir.analysis.lane_strides import find_scattered_lanes
 from ..ir.analysis.work import Work, elementary, measure_work

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from ..base.dataclass import dataclass
 from ..codegen.export.files import write_text_file
 from .page import page_style, template
 

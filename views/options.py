@@ -8,8 +8,8 @@ What is legal is what raises nothing; the reasons are those of the errors.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ..base.dataclass import dataclass
 from ..base.errors import TilewrightError
 from ..codegen.target import Target
 from ..schedule.lowering.lower import lower

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.resources import files
 from typing import Any, cast
 
 from ..autoschedule.plan import Plan, time_text
+from ..base.dataclass import dataclass
 from ..ir.analysis.count import ONE, Count
 from ..ir.analysis.work import Work, measure_work
 from ..ir.expr import Var

@@ -7,9 +7,10 @@ Layers by longest path, and within a layer by the median of the neighbours befor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import median
 
+from ..base.dataclass import dataclass
 from ..ir.expr import IterVar, Range
 from ..schedule.model.axes import declared_ranges, extent_text
 from ..schedule.model.schedule import Schedule

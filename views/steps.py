@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import SequenceMatcher
 from typing import Any
 
+from ..base.dataclass import dataclass
 from ..base.errors import SourceLine
 from ..ir.expr import IterVar
 from ..schedule.lowering.text import schedule_text

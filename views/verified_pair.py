@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ..base.arguments import is_array
+from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..ir.arith.analyzer import simplify
 from ..ir.buffer import Buffer

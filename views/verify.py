@@ -8,12 +8,13 @@ what that does to them: a few units in the last place of the largest result, for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from ..base.arguments import is_a, to_items
+from ..base.dataclass import dataclass
 from ..base.errors import CallError, CodegenError, LoweringError, SourceLine, TilewrightError, user_source
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions

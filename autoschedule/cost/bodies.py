@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
+from ...base.dataclass import dataclass
 from ...codegen.machine import Machine
 from ...ir.analysis.count import evaluate_count, product
 from ...ir.analysis.footprint import Access, access_box

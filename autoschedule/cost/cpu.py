@@ -26,10 +26,10 @@ as that with the most tasks; and the fork. An estimate says what its time goes t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, inf, prod
 
+from ...base.dataclass import dataclass
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access, Array, access_box, line_bytes, lines_in_cache
 from ...ir.expr import Var

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, prod
 
+from ...base.dataclass import dataclass
 from ...te.operation import Operation
 from ..cost.chains import ROW
 

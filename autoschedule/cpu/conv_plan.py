@@ -8,11 +8,12 @@ multiply-adds for places + vectors loads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache, partial
 from itertools import product
 from math import prod
 
+from ...base.dataclass import dataclass
 from ...codegen.machine import Machine
 from ..cost.cpu import copy_cycles, fetch_cycles, tile_cycles
 from .threads import TASKS

@@ -12,9 +12,10 @@ the sum's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from ...ir.expr import Cast, Expr, IterVar, ProducerLoad
 from ...ir.visit import post_order
 from ...te.factors import factors

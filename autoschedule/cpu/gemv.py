@@ -17,10 +17,10 @@ after the other have not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from ...codegen.machine import WAYS
 from ...ir.expr import IntImm, ProducerLoad
 from ...schedule import Stage

@@ -12,10 +12,10 @@ Pure functions, but for `pack`, which applies primitives.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from ...codegen.machine import Machine
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...te.tensor import Tensor

@@ -15,9 +15,9 @@ elements are kept for threads to share, the reduction is cut into chunks, whose 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from ...codegen.machine import WAYS, Machine
 from ...ir.expr import IterVar
 from ...schedule import Stage

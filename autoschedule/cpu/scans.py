@@ -17,9 +17,10 @@ tiles that stay in registers, from weights that are copied once, before the firs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from ...base.dataclass import dataclass
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...schedule.model.inlining import expand_inlined

@@ -16,10 +16,11 @@ shared loop has read once is still in a cache, and threads are woken once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from math import ceil, prod
 
+from ...base.dataclass import dataclass
 from ...base.errors import LoweringError
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access

@@ -14,11 +14,11 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, inf, log2, prod
 from typing import NamedTuple, TypeAlias
 
+from ...base.dataclass import dataclass
 from ...codegen.machine import Machine
 from ...ir.analysis.linear import is_index
 from ...ir.expr import Expr, FloorDiv, IntImm, IterVar, Mul, Node, ProducerLoad, Reduce, Var

@@ -14,9 +14,9 @@ last cache, so that lines stored whole matter more.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from ...ir.expr import IterVar, ProducerLoad
 from ...schedule.model.inlining import expand_inlined
 from ...te.operation import Operation

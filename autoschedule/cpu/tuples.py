@@ -14,10 +14,10 @@ may be that of the lanes. Lanes over a data axis keep the declared order.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from ...ir.expr import IterVar
 from ...schedule import Schedule, Stage
 from ...te.operation import Operation

@@ -14,11 +14,11 @@ Of what tag a program is makes no difference: windows are known by what they rea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from ...ir.expr import IfThenElse, IterVar
 from ...ir.visit import post_order
 from ...schedule import Stage

@@ -14,11 +14,12 @@ The fewer bands, the less often weights come from beyond the second cache; the l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from ...codegen.machine import Machine
 from ...ir.expr import IterVar
 from ...schedule import Stage

@@ -9,10 +9,10 @@ that side are loops around, as are the axes that both sides read. (Springer and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import takewhile
 from math import gcd
 
+from ...base.dataclass import dataclass
 from ...ir.expr import Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad
 from ...ir.lazy_values import cached_property
 from ...ir.tf32 import unwrap_tf32

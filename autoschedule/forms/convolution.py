@@ -7,8 +7,7 @@ with channels first or last, or in blocks; the weights as they are shown, or wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...base.dataclass import dataclass
 from ...ir.expr import Expr, FloorDiv, FloorMod, IntImm, IterVar, ProducerLoad
 from ...te.factors import factors, strip_casts
 from ...te.operation import Operation

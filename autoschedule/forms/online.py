@@ -6,9 +6,9 @@ A schedule is tried for the match, and undone: the form names operations as they
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from ...ir.expr import Cast, Expr, FloorMod, IntImm, IterVar, ProducerLoad
 from ...ir.structural import structural_key
 from ...schedule.errors import BadOnline

@@ -9,9 +9,10 @@ that costs least, from the two parts that it is made of. Of many factors the che
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import prod
+
+from ...base.dataclass import dataclass
 
 __all__ = ["Factoring", "Product", "best_factoring"]
 

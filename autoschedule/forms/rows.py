@@ -13,10 +13,10 @@ what it reads and at which axes, whoever declared it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TypeAlias
 
+from ...base.dataclass import dataclass
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.ops import is_const
 from ...te.operation import Operation, axis_extent

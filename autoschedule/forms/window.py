@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
+from ...base.dataclass import dataclass
 from ...ir.expr import IterVar, ProducerLoad, Var
 from ...ir.visit import post_order
 from ...te.operation import Operation

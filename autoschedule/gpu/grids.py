@@ -8,10 +8,10 @@ blocks that run at once, of 128 x 128 of them on 108 multiprocessors:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Protocol
 
+from ...base.dataclass import dataclass
 from ...codegen.gpus import Gpu
 from ...ir.analysis.warps import LINE
 from ...ir.expr import IterVar

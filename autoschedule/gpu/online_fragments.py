@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING, TypeAlias
 
+from ...base.dataclass import dataclass
 from ...ir.expr import IterVar
 from ...ir.fragments import LANES, WARP_LANES, WARPGROUP_LANES, M, N
 from ...ir.passes.gpu.accumulated_parts import ACCUMULATE

@@ -10,10 +10,10 @@ row, or for each element of one, a thread keeps in registers: of an element the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from ...ir.expr import Expr, IterVar, ProducerLoad
 from ...ir.passes.gpu.hardware import MAX_THREADS
 from ...ir.structural import structural_key

@@ -14,11 +14,11 @@ difference computation on GPUs using CUDA, 2009, keeps the tile of a stencil wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import gcd
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from ...codegen.gpus import Gpu, target_gpu
 from ...ir.analysis.warps import BANKS
 from ...ir.expr import Expr, FloatImm, IfThenElse, IntImm, IterVar

@@ -12,11 +12,12 @@ import ctypes
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from ...base.dataclass import dataclass
 from ...base.errors import is_interruption, user_source
 from ...ir.errors import CallbackFailed
 from ...ir.expr import Call, Expr, IntImm, Node, StringImm

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.lazy_values import cached_property
 from ...ir.passes.common.runner import run_pipeline

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...base.dataclass import dataclass
 from ...ir.atomics import added
 from ...ir.buffer import Buffer
 from ...ir.constant import Constant

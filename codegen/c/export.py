@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ..errors import UnsupportedIntrinsic
 from ..export.errors import UnknownLibraryKind, UnknownThreads

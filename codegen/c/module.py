@@ -4,10 +4,10 @@ mean."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.constant import ALIGNMENT, Constant
 from ...runtime.abi import OUT_OF_MEMORY, Check, pack_status

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ...base.dataclass import dataclass
 from ...base.errors import InternalError, user_source
 from ...ir.analysis.linear import is_index
 from ...ir.arith.analyzer import Analyzer

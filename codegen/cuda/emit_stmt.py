@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from math import copysign, gcd
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...ir.arith.analyzer import Analyzer
 from ...ir.atomics import added
 from ...ir.buffer import Buffer

@@ -14,8 +14,9 @@ do not store to common elements.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.analysis.dependence import Iterations, Meets
 from ...ir.buffer import Buffer

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...base.dataclass import dataclass
 from ...base.errors import InternalError
 from ...ir.lazy_values import cached_property
 from ...runtime.cuda_launch import KernelLaunch

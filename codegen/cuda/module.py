@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...base.dataclass import dataclass
 from ...ir.stmt import Function
 from ..clike.functions import used_functions
 from .device_functions import DEVICE_FUNCTIONS

@@ -10,10 +10,10 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+from ...base.dataclass import dataclass
 from ...base.errors import InternalError, user_source
 from ...ir.lazy_values import cached_property
 from ..errors import UnresolvedSymbol

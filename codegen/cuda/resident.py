@@ -10,8 +10,8 @@ is that of the launch, so that none has half of the blocks wait for the other ha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ...ir.accesses import written_buffers
 from ...ir.expr import BufferLoad, IntImm
 from ...ir.ops import is_const

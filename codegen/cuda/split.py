@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ...ir.accesses import only_checks, written_buffers
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.buffer import Buffer
 from ...ir.errors import AssertionFailed

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...base.dataclass import dataclass
 from ...runtime.loaded_model import ModelRoles
 
 __all__ = ["ALONE", "Companion", "find_handles"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from .companion import ALONE, Companion
 from .final_kernel import FinalKernel, KernelExporter
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Self
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.expr import Var
 from ...ir.stmt import Function

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...base.dataclass import dataclass
 from ...ir.expr import Var
 from ...ir.stmt import Function
 from ...runtime.signature import BufferParam, Signature

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
+from ...base.dataclass import dataclass
 from ...ir.constant import Constant
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import Function

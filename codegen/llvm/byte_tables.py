@@ -10,9 +10,9 @@ Each element would be loaded by itself otherwise: no instruction gathers bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil, prod
 
+from ...base.dataclass import dataclass
 from ...ir.buffer import Buffer
 from ...ir.dtype import UINT8, DType
 from ...ir.expr import Add, Cast, Expr, IntImm

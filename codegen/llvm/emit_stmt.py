@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...base.errors import InternalError
 from ...ir.atomics import added
 from ...ir.buffer import Buffer

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...base.errors import InternalError
 from ...ir.buffer import Buffer
 from ...ir.dtype import BOOL, DType

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ...ir.constant import Constant
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import For, Function, LoopKind

@@ -10,10 +10,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from ...base.dataclass import dataclass
 from ...ir.dtype import DType
 from ...ir.rounding import round_float, wrap_int
 from .arithmetic import select

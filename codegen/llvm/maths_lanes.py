@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ...ir.dtype import BOOL, FLOAT64, INT32, INT64, DType
 from ...ir.rounding import round_float, wrap_int
 from .arithmetic import compare, select

@@ -4,9 +4,9 @@ enters by."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import cast
 
+from ...base.dataclass import dataclass
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Call, IntImm, Var
 from ...ir.pointers import WRITES, pointed_buffer

@@ -9,8 +9,8 @@ out is 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ...ir.expr import EQ, GE, GT, LE, LT, NE, Add, And, Broadcast, Cast, Expr, IntImm, Max, Min, Mul, Ramp, Sub
 from ...ir.ops import const
 

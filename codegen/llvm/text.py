@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from ...base.dataclass import dataclass
 
 __all__ = ["Conversions", "FunctionText", "ModuleText"]
 
@@ -22,6 +23,8 @@ class Conversions:
     arithmetic: bool = False
 
 
+_BASELINE = Conversions()
+
 _DEFINED = re.compile(r"define [^@]*@([^(]+)\(")
 """The name of the function that a text defines: others of the module may call it as one from outside."""
 
@@ -29,7 +32,7 @@ _DEFINED = re.compile(r"define [^@]*@([^(]+)\(")
 class ModuleText:
     """Functions, the outside functions they call, and loop metadata."""
 
-    def __init__(self, conversions: Conversions = Conversions()) -> None:
+    def __init__(self, conversions: Conversions = _BASELINE) -> None:
         self.conversions = conversions
         self._functions: list[str] = []
         self._declared: dict[str, str] = {}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from math import inf
 
+from ...base.dataclass import dataclass
 from ...ir.lazy_values import cached_property
 
 __all__ = ["Instruction", "Instructions", "KIB", "Level", "MIB", "Machine", "units"]

@@ -5,8 +5,7 @@ max((C[i] + bias[i]) >> 4, 0)        →        mov C[i]; add bias[i]; shr 4; ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...base.dataclass import dataclass
 from ...ir.expr import Add, BinaryOp, BufferLoad, Call, Cast, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub
 from .machine import acc_buffer
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.analysis.linear import linear, terms
 from ...ir.buffer import Buffer

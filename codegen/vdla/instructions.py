@@ -15,13 +15,14 @@ it stays: a product of 8 by 8 by 8 in 4 tiles is five loops, (4, 8, 8, 8), of wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ...base.dataclass import dataclass
 
 __all__ = ["DRAM", "UNITS", "Instruction", "Operand", "Place", "grid", "accessed_offsets"]
 

@@ -12,8 +12,8 @@ the host's, which sends what is inside again and again. What is refused is refus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.analysis.linear import linear, occurs
 from ...ir.buffer import Buffer

@@ -14,10 +14,11 @@ turn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from math import prod
 
+from ...base.dataclass import dataclass
 from ...ir.accesses import written_buffers
 from ...ir.expr import Call, Expr, IntImm, Node, StringImm, Var
 from ...ir.passes.gpu.vthread import inject_virtual_threads

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from ...autotune.task import Task
 from ...autotune.templates import Template
 from ...autotune.trial import Trial
 from ...base.arguments import is_a, is_sequence
+from ...base.dataclass import dataclass
 from ...base.errors import TilewrightError, user_source
 from ...base.untrusted_input import plain_json, printable
 from ...schedule import to_json

@@ -8,8 +8,8 @@ and holds copies of their entries, one behind the other. A kernel that reads con
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ...codegen.llvm.jit import CompiledModule, load_together
 from ...codegen.result import Opening
 from ...codegen.target import Target

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ...base.dataclass import dataclass
 from ...base.errors import InternalError, is_interruption
 from ...codegen.result import NativeCode
 from ...ir.constant import Constant

@@ -14,10 +14,10 @@ import os
 import stat
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from ...base.dataclass import dataclass
 from ...base.environment import is_enabled, read_integer
 from ...base.untrusted_input import plain_json
 from ...runtime.cache_paths import cache_folder, write_atomically

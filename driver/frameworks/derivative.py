@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ... import te
+from ...base.dataclass import dataclass
 from ...runtime.kernel import Kernel
 from ...runtime.signature import BufferParam, ScalarParam
 from ...topi import add

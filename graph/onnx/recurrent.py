@@ -4,10 +4,10 @@ is one product before the loop."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...base.dataclass import dataclass
 from ..conversion import Conversion, Refused, few
 from ..recurrent import Activation, Layer, Product, gru_cell, lstm_cell, multiply_transposed, rnn_cell
 from ..types import Extent

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
+from ...base.dataclass import dataclass
 from ..node import Parts
 
 __all__ = ["GraphPass", "Rounding"]

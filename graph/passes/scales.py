@@ -23,12 +23,12 @@ weights do that were trained to so many. Nothing is folded where a weight would 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.dataclass import dataclass
 from ..node import Node
 from ..types import array_dtype
 from .rewriter import Rewriter, rewrite

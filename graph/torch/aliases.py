@@ -4,8 +4,8 @@ storage another value, at which every other tensor of it looks from then on."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ..conversion import Refused
 
 __all__ = ["Alias", "Step", "Storage"]

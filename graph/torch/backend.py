@@ -10,11 +10,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...base.errors import TilewrightError, is_interruption, user_source
 from ...codegen.errors import ArgumentNotBuildable
 from ...codegen.result import BuildOptions

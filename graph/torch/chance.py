@@ -8,8 +8,9 @@ So they come from torch's generator, as torch.manual_seed sets it, in the order 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from ...base.dataclass import dataclass
 
 __all__ = ["Draw", "extract_draws"]
 

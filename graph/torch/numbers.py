@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...ir.text.parser import parse_expression
 from ..conversion import Refused
 from ..types import Extent, convert_extent, tensor_type

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar, cast
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ..errors import NotAModel
 from ..types import MOST_DIMENSIONS, Extent

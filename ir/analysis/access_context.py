@@ -6,9 +6,9 @@ for i in 10: C[i] = if_then_else(i >= 1, A[i - 1], 0)      the read of A: i in [
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from ...base.dataclass import dataclass
 from ..accesses import reads_memory
 from ..arith.analyzer import Analyzer
 from ..expr import And, BufferLoad, Call, Expr, IfThenElse, IntImm, Let, Node, Not, Or, ProducerLoad, Range, Select, Var

@@ -8,8 +8,8 @@ those before: from `0 <= y - 8 * (i - d) <= 7` follows that y has 8 values for e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from .. import ops
 from ..arith.analyzer import Analyzer
 from ..arith.linear import LinearForm

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ..arith.analyzer import Analyzer
 from ..arith.linear import LinearForm, single
 from ..expr import Add, Cast, Expr, IntImm, Max, Mul, Sub, Var

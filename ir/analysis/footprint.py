@@ -12,9 +12,9 @@ Widths, and what comes out, are integers, or Counts: symbolic, and telling upper
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import gcd
 
+from ...base.dataclass import dataclass
 from ..arith.linear import LinearForm
 from ..buffer import Buffer
 from ..expr import BufferLoad, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Producer, ProducerLoad, Var

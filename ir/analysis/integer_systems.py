@@ -8,8 +8,9 @@ after it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...base.dataclass import dataclass
 from ..arith import Analyzer, LinearForm
 from ..arith.linear import single
 from ..expr import EQ, GE, GT, LE, LT, Expr, Range, Var

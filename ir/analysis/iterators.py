@@ -16,9 +16,9 @@ independently over all of their extents; `bijective` asks that nothing is left o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from ...base.dataclass import dataclass
 from ..arith import Analyzer
 from ..expr import GE, GT, LE, LT, Add, Expr, FloorDiv, FloorMod, IntImm, Mul, Range, Sub, Var
 from ..ops import conjuncts, const, index_ceildiv, integer_value, is_const, maximum, minimum

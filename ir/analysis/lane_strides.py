@@ -8,8 +8,8 @@ for i in vectorized(16):                 for j in vectorized(16):
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ..buffer import Buffer
 from ..expr import Expr, IntImm, Var
 from ..stmt import For, LoopKind, Stmt

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
+from ...base.dataclass import dataclass
 from ..arith import Analyzer
 from ..expr import Expr, Var
 from ..ops import is_const

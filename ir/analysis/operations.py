@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from ...base.dataclass import dataclass
 from ..combine import FUSED
 from ..dtype import DType
 from ..expr import (

@@ -10,8 +10,8 @@ the storage of a producer have constant extents wherever a constant bound exists
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from .. import expr as E
 from ..arith.analyzer import Analyzer
 from ..dtype import INT32, INT64

@@ -7,8 +7,8 @@ z * 12 + y * 3 + x + c  by x in [0, 3):    outer z * 4 + y of extent 8, inner x 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ..expr import Expr, Range, Var
 from ..ops import conjunction, const, is_const
 from .iterators import NoMapError, Rewriter

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from ...base.dataclass import dataclass
 from .. import expr
 from ..buffer import Buffer
 from ..expr import BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, ProducerLoad, Select, Var

@@ -17,8 +17,9 @@ condition every iteration.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...base.dataclass import dataclass
 from ..accesses import written_buffers
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer

@@ -8,10 +8,11 @@ result, arithmetic on constants alone is computed: `x // (c0 * c1)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ..dtype import BOOL, DType
 from ..expr import (
     EQ,

@@ -6,11 +6,11 @@ import ctypes
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ..dtype import DType
 from ..errors import UnknownOutsideCode

@@ -4,11 +4,11 @@ element (or what is as long and holds few), None where nothing has been written.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
+from ...base.dataclass import dataclass
 from .sparse import Sparse, allocate
 
 __all__ = ["HELPERS", "MANY", "Fault", "Pointer"]

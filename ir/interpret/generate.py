@@ -8,9 +8,9 @@ constants here: the source is written for the shapes of one call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ..accesses import written_buffers
 from ..atomics import added
 from ..buffer import Buffer

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ..buffer import Buffer
 from ..rounding import truncated_quotient, truncated_remainder
 from .faults import HELPERS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from ...base.dataclass import dataclass
 from .. import ops
 from ..buffer import Buffer
 from ..dtype import BOOL, FLOAT32, HANDLE, INT32, DType

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NoReturn
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ..errors import TextDoesNotParse
 

@@ -5,8 +5,9 @@ Found by dataflow.analyse, anew each time that a schedule is lowered; bounds, ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from ...base.dataclass import dataclass
 from ...ir.expr import Expr, IterVar, Range, Reduce
 from ...te.operation import Operation
 from ...te.tensor import Tensor

@@ -11,8 +11,8 @@ What a compiler sees of the first are as many variables as there are elements, o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ...ir.expr import Expr, IterVar, Reduce
 from ...ir.fragments import FRAGMENT_SCOPES
 from ...ir.ops import is_const

@@ -8,9 +8,10 @@ as large as the region that is computed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer

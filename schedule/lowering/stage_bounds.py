@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...base.dataclass import dataclass
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IterVar, Range, Var
 from ...ir.ops import cast, conjunction, const, floormod, if_then_else

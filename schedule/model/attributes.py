@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from ...base.dataclass import dataclass
 from ...ir.expr import Expr, IntImm, IterVar
 from ...ir.ops import const
 from ...te.tensor_intrin import TensorIntrin

@@ -14,9 +14,9 @@ Parallelism", IEEE TPDS 1991, section 2). Of integers only bounds are looked at,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from ...ir.analysis.dependence import Indices, Iterations, Unknown, accesses_of, solve
 from ...ir.arith.interval import EVERYTHING, Interval
 from ...ir.arith.linear import LinearForm

@@ -10,9 +10,9 @@ to them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from ...base.errors import SourceLine
 from ...ir.atomics import is_atomic
 from ...ir.expr import IterVar

@@ -7,9 +7,9 @@ can leave out work (debug_skip_region, a store predicate), drop a guard or bring
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
+from ...base.dataclass import dataclass
 from ...ir.buffer import SCOPES
 from ...ir.expr import Add, Call, FloatImm, FloorDiv, FloorMod, IntImm, Mul, Sub, Var
 from ...ir.visit import post_order

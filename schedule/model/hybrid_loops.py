@@ -10,10 +10,10 @@ as `parallel(n)` lets iterations meet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from operator import is_
 from typing import TYPE_CHECKING
 
+from ...base.dataclass import dataclass
 from ...base.errors import PerformanceWarning, user_source, warn_user
 from ...ir.analysis.dependence import Indices, Iterations, accesses_of
 from ...ir.arith.analyzer import Analyzer, simplify

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
+from ...base.dataclass import dataclass
 from ...base.errors import InternalError, user_source
 from ...ir.lazy_values import cached_property
 from ..errors import WrongArgument

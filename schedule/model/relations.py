@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar
 
+from ...base.dataclass import dataclass
 from ...base.errors import SourceLine
 from ...ir.arith.linear import LinearForm
 from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, Mul, Range, Var

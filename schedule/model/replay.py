@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from ...base.arguments import is_a, to_items
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.dtype import DType
 from ...ir.expr import Expr, IterVar, Var

@@ -11,9 +11,10 @@ asks for it: what a primitive costs is up to the stages that it speaks of, not t
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from ...base.dataclass import dataclass
 from ...ir.dtype import INT32
 from ...ir.expr import Expr, IterVar, Var
 from ...ir.stmt import For, LoopKind

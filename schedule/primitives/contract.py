@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.analysis.linear import is_index, linear
 from ...ir.buffer import Buffer

@@ -11,11 +11,12 @@ result have one sum.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import combinations
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...ir.expr import Add, Div, Expr, IterVar, Mul, Reduce, Sub, Var
 from ...ir.visit import free_vars, substitute
 from ...te.factors import product_factors

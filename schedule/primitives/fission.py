@@ -23,10 +23,11 @@ K. Kennedy, "Optimizing Compilers for Modern Architectures", section 5.3).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.analysis.dependence import Iterations, Meets, accesses_of
 from ...ir.analysis.linear import is_index

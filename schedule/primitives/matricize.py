@@ -7,10 +7,11 @@ over; the product of the two is a matrix, which the tensor is then copied from.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from ...base.arguments import is_sequence
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.expr import Cast, Expr, IterKind, IterVar, Mul, Node, ProducerLoad, Range
 from ...ir.ops import cast, conjunction, const, floordiv, floormod, if_then_else

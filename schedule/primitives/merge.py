@@ -13,9 +13,10 @@ Parallelism and Locality", IEEE TPDS 1997).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.analysis.dependence import Accesses, Indices, Iterations, Meets, accesses_of, solve
 from ...ir.analysis.linear import expression, is_index, linear

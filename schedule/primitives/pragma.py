@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.copies import BULK_STORE
 from ...ir.expr import Expr, IntImm, IterVar, StringImm

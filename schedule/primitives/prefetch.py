@@ -28,9 +28,10 @@ within the tensor.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.analysis.regions import Span, union
 from ...ir.arith.analyzer import Analyzer

@@ -16,8 +16,9 @@ what it would have moved by is computed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.analysis.regions import difference_bound
 from ...ir.arith.analyzer import Analyzer

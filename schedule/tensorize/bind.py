@@ -7,9 +7,9 @@ strides, an offset that is a multiple of offset_factor, an alignment, a scope. W
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from ...base.dataclass import dataclass
 from ...base.errors import LoweringError
 from ...ir.buffer import Buffer
 from ...ir.expr import Broadcast, BufferLoad, Expr, Node, Ramp, Var

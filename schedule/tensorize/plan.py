@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ...base.errors import LoweringError, user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IterVar, Var

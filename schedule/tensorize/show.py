@@ -14,8 +14,9 @@ The first node that differs is marked on both sides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...base.dataclass import dataclass
 from ...ir.analysis.regions import Span
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, Node, Var

@@ -9,9 +9,9 @@ condition can bound the loops of the sum that the value ends up in.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...base.errors import SourceLine, user_source
 from ...ir import ops
 from ...ir.expr import BufferLoad, Call, Expr, IfThenElse, IntImm, ProducerLoad, Select

@@ -7,8 +7,8 @@ try every i for every element. As two cases it is: at `i - 1` where i - 1 >= 0, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import GE, LE, Expr, IfThenElse, Max, Min, Select, Var

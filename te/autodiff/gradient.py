@@ -13,10 +13,10 @@ stage is written down and then simplified; here the equations between indices ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import is_
 from typing import Any, cast
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir import ops
 from ...ir.expr import EQ, Expr, IterVar, ProducerLoad, Var

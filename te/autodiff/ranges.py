@@ -9,8 +9,8 @@ position. A range covers the conditions that it comes from; they stay as guards 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ...ir import ops
 from ...ir.analysis.boxes import Box, solve_boxes
 from ...ir.expr import GE, LE, LT, Expr, IntImm, IterVar, Range, Var

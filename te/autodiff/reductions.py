@@ -9,8 +9,8 @@ rest for that one, with more zero. Combiners of one's own: see combiners.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir import ops
 from ...ir.analysis.bounds import symbolic_bounds

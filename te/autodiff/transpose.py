@@ -8,8 +8,9 @@ grad_A[n, c, y, x] = sum(grad_C[n, o, y - p, x - q] * W[o, c, p, q], [o, p, q],
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...base.dataclass import dataclass
 from ...ir import ops
 from ...ir.analysis.boxes import Unbounded
 from ...ir.arith.analyzer import Analyzer

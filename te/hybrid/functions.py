@@ -9,12 +9,12 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...base.arguments import is_a, is_number
+from ...base.dataclass import dataclass
 from ...ir import ops
 from ...ir.dtype import SCALAR_TYPES, DType
 from ...ir.interpret.scalars import FLOAT_FUNCTIONS, FLOAT_TYPES, numpy_dtype

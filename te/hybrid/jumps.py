@@ -22,8 +22,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ...base.dataclass import dataclass
 from .errors import BadHybridReturn, NotInHybridScripts
 from .source import Source
 

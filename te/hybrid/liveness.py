@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from ...base.dataclass import dataclass
 
 __all__ = ["Declaration", "Liveness", "written_elements"]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...base.dataclass import dataclass
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Expr, IterVar, Node, ProducerLoad, Var

@@ -7,9 +7,9 @@ import inspect
 import textwrap
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...base.errors import SourceLine, TensorExpressionError, TilewrightError, user_source
 from .errors import NotAHybridFunction
 

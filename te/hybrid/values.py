@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...ir.buffer import Buffer
 from ...ir.dtype import BOOL, FLOAT32, INT32, DType
 from ...ir.expr import Expr

@@ -5,8 +5,7 @@ A processor's instruction enters here, with the intrinsic that computes a tile o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...base.dataclass import dataclass
 from .arm_dots import DOTPROD, I8MM
 from .tile_dots import DOTS, GROUP, TILES
 

@@ -12,9 +12,9 @@ Where nothing is outside the index is a sum, so that loops over the inside of a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...ir.ops import integer_value

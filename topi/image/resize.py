@@ -9,11 +9,11 @@ value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.expr import Expr
 from ...ir.ops import integer_value

@@ -17,13 +17,13 @@ program is declared; of symbols they are computed where elements are, in whole n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.dataclass import dataclass
 from ...ir import ops
 from ...ir.expr import Expr, IntImm
 from ...te import polymorphic as te

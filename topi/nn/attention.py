@@ -29,9 +29,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import DType

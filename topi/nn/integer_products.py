@@ -16,10 +16,10 @@ Convolutions have their channels last, so that the terms of a sum lie side by si
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.expr import Expr, IterVar
 from ...ir.ops import index_ceildiv, is_const

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.arguments import to_list
+from ...base.dataclass import dataclass
 from ...base.errors import user_source
 from ...ir.expr import Expr, IntImm
 from ...te import polymorphic as te

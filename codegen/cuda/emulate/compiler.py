@@ -14,10 +14,10 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+from ....base.dataclass import dataclass
 from ....base.errors import user_source
 from ....runtime.critical_section import shielded_call
 from ....runtime.folders import new_folder, sweep

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ....base.dataclass import dataclass
 from ....base.errors import CudaError, user_source
 from ....runtime.tensor_map import MAP_ALIGNMENT
 from ..errors import (

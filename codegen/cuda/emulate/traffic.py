@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 
+from ....base.dataclass import dataclass
 from .compiler import EmulatedLibrary
 
 __all__ = ["Counts", "Traffic", "last_counts"]

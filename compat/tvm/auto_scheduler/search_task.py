@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from os import PathLike
 from typing import Any
 
@@ -15,6 +15,7 @@ from ....autotune.records import Database
 from ....autotune.task import Task
 from ....autotune.tuner import tune
 from ....base.arguments import is_a
+from ....base.dataclass import dataclass
 from ....base.errors import user_source
 from ....driver import build as driver
 from ....schedule import Schedule

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ....autoschedule.search.space import Config
@@ -12,6 +11,7 @@ from ....autotune.errors import BadTuningOption
 from ....autotune.measure import Measurer
 from ....autotune.outcome import Limits, Outcome
 from ....autotune.search import Candidate, CandidateFactory
+from ....base.dataclass import dataclass
 from ....base.errors import user_source
 from ..target import Target
 from .task.space import ConfigEntity

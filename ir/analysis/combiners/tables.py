@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from ....base.dataclass import dataclass
 from ....base.nibbles import holds_integers
 from ...dtype import DType
 from ...errors import NotWellFormed

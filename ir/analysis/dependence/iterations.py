@@ -16,9 +16,9 @@ Conditions around an access are not looked at: that it may not run makes it meet
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 
+from ....base.dataclass import dataclass
 from ...arith.analyzer import Analyzer
 from ...arith.interval import EVERYTHING, Interval
 from ...arith.linear import LinearForm

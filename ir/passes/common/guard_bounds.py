@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ....base.dataclass import dataclass
 from ....base.limits import INT32_EXTENT_LIMIT
 from ...analysis.linear import atom_key, expression, is_index, linear, terms
 from ...arith.linear import LinearForm

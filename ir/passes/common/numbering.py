@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ....base.dataclass import dataclass
 from ...analysis.linear import is_index
 from ...dtype import DType
 from ...expr import (

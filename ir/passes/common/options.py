@@ -3,8 +3,9 @@ program means."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ....base.dataclass import dataclass
 from ...expr import Expr
 from ...ops import const
 from ...stmt import For, Function, LoopKind, Stmt

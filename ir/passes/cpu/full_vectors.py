@@ -26,8 +26,9 @@ It stands while indices are n-d, after loop_partition, whose remainders are such
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ....base.dataclass import dataclass
 from ...analysis.linear import is_index, linear, occurs
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer

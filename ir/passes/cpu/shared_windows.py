@@ -13,8 +13,8 @@ It stands after unroll, when what an unrolled loop reads is one run of statement
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ....base.dataclass import dataclass
 from ...analysis.linear import expression, is_index, linear
 from ...arith.linear import LinearForm
 from ...buffer import Buffer

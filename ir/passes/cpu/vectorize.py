@@ -14,8 +14,8 @@ are unrolled loops. Lanes do not depend on each other: serialize_racing_lanes ha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ....base.dataclass import dataclass
 from ...dtype import DType
 from ...expr import Add, BufferLoad, Call, Cast, CompareOp, Expr, FloorMod, IntImm, Let, Mul, Node, Sub, Var
 from ...ops import const, floordiv, maximum

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from ....base.dataclass import dataclass
 from ...analysis.dependence import Iterations, Meets
 from ...analysis.linear import linear
 from ...arith.analyzer import Analyzer

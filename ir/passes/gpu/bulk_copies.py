@@ -19,10 +19,11 @@ copy together: see clusters.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 
+from ....base.dataclass import dataclass
 from ....base.errors import user_source
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer

@@ -10,8 +10,8 @@ An index is the same for all blocks of a cluster where it does not depend on the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ....base.dataclass import dataclass
 from ....base.errors import user_source
 from ...arith.analyzer import Analyzer
 from ...copies import BULK_COPY, CLUSTER

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeGuard
 
+from ....base.dataclass import dataclass
 from ...arith.analyzer import Analyzer
 from ...dtype import INT32
 from ...expr import Expr, IntImm, Node, Var

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ....base.dataclass import dataclass
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...copies import called

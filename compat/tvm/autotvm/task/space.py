@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import permutations
 from math import prod
 from typing import Any
@@ -17,6 +16,7 @@ from .....autoschedule.search.space import Knob as OtherOptionEntity
 from .....autoschedule.search.space import Reorder as ReorderEntity
 from .....autoschedule.search.space import Split as SplitEntity
 from .....autoschedule.search.space import find_factors as get_factors
+from .....base.dataclass import dataclass
 from .....base.errors import user_source
 from .....ir.expr import IntImm, IterVar
 from .....schedule import Schedule
