@@ -13,7 +13,7 @@ import numpy as np
 import tilewright as tw
 from tilewright import te, topi
 
-from .cases import Arrays, Builder, Case, Inputs, Runner, align, draw_integers, empty, floats, kernel
+from .cases import Arrays, Builder, Case, Inputs, Runner, align, draw_integers, empty, floats, kernel, scheduled
 from .peers import ort_peer, torch_peer
 from .peers.onnx_model import Node
 
@@ -28,15 +28,8 @@ GROUP = 32
 def attention(heads: int, queries: int, keys: int, depth: int, causal: bool = False) -> Case:
     shapes = (heads, queries, depth), (heads, keys, depth), (heads, keys, depth)
 
-    def build() -> Any:
-        q, k, v = (te.placeholder(shape, name=name) for name, shape in zip("qkv", shapes, strict=True))
-        y = topi.nn.attention(q, k, v, causal=causal)
-        return tw.build(topi.schedule(y), [q, k, v, y], name="attention")
-
-    def in_torch(q: Any, k: Any, v: Any) -> Any:
-        from torch.nn.functional import scaled_dot_product_attention
-
-        return scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)[0]
+    def in_torch(torch: Any, *qkv: Any) -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(*(x[None] for x in qkv), is_causal=causal)[0]
 
     seen = 0.5 if causal else 1.0
     return Case(
@@ -44,7 +37,7 @@ def attention(heads: int, queries: int, keys: int, depth: int, causal: bool = Fa
         name=f"{heads}x{queries}x{depth}{f' of {keys}' if keys != queries else ''}{' causal' if causal else ''}",
         inputs=floats(*shapes),
         outputs=[(shapes[0], "float32")],
-        ours=kernel(build),
+        ours=scheduled(lambda q, k, v: topi.nn.attention(q, k, v, causal=causal), *shapes),
         peers={"torch": torch_peer.call(in_torch), "onnxruntime": _many_heads(heads, causal)},
         flops=4 * heads * queries * keys * depth * seen,
         bytes=4.0 * sum(map(np.prod, shapes)) + 4.0 * np.prod(shapes[0]),
@@ -177,11 +170,6 @@ def dense_bf16(m: int, n: int, k: int) -> Case:
         built = tw.build(topi.schedule(y), [x, p, y], name="dense_bf16")
         return lambda: built(inputs[0], packed, *outputs)
 
-    def in_torch(x: Any, w: Any) -> Any:
-        import torch
-
-        return torch.nn.functional.linear(x, w).float()
-
     return _small(
         "dense bf16",
         m,
@@ -190,7 +178,7 @@ def dense_bf16(m: int, n: int, k: int) -> Case:
         floats((m, k), (n, k), dtype=ml_dtypes.bfloat16),
         "float32",
         build,
-        {"torch": torch_peer.call(in_torch)},
+        {"torch": torch_peer.call(lambda torch, x, w: torch.nn.functional.linear(x, w).float())},
         2,
     )
 

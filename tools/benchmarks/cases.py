@@ -3,19 +3,14 @@
 A file `NAME_cases.py` beside this one holds `CASES`, a list of cases, made when it is imported, or `draw_cases(seed)`, which
 draws their shapes; nothing heavy happens then (builders import their library when they are called). To add work, write such a file:
 
-    from tilewright import te, topi
-    import tilewright as tw
-    from .cases import Case, floats, kernel
+    from tilewright import topi
+    from .cases import Case, floats, scheduled
     from .peers import numpy_peer, torch_peer
 
     def gemm(m: int, n: int, k: int) -> Case:
-        def build() -> tw.runtime.Kernel:
-            a, b = te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B")
-            c = topi.matmul(a, b)
-            return tw.build(topi.schedule([c]), [a, b, c])
         return Case(
             group="gemm", name=f"{m}x{n}x{k}", inputs=floats((m, k), (k, n)), outputs=[((m, n), "float32")],
-            ours=kernel(build), flops=2 * m * n * k, bytes=4 * (m * k + k * n + m * n), ceiling="fma",
+            ours=scheduled(topi.matmul, (m, k), (k, n)), flops=2 * m * n * k, bytes=4 * (m * k + k * n + m * n), ceiling="fma",
             peers={"numpy": numpy_peer.matmul, "torch": torch_peer.matmul})
 
     CASES = [gemm(512, 512, 512), gemm(37, 4096, 512)]
@@ -36,6 +31,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tilewright as tw
+from tilewright import te, topi
 
 __all__ = [
     "Arrays",
@@ -51,6 +48,7 @@ __all__ = [
     "groups",
     "kernel",
     "load_cases",
+    "scheduled",
     "threads",
     "draw_integers",
 ]
@@ -111,6 +109,18 @@ def kernel(build: Callable[[], Any]) -> Builder:
         return lambda: built(*arrays)
 
     return builder
+
+
+def scheduled(define: Callable[..., Any], *shapes: tuple[int, ...], dtype: str = "float32") -> Builder:
+    """The builder of what `define` makes of placeholders of these shapes, a tensor or several, as topi.schedule runs it."""
+
+    def build() -> tw.runtime.Kernel:
+        given = [te.placeholder(shape, dtype, name=f"x{at}") for at, shape in enumerate(shapes)]
+        computed = define(*given)
+        outputs = [computed] if isinstance(computed, te.Tensor) else computed
+        return tw.build(topi.schedule(outputs), [*given, *outputs])
+
+    return kernel(build)
 
 
 def draw(make: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray], *shapes: tuple[int, ...]) -> Inputs:

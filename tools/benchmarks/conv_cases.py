@@ -115,11 +115,6 @@ def conv(layer: Layer, group: str, how: str) -> Case:
     out = (1, layer.outputs, layer.out, layer.out)
     size, window = layer.kernel, {"strides": [layer.stride] * 2, "pads": [layer.padding] * 4}
 
-    def torch_conv2d(x: Any, w: Any) -> Any:
-        import torch
-
-        return torch.nn.functional.conv2d(x, w, None, layer.stride, layer.padding)
-
     return Case(
         group=group,
         name=layer.name,
@@ -128,7 +123,9 @@ def conv(layer: Layer, group: str, how: str) -> Case:
         ours=ours(layer, how),
         ceiling="fma",
         peers={
-            "torch": torch_peer.call(torch_conv2d),
+            "torch": torch_peer.call(
+                lambda torch, x, w: torch.nn.functional.conv2d(x, w, None, layer.stride, layer.padding)
+            ),
             "torch packed": torch_prepacked(layer),
             **onnx_peers.call(
                 [Node("Conv", ["x0", "x1"], attributes=window | {"kernel_shape": [size, size]})], constants=[1]

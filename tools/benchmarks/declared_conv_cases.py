@@ -62,23 +62,9 @@ def libraries(
 ) -> dict[str, Builder]:
     """Return the libraries that have convolutions as an operator, for one image without a batch axis."""
 
-    def in_torch(x: Any, w: Any) -> Any:
-        import torch
-
+    def in_torch(torch: Any, x: Any, w: Any) -> Any:
         conv = getattr(torch.nn.functional, f"conv{dimensions}d")
         return conv(x[None], w, None, strides, pads, dilation, groups)[0]
-
-    def in_jax(x: Any, w: Any) -> Any:
-        import jax
-
-        return jax.lax.conv_general_dilated(
-            x[None],
-            w,
-            [strides] * dimensions,
-            [(pads, pads)] * dimensions,
-            rhs_dilation=[dilation] * dimensions,
-            feature_group_count=groups,
-        )[0]
 
     attributes = {
         "strides": [strides] * dimensions,
@@ -96,7 +82,20 @@ def libraries(
         [1],
         {"first": _first()},
     )
-    return {"torch": torch_peer.call(in_torch), **onnx, "jax": jax_peer.call(in_jax)}
+    return {
+        "torch": torch_peer.call(in_torch),
+        **onnx,
+        "jax": jax_peer.call(
+            lambda jax, x, w: jax.lax.conv_general_dilated(
+                x[None],
+                w,
+                [strides] * dimensions,
+                [(pads, pads)] * dimensions,
+                rhs_dilation=[dilation] * dimensions,
+                feature_group_count=groups,
+            )[0]
+        ),
+    }
 
 
 def _first() -> Any:
@@ -145,25 +144,24 @@ def channels_last(draw: Draw) -> Case:
             (size, size, o), lambda y, z, f: te.sum(x[y + dy, z + dx, cc] * w[dy, dx, cc, f], [dy, dx, cc]), name="conv"
         )
 
-    def in_jax(x: Any, w: Any) -> Any:
-        import jax
-
-        return jax.lax.conv_general_dilated(x[None], w, [1, 1], "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))[0]
-
-    def in_torch(x: Any, w: Any) -> Any:
-        import torch
-
-        return (
-            torch.nn.functional.conv2d(x[None].permute(0, 3, 1, 2), w.permute(3, 2, 0, 1))[0]
-            .permute(1, 2, 0)
-            .contiguous()
-        )
-
     return program(
         f"conv2d channels last {c}->{o} @{size}",
         declare,
         [(size + 2, size + 2, c), (3, 3, c, o)],
-        {"torch": torch_peer.call(in_torch), "jax": jax_peer.call(in_jax)},
+        {
+            "torch": torch_peer.call(
+                lambda torch, x, w: (
+                    torch.nn.functional.conv2d(x[None].permute(0, 3, 1, 2), w.permute(3, 2, 0, 1))[0]
+                    .permute(1, 2, 0)
+                    .contiguous()
+                )
+            ),
+            "jax": jax_peer.call(
+                lambda jax, x, w: jax.lax.conv_general_dilated(
+                    x[None], w, [1, 1], "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+                )[0]
+            ),
+        },
         flops=18 * c * o * size**2,
         tolerance=(1e-2, 1e-3),
     )
@@ -186,16 +184,11 @@ def transposed(draw: Draw) -> Case:
             name="conv",
         )
 
-    def in_torch(x: Any, w: Any) -> Any:
-        import torch
-
-        return torch.nn.functional.conv_transpose2d(x[None], w, None, 2, 1)[0]
-
     return program(
         f"transposed conv2d {c}->{o} @{size}",
         declare,
         [(c, size, size), (c, o, 4, 4)],
-        {"torch": torch_peer.call(in_torch)},
+        {"torch": torch_peer.call(lambda torch, x, w: torch.nn.functional.conv_transpose2d(x[None], w, None, 2, 1)[0])},
         flops=8 * c * o * (2 * size) ** 2,
         tolerance=(1e-2, 1e-3),
     )
@@ -220,9 +213,7 @@ def block(draw: Draw) -> Case:
         again = te.compute(own.shape, lambda *at: te.max(own(*at), 0.0), name="again")
         return te.compute((c, size, size), lambda f, y, z: te.sum(again[ee, y, z] * w3[f, ee], ee), name="down")
 
-    def in_torch(x: Any, w1: Any, w2: Any, w3: Any) -> Any:
-        import torch
-
+    def in_torch(torch: Any, x: Any, w1: Any, w2: Any, w3: Any) -> Any:
         conv, relu = torch.nn.functional.conv2d, torch.relu
         up = relu(conv(x[None], w1[:, :, None, None]))
         return conv(relu(conv(up, w2[:, None], None, 1, 1, 1, wide)), w3[:, :, None, None])[0]

@@ -242,14 +242,7 @@ def pool(draw: Draw, kind: str) -> Case:
         pooled = te.compute((c, out, out), lambda k, i, j: how(x[k, 2 * i + u, 2 * j + v], [u, v]), name="pool")
         return pooled if kind == "max" else te.compute(pooled.shape, lambda *at: pooled(*at) * (1 / 9), name="mean")
 
-    def in_torch(x: Any) -> Any:
-        import torch
-
-        return (torch.nn.functional.max_pool2d if kind == "max" else torch.nn.functional.avg_pool2d)(x[None], 3, 2)[0]
-
-    def in_jax(x: Any) -> Any:
-        import jax
-
+    def in_jax(jax: Any, x: Any) -> Any:
         start, how = (-jax.numpy.inf, jax.lax.max) if kind == "max" else (0.0, jax.lax.add)
         pooled = jax.lax.reduce_window(x, start, how, (1, 3, 3), (1, 2, 2), "VALID")
         return pooled if kind == "max" else pooled * (1 / 9)
@@ -268,7 +261,15 @@ def pool(draw: Draw, kind: str) -> Case:
         f"{kind} pool {c}x{size}x{size}",
         declare,
         [(c, size, size)],
-        {"torch": torch_peer.call(in_torch), "jax": jax_peer.call(in_jax), **onnx},
+        {
+            "torch": torch_peer.call(
+                lambda torch, x: (torch.nn.functional.max_pool2d if kind == "max" else torch.nn.functional.avg_pool2d)(
+                    x[None], 3, 2
+                )[0]
+            ),
+            "jax": jax_peer.call(in_jax),
+            **onnx,
+        },
         flops=9 * c * out * out,
     )
 
@@ -292,16 +293,17 @@ def resize(draw: Draw) -> Case:
 
         return te.compute((c, tall, broad), element, name="resized")
 
-    def in_torch(x: Any) -> Any:
-        import torch
-
-        return torch.nn.functional.interpolate(x[None], (tall, broad), mode="bilinear", align_corners=False)[0]
-
     return program(
         f"resize {high}x{wide} to {tall}x{broad}",
         declare,
         [(c, high, wide)],
-        {"torch": torch_peer.call(in_torch)},
+        {
+            "torch": torch_peer.call(
+                lambda torch, x: torch.nn.functional.interpolate(
+                    x[None], (tall, broad), mode="bilinear", align_corners=False
+                )[0]
+            )
+        },
         flops=12 * c * tall * broad,
         tolerance=(1e-2, 1e-3),
     )
@@ -319,8 +321,8 @@ def permutation_case(draw: Draw, order: Sequence[int]) -> Case:
 
     peers = {
         "numpy": numpy_peer.call(lambda x: np.ascontiguousarray(x.transpose(order))),
-        "torch": torch_peer.call(lambda x: x.permute(*order).contiguous()),
-        "jax": jax_peer.call(lambda x: x.transpose(order)),
+        "torch": torch_peer.call(lambda _, x: x.permute(*order).contiguous()),
+        "jax": jax_peer.call(lambda _, x: x.transpose(order)),
         **onnx_peers.call([Node("Transpose", ["x0"], attributes={"perm": list(order)})]),
     }
     return program(f"permute {''.join(map(str, order))} {'x'.join(map(str, shape))}", declare, [shape], peers)
@@ -345,24 +347,12 @@ def concatenation_case(draw: Draw, axis: int) -> Case:
 
     peers = {
         "numpy": numpy_peer.call(lambda *x: np.concatenate(x, axis)),
-        "torch": torch_peer.call(lambda *x: _cat(x, axis)),
-        "jax": jax_peer.call(lambda *x: _concatenate_jax(x, axis)),
+        "torch": torch_peer.call(lambda torch, *x: torch.cat(x, axis)),
+        "jax": jax_peer.call(lambda jax, *x: jax.numpy.concatenate(x, axis)),
     }
     return program(
         f"concatenate along {axis} {'x'.join(map(str, whole))}", declare, [tuple(shape) for shape in shapes], peers
     )
-
-
-def _cat(tensors: Any, axis: int) -> Any:
-    import torch
-
-    return torch.cat(tensors, axis)
-
-
-def _concatenate_jax(arrays: Any, axis: int) -> Any:
-    import jax
-
-    return jax.numpy.concatenate(arrays, axis)
 
 
 def gather_case(draw: Draw) -> Case:
@@ -396,17 +386,12 @@ def pixel_shuffle_case(draw: Draw) -> Case:
             (c, 2 * high, 2 * wide), lambda k, i, j: x[k * 4 + i % 2 * 2 + j % 2, i // 2, j // 2], name="shuffled"
         )
 
-    def in_torch(x: Any) -> Any:
-        import torch
-
-        return torch.nn.functional.pixel_shuffle(x, 2)
-
     return program(
         f"pixel shuffle {c}x{high}x{wide}",
         declare,
         [(4 * c, high, wide)],
         {
-            "torch": torch_peer.call(in_torch),
+            "torch": torch_peer.call(lambda torch, x: torch.nn.functional.pixel_shuffle(x, 2)),
             "numpy": numpy_peer.call(
                 lambda x: x.reshape(c, 2, 2, high, wide).transpose(0, 3, 1, 4, 2).reshape(c, 2 * high, 2 * wide)
             ),

@@ -214,7 +214,7 @@ def max_plus(draw: Draw) -> Case:
                     out[i, j] = max(out[i, j], a[i, k] + b[k, j])
 
     peers = everywhere(lambda library, a, b: (a[:, :, None] + b[None]).max(1))
-    peers["torch"] = torch_peer.call(lambda a, b: (a[:, :, None] + b[None]).amax(1))
+    peers["torch"] = torch_peer.call(lambda _, a, b: (a[:, :, None] + b[None]).amax(1))
     return program(f"max-plus {n}", declare, [(n, n)] * 2, peers | {"numba": numba_peer.call(loops)}, flops=2 * n**3)
 
 
@@ -239,13 +239,8 @@ def distance(draw: Draw, power: int) -> Case:
                     total += abs(apart) if power == 1 else apart * apart
                 out[i, j] = total
 
-    def in_torch(a: Any, b: Any) -> Any:
-        import torch
-
-        return torch.cdist(a, b, power) ** power
-
     peers = everywhere(lambda library, a, b: (abs(a[:, None] - b[None]) ** power).sum(-1), ["torch"])
-    peers["torch"] = torch_peer.call(in_torch)
+    peers["torch"] = torch_peer.call(lambda torch, a, b: torch.cdist(a, b, power) ** power)
     return program(
         f"L{power} distances {_size(m, n, k)}",
         declare,
@@ -288,16 +283,6 @@ def int8(draw: Draw) -> Case:
             (m, n), lambda i, j: te.sum(a[i, kk].astype("int32") * b[j, kk].astype("int32"), kk), name="C"
         )
 
-    def in_jax(a: Any, b: Any) -> Any:
-        import jax
-
-        return jax.lax.dot_general(a, b, (((1,), (1,)), ((), ())), preferred_element_type="int32")
-
-    def in_torch(a: Any, b: Any) -> Any:
-        import torch
-
-        return torch._int_mm(a, b.T)
-
     def loops(a: Any, b: Any, out: Any) -> None:
         for i in prange(m):
             for j in range(n):
@@ -308,8 +293,10 @@ def int8(draw: Draw) -> Case:
 
     peers = {
         "numba": numba_peer.call(loops),
-        "jax": jax_peer.call(in_jax),
-        "torch": torch_peer.call(in_torch),
+        "jax": jax_peer.call(
+            lambda jax, a, b: jax.lax.dot_general(a, b, (((1,), (1,)), ((), ())), preferred_element_type="int32")
+        ),
+        "torch": torch_peer.call(lambda torch, a, b: torch._int_mm(a, b.T)),
         **onnx_peers.call(
             [Node("Transpose", ["x1"], ["t"], {"perm": [1, 0]}), Node("MatMulInteger", ["x0", "t"])], [1]
         ),
@@ -414,21 +401,14 @@ def attention(draw: Draw) -> Case:
         share = te.compute(scores.shape, lambda h, i, c: raised[h, i, c] / total[h, i], name="share")
         return te.compute((heads, rows, size), lambda h, i, c: te.sum(share[h, i, p] * v[h, p, c], p), name="O")
 
-    def in_jax(q: Any, k: Any, v: Any) -> Any:
-        import jax
-
-        return jax.nn.softmax(q @ k.transpose(0, 2, 1) * size**-0.5) @ v
-
-    def in_torch(q: Any, k: Any, v: Any) -> Any:
-        import torch
-
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v)
-
     return program(
         f"attention {_size(heads, rows, keys, size)}",
         declare,
         [(heads, rows, size), *[(heads, keys, size)] * 2],
-        {"torch": torch_peer.call(in_torch), "jax": jax_peer.call(in_jax)},
+        {
+            "torch": torch_peer.call(lambda torch, q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v)),
+            "jax": jax_peer.call(lambda jax, q, k, v: jax.nn.softmax(q @ k.transpose(0, 2, 1) * size**-0.5) @ v),
+        },
         flops=4 * heads * rows * keys * size,
     )
 

@@ -93,20 +93,15 @@ def everywhere(function: Callable[..., Any], without: Sequence[str] = ()) -> dic
     def in_order(results: Any, moved: Callable[[Any], Any]) -> Any:
         return tuple(map(moved, results)) if isinstance(results, (tuple, list)) else moved(results)
 
-    def numpy_call(*arrays: Any) -> Any:
-        return in_order(function(np, *arrays), lambda result: np.asarray(result, order="C"))
-
-    def torch_call(*arrays: Any) -> Any:
-        import torch
-
-        return in_order(function(torch, *arrays), torch.Tensor.contiguous)
-
-    def jax_call(*arrays: Any) -> Any:
-        import jax.numpy
-
-        return function(jax.numpy, *arrays)
-
-    peers = {"numpy": numpy_peer.call(numpy_call), "torch": torch_peer.call(torch_call), "jax": jax_peer.call(jax_call)}
+    peers = {
+        "numpy": numpy_peer.call(
+            lambda *arrays: in_order(function(np, *arrays), lambda result: np.asarray(result, order="C"))
+        ),
+        "torch": torch_peer.call(
+            lambda torch, *arrays: in_order(function(torch, *arrays), lambda result: result.contiguous())
+        ),
+        "jax": jax_peer.call(lambda jax, *arrays: function(jax.numpy, *arrays)),
+    }
     return {name: peer for name, peer in peers.items() if name not in without}
 
 

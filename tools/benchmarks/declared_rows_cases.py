@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -19,7 +18,6 @@ __all__ = ["draw_cases"]
 prange: Any = range
 """numba's, once it is imported."""
 PLACES = ("first", "middle", "last")
-PEERS = ("numpy", "torch", "jax")
 
 
 def _shape(draw: Draw, place: str) -> tuple[int, ...]:
@@ -49,34 +47,23 @@ def row(draw: Draw, kind: str, place: str) -> Case:
     def without(at: Sequence[te.Expr]) -> list[te.Expr]:
         return [index for place, index in enumerate(at) if place != axis]
 
-    def softmax(x: te.Tensor) -> te.Tensor:
+    def exponentials(x: te.Tensor) -> te.Tensor:
         most = _reduce_rows(shape, axis, x, te.max, "most")
         raised = te.compute(shape, lambda *at: te.exp(x(*at) - most(*without(at))), name="raised")
         total = _reduce_rows(shape, axis, raised, te.sum, "total")
+        if kind == "log-sum-exp":
+            return te.compute(total.shape, lambda *at: te.log(total(*at)) + most(*at), name="lse")
         return te.compute(shape, lambda *at: raised(*at) / total(*without(at)), name="softmax")
 
-    def log_sum_exp(x: te.Tensor) -> te.Tensor:
-        most = _reduce_rows(shape, axis, x, te.max, "most")
-        raised = te.compute(shape, lambda *at: te.exp(x(*at) - most(*without(at))), name="raised")
-        total = _reduce_rows(shape, axis, raised, te.sum, "total")
-        return te.compute(total.shape, lambda *at: te.log(total(*at)) + most(*at), name="lse")
-
-    def variance(x: te.Tensor) -> te.Tensor:
+    def moments(x: te.Tensor) -> te.Tensor:
         total = _reduce_rows(shape, axis, x, te.sum, "total")
         mean = te.compute(total.shape, lambda *at: total(*at) * (1 / count), name="mean")
         apart = te.compute(
             shape, lambda *at: (x(*at) - mean(*without(at))) * (x(*at) - mean(*without(at))), name="apart"
         )
         squares = _reduce_rows(shape, axis, apart, te.sum, "squares")
-        return te.compute(squares.shape, lambda *at: squares(*at) * (1 / count), name="variance")
-
-    def layer_norm(x: te.Tensor) -> te.Tensor:
-        total = _reduce_rows(shape, axis, x, te.sum, "total")
-        mean = te.compute(total.shape, lambda *at: total(*at) * (1 / count), name="mean")
-        apart = te.compute(
-            shape, lambda *at: (x(*at) - mean(*without(at))) * (x(*at) - mean(*without(at))), name="apart"
-        )
-        squares = _reduce_rows(shape, axis, apart, te.sum, "squares")
+        if kind == "variance":
+            return te.compute(squares.shape, lambda *at: squares(*at) * (1 / count), name="variance")
         return te.compute(
             shape,
             lambda *at: (x(*at) - mean(*without(at))) * te.rsqrt(squares(*without(at)) * (1 / count) + 1e-5),
@@ -111,10 +98,10 @@ def row(draw: Draw, kind: str, place: str) -> Case:
         return summed if axis == 0 else te.compute(shape, lambda *at: summed(at[axis], *without(at)), name="turned")
 
     declared: dict[str, Callable[[te.Tensor], te.Tensor]] = {
-        "softmax": softmax,
-        "log-sum-exp": log_sum_exp,
-        "variance": variance,
-        "layer norm": layer_norm,
+        "softmax": exponentials,
+        "log-sum-exp": exponentials,
+        "variance": moments,
+        "layer norm": moments,
         "l2 norm": l2_norm,
         "argmax": lambda x: place_of(x, False),
         "argmin": lambda x: place_of(x, True),
@@ -123,9 +110,10 @@ def row(draw: Draw, kind: str, place: str) -> Case:
         "max": lambda x: _reduce_rows(shape, axis, x, te.max, "max"),
     }
 
-    libraries = ((numpy_peer, _numpy_rows), (torch_peer, _torch_rows), (jax_peer, _jax_rows))
     peers = {
-        name: peer.call(partial(function, kind, axis)) for name, (peer, function) in zip(PEERS, libraries, strict=True)
+        "numpy": numpy_peer.call(lambda x: _numpy_rows(kind, axis, x)),
+        "torch": torch_peer.call(lambda torch, x: _torch_rows(kind, axis, torch, x)),
+        "jax": jax_peer.call(lambda jax, x: _jax_rows(kind, axis, jax, x)),
     }
     return program(f"{kind} {place} {'x'.join(map(str, shape))}", declared[kind], [shape], peers, flops=prod(shape))
 
@@ -147,9 +135,7 @@ def _numpy_rows(kind: str, axis: int, x: Any) -> Any:
     }[kind]()
 
 
-def _torch_rows(kind: str, axis: int, x: Any) -> Any:
-    import torch
-
+def _torch_rows(kind: str, axis: int, torch: Any, x: Any) -> Any:
     def layer_norm() -> Any:
         if axis == x.ndim - 1:
             return torch.nn.functional.layer_norm(x, (x.shape[-1],), eps=1e-5)
@@ -170,10 +156,7 @@ def _torch_rows(kind: str, axis: int, x: Any) -> Any:
     }[kind]()
 
 
-def _jax_rows(kind: str, axis: int, x: Any) -> Any:
-    import jax
-
-    np_like: Any = jax.numpy
+def _jax_rows(kind: str, axis: int, jax: Any, x: Any) -> Any:
     apart = x - x.mean(axis, keepdims=True)
     return {
         "softmax": lambda: jax.nn.softmax(x, axis),
@@ -183,7 +166,7 @@ def _jax_rows(kind: str, axis: int, x: Any) -> Any:
         "l2 norm": lambda: x * jax.lax.rsqrt((x * x).sum(axis, keepdims=True) + 1e-6),
         "argmax": lambda: x.argmax(axis),
         "argmin": lambda: x.argmin(axis),
-        "cumsum": lambda: np_like.cumsum(x, axis),
+        "cumsum": lambda: jax.numpy.cumsum(x, axis),
         "sum": lambda: x.sum(axis),
         "max": lambda: x.max(axis),
     }[kind]()
@@ -205,9 +188,7 @@ def recurrence(draw: Draw) -> Case:
             for i in range(wide):
                 out[t, i] = out[t - 1, i] * a[t, i] + b[t, i]
 
-    def in_jax(a: Any, b: Any) -> Any:
-        import jax
-
+    def in_jax(jax: Any, a: Any, b: Any) -> Any:
         def step(h: Any, now: Any) -> Any:
             h = h * now[0] + now[1]
             return h, h
@@ -256,7 +237,7 @@ def histogram(draw: Draw) -> Case:
         {
             "numpy": numpy_peer.call(lambda x: np.bincount(x, minlength=bins)),
             "numba": numba_peer.call(loops),
-            "torch": torch_peer.call(lambda x: x.bincount(minlength=bins)),
+            "torch": torch_peer.call(lambda _, x: x.bincount(minlength=bins)),
         },
         dtypes=["int32"],
         inputs=inputs,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
-from typing import Any
 
-import tilewright as tw
-from tilewright import te, topi
+from tilewright import topi
 
-from .cases import Case, floats, kernel
+from .cases import Case, floats, scheduled
 from .peers import halide_peer, jax_peer, numpy_peer, onnx_peers, torch_peer
 
 ROWS: tuple[tuple[str, int, int, int, int], ...] = (
@@ -29,11 +28,6 @@ ROWS: tuple[tuple[str, int, int, int, int], ...] = (
 def gemm(name: str, m: int, k: int, n: int, batch: int) -> Case:
     shapes = ((m, k), (k, n), (m, n)) if batch == 1 else ((batch, m, k), (batch, k, n), (batch, m, n))
 
-    def build() -> Any:
-        a, b = te.placeholder(shapes[0], name="A"), te.placeholder(shapes[1], name="B")
-        c = topi.matmul(a, b) if batch == 1 else topi.batch_matmul(a, b, transpose_b=False)
-        return tw.build(topi.schedule(c), [a, b, c], name="gemm")
-
     peers = {"numpy": numpy_peer.matmul, "torch": torch_peer.matmul, **onnx_peers.matmul, "jax": jax_peer.matmul}
     if batch == 1:
         peers["halide"] = halide_peer.matmul
@@ -42,7 +36,7 @@ def gemm(name: str, m: int, k: int, n: int, batch: int) -> Case:
         name=name,
         inputs=floats(*shapes[:2]),
         outputs=[(shapes[2], "float32")],
-        ours=kernel(build),
+        ours=scheduled(topi.matmul if batch == 1 else partial(topi.batch_matmul, transpose_b=False), *shapes[:2]),
         peers=peers,
         flops=2 * m * k * n * batch,
         bytes=4 * sum(prod(shape) for shape in shapes),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import tilewright as tw
-from tilewright import te, topi
+from tilewright import topi
 
-from .cases import Case, draw_integers, floats, kernel
+from .cases import Case, draw_integers, floats, scheduled
 from .peers import onnx_peers, opencv_peer, torch_peer
 from .peers.onnx_model import Node
 
@@ -21,17 +20,10 @@ def photograph(high: int, wide: int, out: tuple[int, int]) -> Case:
     """Bytes with three channels side by side, bilinear."""
     shape, result_shape = (high, wide, 3), (*out, 3)
 
-    def build() -> Any:
-        x = te.placeholder(shape, "uint8", name="x")
-        y = topi.image.resize(x, out, "bilinear", "HWC")
-        return tw.build(topi.schedule(y), [x, y], name="resize")
-
     def of_opencv(cv2: Any, inputs: Any, outputs: Any) -> None:
         cv2.resize(inputs[0], out[::-1], dst=outputs[0], interpolation=cv2.INTER_LINEAR)
 
-    def of_torch(x: Any) -> Any:
-        import torch
-
+    def of_torch(torch: Any, x: Any) -> Any:
         batch = x.permute(2, 0, 1)[None]  # channels last, without a copy
         return torch.nn.functional.interpolate(batch, out, mode="bilinear")[0].permute(1, 2, 0)
 
@@ -40,7 +32,7 @@ def photograph(high: int, wide: int, out: tuple[int, int]) -> Case:
         name=f"bilinear {wide}x{high} RGB to {out[1]}x{out[0]}",
         inputs=draw_integers(0, 256, np.uint8, shape),
         outputs=[(result_shape, "uint8")],
-        ours=kernel(build),
+        ours=scheduled(lambda x: topi.image.resize(x, out, "bilinear", "HWC"), shape, dtype="uint8"),
         ceiling="copy",
         bytes=3 * (high * wide + out[0] * out[1]),
         tolerance=(2, 0),
@@ -52,20 +44,10 @@ def planes(method: str, channels: int, size: int, out: int) -> Case:
     """Floats, each channel a plane of its own."""
     shape, result_shape = (1, channels, size, size), (1, channels, out, out)
 
-    def build() -> Any:
-        x = te.placeholder(shape, name="x")
-        y = topi.image.resize(x, (out, out), method)
-        return tw.build(topi.schedule(y), [x, y], name="resize")
-
     def of_opencv(cv2: Any, inputs: Any, outputs: Any) -> None:
         how = {"nearest": cv2.INTER_NEAREST, "bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC}[method]
         for plane, into in zip(inputs[0][0], outputs[0][0], strict=True):
             cv2.resize(plane, (out, out), dst=into, interpolation=how)
-
-    def of_torch(x: Any) -> Any:
-        import torch
-
-        return torch.nn.functional.interpolate(x, (out, out), mode=method)
 
     where = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"} if method == "nearest" else {}
     node = Node("Resize", ["x0", "", "", "sizes"], attributes={"mode": ORT_MODES[method], **where})
@@ -74,13 +56,13 @@ def planes(method: str, channels: int, size: int, out: int) -> Case:
         name=f"{method} {channels}x{size}^2 to {out}^2",
         inputs=floats(shape),
         outputs=[(result_shape, "float32")],
-        ours=kernel(build),
+        ours=scheduled(lambda x: topi.image.resize(x, (out, out), method), shape),
         ceiling="copy",
         bytes=4 * channels * (size**2 + out**2),
         tolerance=(1e-3, 1e-3),
         peers={
             "opencv": opencv_peer.call(of_opencv),
-            "torch": torch_peer.call(of_torch),
+            "torch": torch_peer.call(lambda torch, x: torch.nn.functional.interpolate(x, (out, out), mode=method)),
             **onnx_peers.call([node], extra={"sizes": np.array(result_shape, np.int64)}),
         },
     )
@@ -90,15 +72,9 @@ def pool(kind: str, channels: int, size: int, window: int, stride: int, padding:
     out = (size + 2 * padding - window) // stride + 1
     shape = (1, channels, size, size)
 
-    def build() -> Any:
-        x = te.placeholder(shape, name="x")
-        make = topi.nn.max_pool2d if kind == "max" else topi.nn.avg_pool2d
-        y = make(x, window, stride, padding)
-        return tw.build(topi.schedule(y), [x, y], name="pool")
+    make = topi.nn.max_pool2d if kind == "max" else topi.nn.avg_pool2d
 
-    def of_torch(x: Any) -> Any:
-        import torch
-
+    def of_torch(torch: Any, x: Any) -> Any:
         if kind == "max":
             return torch.nn.functional.max_pool2d(x, window, stride, padding)
         return torch.nn.functional.avg_pool2d(x, window, stride, padding)
@@ -110,7 +86,7 @@ def pool(kind: str, channels: int, size: int, window: int, stride: int, padding:
         name=f"{kind} {window}x{window} s{stride} {channels} @{size}",
         inputs=floats(shape),
         outputs=[((1, channels, out, out), "float32")],
-        ours=kernel(build),
+        ours=scheduled(lambda x: make(x, window, stride, padding), shape),
         ceiling="copy",
         bytes=4 * channels * (size**2 + out**2),
         peers={
@@ -123,25 +99,18 @@ def pool(kind: str, channels: int, size: int, window: int, stride: int, padding:
 def global_pool(channels: int, size: int) -> Case:
     shape = (1, channels, size, size)
 
-    def build() -> Any:
-        x = te.placeholder(shape, name="x")
-        y = topi.nn.global_avg_pool2d(x)
-        return tw.build(topi.schedule(y), [x, y], name="pool")
-
-    def of_torch(x: Any) -> Any:
-        import torch
-
-        return torch.nn.functional.adaptive_avg_pool2d(x, 1)
-
     return Case(
         group="pool",
         name=f"global avg {channels} @{size}",
         inputs=floats(shape),
         outputs=[((1, channels, 1, 1), "float32")],
-        ours=kernel(build),
+        ours=scheduled(topi.nn.global_avg_pool2d, shape),
         ceiling="read",
         bytes=4 * channels * size**2,
-        peers={"torch": torch_peer.call(of_torch), **onnx_peers.call([Node("GlobalAveragePool", ["x0"])])},
+        peers={
+            "torch": torch_peer.call(lambda torch, x: torch.nn.functional.adaptive_avg_pool2d(x, 1)),
+            **onnx_peers.call([Node("GlobalAveragePool", ["x0"])]),
+        },
     )
 
 

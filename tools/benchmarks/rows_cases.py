@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tilewright as tw
 from tilewright import te, topi
 
-from .cases import Builder, Case, draw, floats, kernel
+from .cases import Case, draw, floats, scheduled
 from .peers import halide_peer, jax_peer, numba_peer, numpy_peer, onnx_peers, torch_peer
 from .peers.onnx_model import Node
 
@@ -18,15 +16,6 @@ __all__ = ["CASES"]
 
 prange: Any = range
 """numba_peer puts numba's here."""
-
-
-def _ours(define: Callable[..., te.Tensor], *shapes: tuple[int, ...]) -> Builder:
-    def build() -> tw.runtime.Kernel:
-        given = [te.placeholder(shape, name=f"x{at}") for at, shape in enumerate(shapes)]
-        output = define(*given)
-        return tw.build(topi.schedule(output), [*given, output])
-
-    return kernel(build)
 
 
 # Softmax
@@ -48,28 +37,19 @@ def _softmax_loops(x: np.ndarray, y: np.ndarray) -> None:
 
 
 def _softmax(rows: int, columns: int) -> Case:
-    def of_torch(x: Any, out: Any) -> Any:
-        import torch
-
-        return torch.softmax(x, 1, out=out)
-
-    def of_jax(x: Any) -> Any:
-        import jax
-
-        return jax.nn.softmax(x, axis=1)
 
     return Case(
         group="softmax",
         name=f"{rows}x{columns}",
         inputs=floats((rows, columns)),
         outputs=[((rows, columns), "float32")],
-        ours=_ours(lambda x: topi.nn.softmax(x, 1), (rows, columns)),
+        ours=scheduled(lambda x: topi.nn.softmax(x, 1), (rows, columns)),
         bytes=8 * rows * columns,
         ceiling="copy",
         peers={
-            "torch": torch_peer.call(of_torch, out=True),
+            "torch": torch_peer.call(lambda torch, x, out: torch.softmax(x, 1, out=out), out=True),
             **onnx_peers.call([Node("Softmax", ["x0"], attributes={"axis": 1})]),
-            "jax": jax_peer.call(of_jax),
+            "jax": jax_peer.call(lambda jax, x: jax.nn.softmax(x, axis=1)),
             "numba": numba_peer.call(_softmax_loops),
             "halide": halide_peer.softmax,
         },
@@ -96,20 +76,16 @@ def _layer_norm_loops(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, y: np.
 
 
 def _layer_norm(rows: int, columns: int) -> Case:
-    def of_torch(x: Any, gamma: Any, beta: Any, out: Any) -> Any:
-        import torch
-
+    def of_torch(torch: Any, x: Any, gamma: Any, beta: Any, out: Any) -> Any:
         statistics = torch.empty(2, rows, 1)
         return torch.ops.aten.native_layer_norm.out(
             x, (columns,), gamma, beta, 1e-5, out0=out, out1=statistics[0], out2=statistics[1]
         )[0]
 
-    def of_jax(x: Any, gamma: Any, beta: Any) -> Any:
-        import jax.numpy as jnp
-
+    def of_jax(jax: Any, x: Any, gamma: Any, beta: Any) -> Any:
         mean = x.mean(1, keepdims=True)
         centred = x - mean
-        return centred / jnp.sqrt((centred * centred).mean(1, keepdims=True) + 1e-5) * gamma + beta
+        return centred / jax.numpy.sqrt((centred * centred).mean(1, keepdims=True) + 1e-5) * gamma + beta
 
     node = Node("LayerNormalization", ["x0", "x1", "x2"], attributes={"axis": 1, "epsilon": 1e-5})
     shapes = ((rows, columns), (columns,), (columns,))
@@ -118,7 +94,7 @@ def _layer_norm(rows: int, columns: int) -> Case:
         name=f"{rows}x{columns}",
         inputs=floats(*shapes),
         outputs=[((rows, columns), "float32")],
-        ours=_ours(topi.nn.layer_norm, *shapes),
+        ours=scheduled(topi.nn.layer_norm, *shapes),
         bytes=8 * rows * columns,
         ceiling="copy",
         peers={
@@ -139,28 +115,19 @@ def _gelu_loops(x: np.ndarray, y: np.ndarray) -> None:
 
 
 def _gelu(count: int) -> Case:
-    def of_torch(x: Any, out: Any) -> Any:
-        import torch
-
-        return torch.ops.aten.gelu.out(x, out=out)
-
-    def of_jax(x: Any) -> Any:
-        import jax
-
-        return jax.nn.gelu(x, approximate=False)
 
     return Case(
         group="gelu",
         name=f"{count >> 20} M",
         inputs=floats((count,)),
         outputs=[((count,), "float32")],
-        ours=_ours(topi.nn.gelu, (count,)),
+        ours=scheduled(topi.nn.gelu, (count,)),
         bytes=8 * count,
         ceiling="copy",
         peers={
-            "torch": torch_peer.call(of_torch, out=True),
+            "torch": torch_peer.call(lambda torch, x, out: torch.ops.aten.gelu.out(x, out=out), out=True),
             **onnx_peers.call([Node("Gelu", ["x0"])]),
-            "jax": jax_peer.call(of_jax),
+            "jax": jax_peer.call(lambda jax, x: jax.nn.gelu(x, approximate=False)),
             "numba": numba_peer.call(_gelu_loops),
         },
     )
@@ -178,9 +145,7 @@ def _chain(count: int) -> Case:
         y: te.Tensor = te.compute((count,), lambda i: te.max(a[0] * x[i] + b[0], te.const(0.0, "float32")) + b[1], "y")
         return y
 
-    def of_torch(a: Any, x: Any, b: Any, out: Any) -> Any:
-        import torch
-
+    def of_torch(torch: Any, a: Any, x: Any, b: Any, out: Any) -> Any:
         torch.mul(x, a[0], out=out)
         return out.add_(b[0]).relu_().add_(b[1])
 
@@ -189,11 +154,6 @@ def _chain(count: int) -> Case:
         np.add(out, b[0], out=out)
         np.maximum(out, 0, out=out)
         return np.add(out, b[1], out=out)
-
-    def of_jax(a: Any, x: Any, b: Any) -> Any:
-        import jax.numpy as jnp
-
-        return jnp.maximum(a[0] * x + b[0], 0) + b[1]
 
     def of_halide(hl: Any, given: list[Any]) -> Any:
         a, x, b = given
@@ -208,13 +168,13 @@ def _chain(count: int) -> Case:
         name=f"relu(a x + b) + c, {count >> 20} M",
         inputs=floats(*shapes),
         outputs=[((count,), "float32")],
-        ours=_ours(define, *shapes),
+        ours=scheduled(define, *shapes),
         bytes=8 * count,
         ceiling="copy",
         peers={
             "numpy": numpy_peer.call(of_numpy, out=True),
             "torch": torch_peer.call(of_torch, out=True),
-            "jax": jax_peer.call(of_jax),
+            "jax": jax_peer.call(lambda jax, a, x, b: jax.numpy.maximum(a[0] * x + b[0], 0) + b[1]),
             "numba": numba_peer.call(_chain_loops),
             "halide": halide_peer.call(of_halide),
         },
@@ -233,16 +193,6 @@ def _rows_sum_loops(x: np.ndarray, y: np.ndarray) -> None:
 
 
 def _sum(size: int, axis: int | None) -> Case:
-    def of_torch(x: Any, out: Any) -> Any:
-        import torch
-
-        return torch.sum(x, (0, 1) if axis is None else axis, out=out)
-
-    def of_numpy(x: Any, out: Any) -> Any:
-        return np.sum(x, axis, out=out)
-
-    def of_jax(x: Any) -> Any:
-        return x.sum(axis)
 
     axes = np.array([0, 1] if axis is None else [axis], np.int64)
     node = Node("ReduceSum", ["x0", "axes"], attributes={"keepdims": 0})
@@ -252,42 +202,37 @@ def _sum(size: int, axis: int | None) -> Case:
         name=f"{size}^2 over {'everything' if axis is None else f'axis {axis}'}",
         inputs=floats((size, size)),
         outputs=[(() if axis is None else (size,), "float32")],
-        ours=_ours(lambda x: topi.sum(x, axis), (size, size)),
+        ours=scheduled(lambda x: topi.sum(x, axis), (size, size)),
         bytes=4 * size * size,
         ceiling="read",
         tolerance=(0.5, 1e-3),
         peers={
-            "torch": torch_peer.call(of_torch, out=True),
-            "numpy": numpy_peer.call(of_numpy, out=True),
+            "torch": torch_peer.call(
+                lambda torch, x, out: torch.sum(x, (0, 1) if axis is None else axis, out=out), out=True
+            ),
+            "numpy": numpy_peer.call(lambda x, out: np.sum(x, axis, out=out), out=True),
             **onnx_peers.call([node], extra={"axes": axes}),
-            "jax": jax_peer.call(of_jax),
+            "jax": jax_peer.call(lambda _, x: x.sum(axis)),
             **loops,
         },
     )
 
 
 def _argmax(size: int, axis: int) -> Case:
-    def of_torch(x: Any) -> Any:
-        import torch
-
-        return torch.argmax(x, axis)
-
-    def of_jax(x: Any) -> Any:
-        return x.argmax(axis)
 
     return Case(
         group="argmax",
         name=f"{size}^2 over axis {axis}",
         inputs=draw(lambda rng, shape: rng.random(shape, np.float32), (size, size)),
         outputs=[((size,), "int32")],
-        ours=_ours(lambda x: topi.argmax(x, axis), (size, size)),
+        ours=scheduled(lambda x: topi.argmax(x, axis), (size, size)),
         bytes=4 * size * size,
         ceiling="read",
         tolerance=(0, 0),
         peers={
             "numpy": numpy_peer.call(lambda x: np.argmax(x, axis)),
-            "torch": torch_peer.call(of_torch),
-            "jax": jax_peer.call(of_jax),
+            "torch": torch_peer.call(lambda torch, x: torch.argmax(x, axis)),
+            "jax": jax_peer.call(lambda _, x: x.argmax(axis)),
         },
     )
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import tilewright as tw
 from tilewright import te, topi
 from tilewright.topi.image.blur import gaussian_taps
 
 from . import stencil_peers as peers
-from .cases import Arrays, Case, Runner, draw, draw_integers, floats, kernel
+from .cases import Arrays, Case, Runner, draw, draw_integers, floats, scheduled
 from .peers import halide_peer, numba_peer, onnx_peers, opencv_peer, torch_peer
 from .peers.onnx_model import Node
 
@@ -35,25 +34,17 @@ def depthwise(channels: int, size: int, stride: int) -> Case:
     out = (size - 1) // stride + 1
     shapes = (1, channels, size, size), (channels, 1, 3, 3)
 
-    def build() -> Any:
-        x, w = te.placeholder(shapes[0], name="x"), te.placeholder(shapes[1], name="w")
-        y = topi.nn.depthwise_conv2d(x, w, stride, 1)
-        return tw.build(topi.schedule(y), [x, w, y], name="depthwise")
-
-    def torch_conv2d(x: Any, w: Any) -> Any:
-        import torch
-
-        return torch.nn.functional.conv2d(x, w, None, stride, 1, 1, channels)
-
     window = {"strides": [stride] * 2, "pads": [1] * 4, "kernel_shape": [3, 3], "group": channels}
     return Case(
         group="depthwise",
         name=f"{channels} @{size}" + (f" s{stride}" if stride > 1 else ""),
         inputs=floats(*shapes),
         outputs=[((1, channels, out, out), "float32")],
-        ours=kernel(build),
+        ours=scheduled(lambda x, w: topi.nn.depthwise_conv2d(x, w, stride, 1), *shapes),
         peers={
-            "torch": torch_peer.call(torch_conv2d),
+            "torch": torch_peer.call(
+                lambda torch, x, w: torch.nn.functional.conv2d(x, w, None, stride, 1, 1, channels)
+            ),
             **onnx_peers.call([Node("Conv", ["x0", "x1"], attributes=window)], constants=[1]),
         },
         flops=18 * channels * out**2,
@@ -65,17 +56,13 @@ def depthwise(channels: int, size: int, stride: int) -> Case:
 def box_blur(high: int, wide: int) -> Case:
     """3x3 means of 16-bit pixels that have all neighbours, each pass rounded down, sums in 16 bits."""
 
-    def build() -> Any:
-        x = te.placeholder((high + 2, wide + 2), "uint16", name="x")
-        y = topi.image.box_blur(x, 3, "valid", sum_dtype="uint16")
-        return tw.build(topi.schedule(y), [x, y], name="box_blur")
-
+    shape = high + 2, wide + 2
     return Case(
         group="box blur",
         name=f"{wide}x{high} uint16",
-        inputs=draw_integers(0, 20000, np.uint16, (high + 2, wide + 2)),
+        inputs=draw_integers(0, 20000, np.uint16, shape),
         outputs=[((high, wide), "uint16")],
-        ours=kernel(build),
+        ours=scheduled(lambda x: topi.image.box_blur(x, 3, "valid", sum_dtype="uint16"), shape, dtype="uint16"),
         ceiling="copy",
         bytes=4 * high * wide,
         peers={
@@ -91,17 +78,12 @@ def unsharp(high: int, wide: int) -> Case:
     """5x5, of bytes with three channels. OpenCV rounds the blur to bytes before it is subtracted, and so differs by more."""
     taps = gaussian_taps(5)
 
-    def build() -> Any:
-        x = te.placeholder((high, wide, 3), "uint8", name="x")
-        y = topi.image.unsharp_mask(x)
-        return tw.build(topi.schedule(y), [x, y], name="unsharp")
-
     return Case(
         group="unsharp",
         name=f"{wide}x{high} RGB",
         inputs=draw_integers(0, 256, np.uint8, (high, wide, 3)),
         outputs=[((high, wide, 3), "uint8")],
-        ours=kernel(build),
+        ours=scheduled(topi.image.unsharp_mask, (high, wide, 3), dtype="uint8"),
         ceiling="copy",
         bytes=6 * high * wide,
         peers={
@@ -118,18 +100,12 @@ def unsharp(high: int, wide: int) -> Case:
 def bilateral(size: int) -> Case:
     shapes = _shapes(size)[:3]
 
-    def build() -> Any:
-        names = ("grid", "guide", "image")
-        grid, guide, image = (te.placeholder(shape, name=name) for shape, name in zip(shapes, names, strict=True))
-        y = topi.image.bilateral_slice(grid, guide, image)
-        return tw.build(topi.schedule(y), [grid, guide, image, y], name="slice")
-
     return Case(
         group="bilateral",
         name=f"slice {size}x{size}",
         inputs=_colours(*shapes),
         outputs=[((3, size, size), "float32")],
-        ours=kernel(build),
+        ours=scheduled(topi.image.bilateral_slice, *shapes),
         bytes=28 * size**2,
         flops=2 * 12 * 9 * size**2,
         peers={
@@ -145,18 +121,15 @@ def bilateral(size: int) -> Case:
 def bilateral_gradients(size: int) -> Case:
     shapes = _shapes(size)
 
-    def build() -> Any:
-        names = ("grid", "guide", "image", "head")
-        grid, guide, image, head = (te.placeholder(shape, name=name) for shape, name in zip(shapes, names, strict=True))
-        gradients = te.gradient(topi.image.bilateral_slice(grid, guide, image), [grid, guide, image], head)
-        return tw.build(topi.schedule(gradients), [grid, guide, image, head, *gradients], name="gradients")
+    def differentiate(*given: te.Tensor) -> list[te.Tensor]:
+        return te.gradient(topi.image.bilateral_slice(*given[:3]), list(given[:3]), given[3])
 
     return Case(
         group="bilateral",
         name=f"gradients {size}x{size}",
         inputs=_colours(*shapes),
         outputs=[(shape, "float32") for shape in shapes[:3]],
-        ours=kernel(build),
+        ours=scheduled(differentiate, *shapes),
         bytes=40 * size**2,
         flops=2 * 12 * 26 * size**2,
         tolerance=(5e-2, 1e-3),
@@ -175,7 +148,7 @@ def _torch_gradients(inputs: Arrays, _outputs: Arrays) -> Runner:
         tensor.requires_grad_(i < 3) for i, tensor in enumerate(torch_peer.tensors([array.copy() for array in inputs]))
     ]
     grid, guide, image, head = given
-    return lambda: torch.autograd.grad(peers.torch_slice(grid, guide, image), [grid, guide, image], head)
+    return lambda: torch.autograd.grad(peers.torch_slice(torch, grid, guide, image), [grid, guide, image], head)
 
 
 def _shapes(size: int) -> tuple[tuple[int, ...], ...]:

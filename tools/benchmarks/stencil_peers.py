@@ -110,10 +110,8 @@ def numba_unsharp(taps: Sequence[float]) -> Callable[..., None]:
     return unsharp
 
 
-def torch_unsharp(taps: Sequence[float]) -> Callable[[Any], Any]:
-    def unsharp(image: Any) -> Any:
-        import torch
-
+def torch_unsharp(taps: Sequence[float]) -> Callable[..., Any]:
+    def unsharp(torch: Any, image: Any) -> Any:
         x = image.permute(2, 0, 1)[:, None].float()
         w = torch.tensor(taps)
         padded = torch.nn.functional.pad(x, (2, 2, 2, 2), mode="reflect")
@@ -305,9 +303,7 @@ def halide_slice_gradients(hl: Any, given: list[Any]) -> list[Any]:
     return [adjoints[buffer] for buffer in (grid, guide, image)]
 
 
-def torch_slice(grid: Any, guide: Any, image: Any) -> Any:
-    import torch
-
+def torch_slice(torch: Any, grid: Any, guide: Any, image: Any) -> Any:
     high, wide = guide.shape
     volume = grid.reshape(*grid.shape[:3], 12).permute(3, 2, 0, 1)[None]  # (1, 12, D, GH, GW)
     y = (torch.arange(high) + 0.5) * (2 / high) - 1

@@ -25,7 +25,7 @@ def tensors(arrays: Sequence[np.ndarray]) -> list[Any]:
 
 
 def call(function: Callable[..., Any], out: bool = False) -> Builder:
-    """Any function of the inputs as tensors, without gradients; out: it takes out=."""
+    """`function(torch, *inputs)`, the inputs as tensors, without gradients; out: it takes out=."""
 
     def builder(inputs: Arrays, outputs: Arrays) -> Runner:
         import torch
@@ -35,15 +35,12 @@ def call(function: Callable[..., Any], out: bool = False) -> Builder:
 
         def run() -> Any:
             with torch.inference_mode():
-                return function(*given, **into)
+                return function(torch, *given, **into)
 
         return run
 
     return builder
 
 
-def matmul(inputs: Arrays, outputs: Arrays) -> Runner:
-    """C = A @ B, into the array given."""
-    import torch
-
-    return call(torch.matmul, out=True)(inputs, outputs)
+matmul = call(lambda torch, a, b, out: torch.matmul(a, b, out=out), out=True)
+"""C = A @ B, into the array given."""
