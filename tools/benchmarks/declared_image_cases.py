@@ -396,7 +396,7 @@ def pixel_shuffle_case(draw: Draw) -> Case:
                 lambda x: x.reshape(c, 2, 2, high, wide).transpose(0, 3, 1, 4, 2).reshape(c, 2 * high, 2 * wide)
             ),
             "jax": jax_peer.call(
-                lambda x: x.reshape(c, 2, 2, high, wide).transpose(0, 3, 1, 4, 2).reshape(c, 2 * high, 2 * wide)
+                lambda _, x: x.reshape(c, 2, 2, high, wide).transpose(0, 3, 1, 4, 2).reshape(c, 2 * high, 2 * wide)
             ),
         },
     )
