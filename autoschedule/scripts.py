@@ -36,7 +36,7 @@ from ..ir.stmt import BufferStore, For, If, LoopKind, Seq, Stmt, While
 from ..ir.structural import equal
 from ..ir.visit import free_vars, stores, walk
 from ..schedule.errors import BadReorder
-from ..schedule.model.axes import find_place, refuse_swapped
+from ..schedule.model.checks import find_place, refuse_swapped
 from ..schedule.model.hybrid_errors import HybridLoopCarries
 from ..schedule.model.hybrid_loops import check_reordered
 from ..schedule.primitives.fission import can_part, split_iteration

@@ -16,7 +16,7 @@ from ..runtime.kernel import Kernel
 from ..runtime.module import Module
 from .abi.callback import callback_kernel
 from .abi.signature import make_signature, shape_symbols
-from .c.import_c import loaded_addresses
+from .c.source import loaded_addresses
 from .result import BuildOptions, BuildResult
 from .sources import Sources
 from .target import ROUNDING, Backend, Target, check_rounding, rounds_fused

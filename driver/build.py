@@ -20,7 +20,7 @@ from ..schedule import Schedule
 from ..schedule.errors import NotExact
 from ..schedule.model.exactness import Exactness
 from ..te import Tensor
-from .cache.lookup import find_place
+from .cache.kernels import find_place
 from .compile import BuildItem, Request, compile_programs
 from .frameworks.origin import tell_origin
 from .lower import Buildable, check_name, collect_evidence, lower, require_no_args, require_use, scheduled

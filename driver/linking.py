@@ -44,9 +44,8 @@ from .batch import Task, compile_batch
 from .build import tuned_program
 from .cache.archive import Archive
 from .cache.constants import collect_constants
-from .cache.kernels import read_code, read_opening
+from .cache.kernels import Place, find_place, linked_entry, read_code, read_opening
 from .cache.key import program_key
-from .cache.lookup import Place, find_place, linked_entry
 from .cache.store import Entry, open_store
 from .compile import BuildItem, Request, lowered_programs
 from .exported_kernels import ExportedKernel, export_kernel, load_packing, read_exported

@@ -24,8 +24,8 @@ from ..autoschedule.regions import estimate_seconds, group_operations
 from ..base.dataclass import dataclass
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
+from ..driver.cache.kernels import keep_value
 from ..driver.cache.key import program_key, question_key
-from ..driver.cache.lookup import keep_value
 from ..ir.visit import deep_recursion
 from ..te.tensor import Tensor
 from .concatenations import find_joined_parts

@@ -25,12 +25,11 @@ from ..ir.ops import cast, const
 from ..ir.visit import rewrite, substitute
 from .body import check_body
 from .errors import BadTensorIntrin
-from .intrin_shapes import pair_dimensions
 from .operation import ComputeOp, Operation
 from .rewrite import collect_loads, rewrite_reduction
 from .shape import declare_axes, extent_text, shape_text
 from .tensor import Tensor
-from .tensor_intrin import IntrinsicCall, TensorIntrin, TensorPart
+from .tensor_intrin import IntrinsicCall, TensorIntrin, TensorPart, pair_dimensions
 from .wraparound import wrapping
 
 __all__ = ["TensorComputeOp", "intrinsic_call", "tensor_compute"]

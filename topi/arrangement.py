@@ -19,8 +19,17 @@ from ..te import polymorphic as te
 from ..te.indices import index_from_end, signed_index
 from ..te.shape import Extent, Shape, same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
-from .checks import check_count, check_shape, integers, normalize_axes, normalize_axis, tensor, tensors
-from .errors import BadOperand, BadParameter
+from .checks import (
+    BadOperand,
+    BadParameter,
+    check_count,
+    check_shape,
+    integers,
+    normalize_axes,
+    normalize_axis,
+    tensor,
+    tensors,
+)
 from .nn.window import Sizes
 from .reduction import sum as sum_of
 from .row import REQUIRED, floating, operator, sample

@@ -1,4 +1,4 @@
-"""Arguments of operators, checked and brought into one form."""
+"""Arguments of operators, checked and brought into one form, and the errors of those that cannot be."""
 
 from __future__ import annotations
 
@@ -7,11 +7,29 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from ..base.arguments import is_a, is_array, is_sequence, to_list
-from ..base.errors import user_source
+from ..base.errors import TensorExpressionError, user_source
 from ..ir.expr import Expr, IntImm
 from ..te.shape import Shape, convert_shape
 from ..te.tensor import Tensor, tensor_text
-from .errors import BadAxis, BadOperand, BadParameter
+
+
+class BadAxis(TensorExpressionError):
+    """An axis that a tensor does not have, or one that is listed twice."""
+
+    code = "TW0180"
+
+
+class BadOperand(TensorExpressionError):
+    """A tensor of a rank, shape or dtype that the operator does not take."""
+
+    code = "TW0181"
+
+
+class BadParameter(TensorExpressionError):
+    """A number, a mode or a list that says how the operator works, and cannot be."""
+
+    code = "TW0182"
+
 
 T = TypeVar("T")
 

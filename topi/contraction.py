@@ -13,10 +13,8 @@ from ..ir.expr import Expr
 from ..ir.ops import common_dtype, is_const
 from ..te.shape import same_extent
 from ..te.tensor import Tensor, tensor_text
-from .checks import integers, normalize_axis, tensor
-from .errors import BadOperand, BadParameter
-from .half_precision import convert_elements, sum_dtype
-from .matmul import product
+from .checks import BadOperand, BadParameter, integers, normalize_axis, tensor
+from .matmul import convert_elements, product, sum_dtype
 
 __all__ = ["einsum", "tensordot"]
 

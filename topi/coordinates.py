@@ -13,8 +13,7 @@ from ..te.hybrid.runtime import output_tensor
 from ..te.indices import signed_index
 from ..te.shape import Shape
 from ..te.tensor import Tensor, tensor_text
-from .checks import check_shape, tensor
-from .errors import BadOperand, BadParameter
+from .checks import BadOperand, BadParameter, check_shape, tensor
 from .filling import full
 from .order import scatter_nd
 from .signatures import Scalar

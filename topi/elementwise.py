@@ -24,8 +24,7 @@ from ..te import polymorphic as te
 from ..te.elementwise import operate
 from ..te.shape import same_extent, scalar_dtype, shape_text
 from ..te.tensor import Tensor, tensor_text
-from .checks import tensor, tensors
-from .errors import BadOperand, BadParameter
+from .checks import BadOperand, BadParameter, tensor, tensors
 from .references import alike, array_dtype, floats, numbers
 from .row import bools, floating, integers, operator, positive, sample
 

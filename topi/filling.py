@@ -15,8 +15,7 @@ from ..ir.ops import integer_value
 from ..te import polymorphic as te
 from ..te.shape import Shape, same_extent, scalar_dtype, shape_text
 from ..te.tensor import Tensor, tensor_text
-from .checks import check_shape, tensor
-from .errors import BadOperand, BadParameter
+from .checks import BadOperand, BadParameter, check_shape, tensor
 from .row import floating, operator, sample
 from .signatures import Number, Scalar
 

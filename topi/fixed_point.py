@@ -7,8 +7,7 @@ from typing import Any
 from .. import te
 from ..base.errors import user_source
 from ..te.tensor import Tensor, tensor_text
-from .checks import tensor
-from .errors import BadOperand
+from .checks import BadOperand, tensor
 from .transform import injective
 
 __all__ = ["fixed_point_multiply"]

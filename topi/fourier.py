@@ -19,8 +19,7 @@ from ..te import polymorphic as te
 from ..te.shape import Extent
 from ..te.tag import AlgorithmTag
 from ..te.tensor import Tensor, tensor_text
-from .checks import check_count, integers, normalize_axis, tensor
-from .errors import BadOperand
+from .checks import BadOperand, check_count, integers, normalize_axis, tensor
 from .signatures import Positive
 from .transform import injective, reshape, transpose
 

@@ -13,8 +13,7 @@ from ..te import const
 from ..te.hybrid.runtime import allocate, output_tensor
 from ..te.shape import same_extent
 from ..te.tensor import Tensor, tensor_text
-from .checks import tensor
-from .errors import BadOperand
+from .checks import BadOperand, tensor
 from .row import floating, operator, sample
 from .transform import reshape
 

@@ -17,8 +17,7 @@ from ..te import polymorphic as te
 from ..te.indices import clipped_index, index_from_end, signed_index, wrapped_index
 from ..te.shape import same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
-from .checks import check_shape, integers, normalize_axis, tensor
-from .errors import BadOperand, BadParameter
+from .checks import BadOperand, BadParameter, check_shape, integers, normalize_axis, tensor
 from .order import topk
 from .row import floating, operator, sample
 from .row import integers as whole

@@ -11,14 +11,33 @@ from typing import Any
 from .. import te
 from ..base.errors import user_source
 from ..ir.arith.analyzer import Analyzer
+from ..ir.dtype import FLOAT32, DType
 from ..ir.expr import Expr
 from ..ir.ops import common_dtype, is_const
-from ..te.shape import same_extent
+from ..te.shape import same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
-from .errors import BadOperand
-from .half_precision import convert_elements, sum_dtype
+from .checks import BadOperand
+from .signatures import ElementType
 
 __all__ = ["batch_matmul", "matmul"]
+
+
+def sum_dtype(dtype: DType, out_dtype: ElementType | None = None) -> DType:
+    """The dtype in which products of `dtype` are taken and added up: `out_dtype` where it is given."""
+    if out_dtype:  # what the caller asks for is not widened
+        return scalar_dtype(out_dtype)
+    return FLOAT32 if dtype.is_float and dtype.bits <= 16 else dtype
+
+
+def convert_elements(tensor: Tensor, dtype: ElementType) -> Tensor:
+    """The elements of a tensor in `dtype`: itself where it has that."""
+    wanted = scalar_dtype(dtype)
+    if tensor.dtype == wanted:  # a copy would be one more stage
+        return tensor
+    result: Tensor = te.compute(
+        tensor.shape, lambda *at: tensor(*at).astype(wanted), name=f"{tensor.name}.{wanted}", tag="elemwise"
+    )
+    return result
 
 
 def matmul(

@@ -28,8 +28,7 @@ from ..te.scatter_add import Addition
 from ..te.shape import declare_axes, same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
 from .block_orders import sorted_in_blocks
-from .checks import integers, normalize_axis, tensor
-from .errors import BadOperand, BadParameter
+from .checks import BadOperand, BadParameter, integers, normalize_axis, tensor
 from .row import floating, operator, sample
 from .row import integers as whole
 from .row_orders import FEW_OF_A_ROW, SHORT_ROW, partial_sort_positions, radix_sort_positions, rank_positions

@@ -13,8 +13,7 @@ from ..ir import ops
 from ..ir.ops import common_dtype, is_const
 from ..te import polymorphic as te
 from ..te.shape import same_extent
-from .half_precision import convert_elements, sum_dtype
-from .matmul import product
+from .matmul import convert_elements, product, sum_dtype
 from .references import wide
 from .row import floating, operator, sample
 

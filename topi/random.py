@@ -17,8 +17,7 @@ from ..ir.ops import convert
 from ..te import polymorphic as te
 from ..te.shape import Shape, scalar_dtype
 from ..te.tensor import Tensor
-from .checks import integers, tensor
-from .errors import BadOperand, BadParameter
+from .checks import BadOperand, BadParameter, integers, tensor
 from .signatures import Scalar, checked
 from .transform import flat_index, injective
 

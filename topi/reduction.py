@@ -30,9 +30,8 @@ from ..te.shape import INT64_FROM
 from ..te.tensor import Tensor, tensor_text
 from .arg_blocks import are_long, place_by_blocks
 from .channel_blocks import IMAGE_MEAN, Layout
-from .checks import known, normalize_axes, tensor
+from .checks import BadOperand, known, normalize_axes, tensor
 from .elementwise import cast
-from .errors import BadOperand
 from .references import dtype_bound
 from .references import wide as widened
 from .row import REQUIRED, bools, floating, operator, sample

@@ -14,8 +14,7 @@ from ..te.hybrid.runtime import allocate, output_tensor
 from ..te.indices import signed_index
 from ..te.shape import same_extent, scalar_dtype
 from ..te.tensor import Tensor, tensor_text
-from .checks import tensor
-from .errors import BadOperand
+from .checks import BadOperand, tensor
 from .order import argsort, order_key
 from .transform import injective, reshape
 

@@ -21,7 +21,7 @@ from ..base.errors import user_source
 from ..ir.dtype import DType
 from ..ir.expr import Expr, FloatImm, IntImm
 from ..te.tensor import Tensor
-from .errors import BadOperand, BadParameter
+from .checks import BadOperand, BadParameter
 
 Positive = int
 """An annotation: an integer from 1 on."""

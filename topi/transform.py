@@ -24,8 +24,17 @@ from ..te import polymorphic as te
 from ..te.shape import INT64_FROM, Extent, Shape, same_extent
 from ..te.tensor import Tensor, tensor_text
 from .channel_blocks import JOIN
-from .checks import check_shape, integers, known, normalize_axes, normalize_axis, tensor
-from .errors import BadAxis, BadOperand, BadParameter
+from .checks import (
+    BadAxis,
+    BadOperand,
+    BadParameter,
+    check_shape,
+    integers,
+    known,
+    normalize_axes,
+    normalize_axis,
+    tensor,
+)
 from .nn.window import Sizes
 from .row import REQUIRED, floating, operator, sample
 from .signatures import Axis, Scalar

@@ -14,7 +14,7 @@ from ..ir.expr import Expr
 from ..te import polymorphic as te
 from ..te.tag import AlgorithmTag
 from ..te.tensor import Tensor
-from .errors import BadParameter
+from .checks import BadParameter
 from .row import floating, integers, operator, sample
 
 __all__: list[str] = []

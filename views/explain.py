@@ -13,8 +13,8 @@ from ..ir.analysis.work import Work, elementary, measure_work
 from ..ir.expr import Expr, IterVar, ProducerLoad, Range, Var
 from ..ir.stmt import BufferStore
 from ..ir.visit import free_vars
+from ..schedule.lowering.computation import Loop, StageBounds, thread_rank
 from ..schedule.lowering.lower import Lowered, lower_parts
-from ..schedule.lowering.stage_bounds import Loop, StageBounds, thread_rank
 from ..schedule.lowering.text import all_arguments
 from ..schedule.model.schedule import Schedule
 from ..schedule.model.stage import Stage

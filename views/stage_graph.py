@@ -12,7 +12,7 @@ from statistics import median
 
 from ..base.dataclass import dataclass
 from ..ir.expr import IterVar, Range
-from ..schedule.model.axes import declared_ranges, extent_text
+from ..schedule.model.checks import declared_ranges, extent_text
 from ..schedule.model.schedule import Schedule
 from ..schedule.model.stage import Stage
 

@@ -29,11 +29,10 @@ from ...ir.expr import IntImm, IterVar, Var
 from ...ir.ops import integer_value
 from ...ir.visit import substitute
 from ...schedule import Schedule, Stage
-from ...schedule.lowering.computation import Computation
+from ...schedule.lowering.computation import Bounds, Computation, Loop
 from ...schedule.lowering.lower import lower_parts
-from ...schedule.lowering.stage_bounds import Bounds, Loop
 from ...schedule.lowering.text import all_arguments
-from ...schedule.model.axes import declared_ranges
+from ...schedule.model.checks import declared_ranges
 from ...te.tensor import Tensor
 from ..accesses import ASSUMED, tensor_bytes
 from ..cost.bodies import SCRATCH

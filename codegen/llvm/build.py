@@ -18,7 +18,7 @@ from ...ir.text.numbering import lines_file
 from ...runtime.critical_section import run_in_turn
 from ..abi.signature import shape_symbols
 from ..abi.stub import kernel_symbol
-from ..c.import_c import imported_addresses, imported_c
+from ..c.source import imported_addresses, imported_c
 from ..constants import declaration, name_symbols
 from ..errors import RejectedImport
 from ..sve import length_attribute

@@ -14,8 +14,7 @@ from ...codegen.llvm.jit import CompiledModule, load_together
 from ...codegen.result import Opening
 from ...codegen.target import Target
 from ...runtime.signature import Signature
-from .kernels import read_code, read_opening
-from .lookup import Place, linked_entry
+from .kernels import Place, linked_entry, read_code, read_opening
 from .store import Entry, Store
 
 __all__ = ["Archive", "Archived"]

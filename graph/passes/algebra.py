@@ -25,7 +25,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .pattern import Match, Rule, has_float_result, has_integer_result, rule_pass
-from .row import GraphPass
+from .rewriter import GraphPass
 
 __all__ = ["ALGEBRA", "RULES", "STOPS"]
 

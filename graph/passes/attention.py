@@ -35,8 +35,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from ..node import Node, Parts
-from .rewriter import Rewriter, rewrite
-from .row import GraphPass
+from .rewriter import GraphPass, Rewriter, rewrite
 
 __all__ = ["ATTENTION"]
 

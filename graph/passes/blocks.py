@@ -40,8 +40,7 @@ from ..node import Node, Parts
 from ..operators import OPERATORS, row_of
 from ..partition import time_ratio
 from ..types import TensorType
-from .rewriter import Rewriter, rewrite
-from .row import GraphPass
+from .rewriter import GraphPass, Rewriter, rewrite
 
 __all__ = ["BLOCKS", "target_blocks"]
 

@@ -20,8 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..node import Node, Parts
-from .rewriter import Rewriter, rewrite
-from .row import GraphPass
+from .rewriter import GraphPass, Rewriter, rewrite
 
 __all__ = ["COMMON"]
 

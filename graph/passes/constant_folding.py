@@ -17,7 +17,7 @@ becomes
 from __future__ import annotations
 
 from .constants import folds
-from .row import GraphPass
+from .rewriter import GraphPass
 
 __all__ = ["FOLDED"]
 

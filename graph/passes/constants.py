@@ -31,8 +31,7 @@ from ..node import Node, Parts
 from ..operators import row_of
 from ..reference import run_node
 from ..types import array_dtype, is_open
-from .rewriter import Rewriter, rewrite
-from .row import GraphPass
+from .rewriter import GraphPass, Rewriter, rewrite
 
 __all__ = ["CONSTANTS", "folds"]
 

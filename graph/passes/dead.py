@@ -15,7 +15,7 @@ becomes
 from __future__ import annotations
 
 from ..rewrite import remove_dead
-from .row import GraphPass
+from .rewriter import GraphPass
 
 __all__ = ["DEAD"]
 

@@ -16,7 +16,7 @@ becomes, though exp(x) may overflow,
 from __future__ import annotations
 
 from .pattern import Rule, has_float_result, rule_pass
-from .row import GraphPass
+from .rewriter import GraphPass
 
 __all__ = ["FAST_ALGEBRA", "RULES"]
 

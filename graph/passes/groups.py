@@ -29,8 +29,7 @@ from ..operators.row import Attribute
 from ..partition import cut_graph
 from ..size_conditions import fits_always
 from ..types import TensorType
-from .rewriter import Rewriter, rewrite
-from .row import GraphPass
+from .rewriter import GraphPass, Rewriter, rewrite
 
 __all__ = ["GROUPS"]
 

@@ -23,8 +23,7 @@ import numpy as np
 
 from ..node import Node, Parts
 from ..types import Extent
-from .rewriter import Rewriter, rewrite
-from .row import GraphPass
+from .rewriter import GraphPass, Rewriter, rewrite
 
 __all__ = ["MOVES"]
 

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import cast
 
 from .pattern import Match, Rule, has_float_result, rule_pass
-from .row import GraphPass
+from .rewriter import GraphPass
 
 __all__ = ["RAISED", "RULES"]
 

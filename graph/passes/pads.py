@@ -23,8 +23,7 @@ import math
 from typing import cast
 
 from ..node import Node
-from .rewriter import Rewriter, rewrite
-from .row import GraphPass
+from .rewriter import GraphPass, Rewriter, rewrite
 
 __all__ = ["PADS"]
 

@@ -28,7 +28,7 @@ from .operator_raising import RAISED
 from .pads import PADS
 from .powers import POWERS
 from .quantization import QUANTIZED
-from .row import GraphPass
+from .rewriter import GraphPass
 from .scales import SCALES
 from .siblings import SIBLINGS
 from .sinks import SINKS

@@ -15,7 +15,7 @@ becomes
 from __future__ import annotations
 
 from .pattern import Rule, has_float_result, rule_pass
-from .row import GraphPass
+from .rewriter import GraphPass
 
 __all__ = ["POWERS", "RULES"]
 

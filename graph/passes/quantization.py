@@ -41,8 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..node import Node, Parts
-from .rewriter import Rewriter, rewrite
-from .row import GraphPass
+from .rewriter import GraphPass, Rewriter, rewrite
 
 __all__ = ["QUANTIZED"]
 

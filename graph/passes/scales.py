@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from ...base.dataclass import dataclass
 from ..node import Node
 from ..types import array_dtype
-from .rewriter import Rewriter, rewrite
-from .row import GraphPass
+from .rewriter import GraphPass, Rewriter, rewrite
 
 __all__ = ["SCALES"]
 

@@ -30,8 +30,7 @@ from typing import Any
 import numpy as np
 
 from ..node import Node, Parts
-from .rewriter import Rewriter, rewrite
-from .row import GraphPass
+from .rewriter import GraphPass, Rewriter, rewrite
 
 __all__ = ["SIBLINGS"]
 

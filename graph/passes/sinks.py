@@ -28,8 +28,7 @@ import numpy as np
 from ..node import Node, Parts
 from ..operators import row_of
 from .moves import transpose_axes
-from .rewriter import Rewriter, rewrite
-from .row import GraphPass
+from .rewriter import GraphPass, Rewriter, rewrite
 
 __all__ = ["SINKS"]
 

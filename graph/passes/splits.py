@@ -27,8 +27,7 @@ from itertools import accumulate
 from typing import cast
 
 from ..node import Node, Parts
-from .rewriter import Rewriter, rewrite
-from .row import GraphPass
+from .rewriter import GraphPass, Rewriter, rewrite
 
 __all__ = ["SPLITS"]
 

@@ -24,8 +24,7 @@ from typing import cast
 import numpy as np
 
 from ..node import Node
-from .rewriter import Rewriter, rewrite
-from .row import GraphPass
+from .rewriter import GraphPass, Rewriter, rewrite
 
 __all__ = ["TAPS"]
 

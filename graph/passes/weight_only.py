@@ -31,8 +31,7 @@ from ... import topi
 from ...topi.nn.weight_only import GROUP
 from ..node import Node, Parts
 from .moves import transpose_axes
-from .rewriter import Rewriter, rewrite
-from .row import GraphPass
+from .rewriter import GraphPass, Rewriter, rewrite
 
 __all__ = ["WEIGHTS_INT4", "WEIGHTS_INT8"]
 

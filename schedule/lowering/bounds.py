@@ -22,11 +22,10 @@ from ...te.operation import Operation
 from ..model.attributes import IterAttr
 from ..model.relations import Fuse, Rebase, Split, pass_down_range, pass_up_value, spread_down, spread_up
 from ..model.stage import Stage
-from .computation import Computation, Dataflow
+from .computation import Bounds, Computation, Dataflow, Loop, StageBounds, default_scope, thread_rank
 from .live_elements import fill_together
 from .shared_loops import SharedLoops, check_extent
 from .spans import axis_spans, fuse_indices, relax_span, root_spans
-from .stage_bounds import Bounds, Loop, StageBounds, default_scope, thread_rank
 
 __all__ = ["infer_bounds", "plain_loop"]
 

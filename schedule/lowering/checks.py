@@ -5,11 +5,10 @@ from __future__ import annotations
 from ...base.errors import user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm, IterVar
-from ..model.axes import derived_roots, outline
-from .computation import Computation
+from ..model.checks import derived_roots, outline
+from .computation import Bounds, Computation, Loop, StageBounds
 from .errors import InitReadsUnrealised, NestedParallelLoops, ThreadExtentsDiffer, VectorExtentNotConstant
 from .shared_loops import check_shared_loops
-from .stage_bounds import Bounds, Loop, StageBounds
 
 __all__ = ["check_loops"]
 

@@ -14,7 +14,7 @@ from ...ir.visit import rewrite
 from ...te.operation import Operation
 from ...te.rewrite import substitute_axes
 from ...te.tensor import Tensor, find_tensor
-from ..model.axes import find_place, outline
+from ..model.checks import find_place, outline
 from ..model.schedule import Schedule
 from ..model.stage import Stage
 from .bounds_proof import Judgement, guard_reads, order_evaluation

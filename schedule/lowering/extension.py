@@ -12,9 +12,8 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IterVar
 from ...ir.stmt import Stmt
 from ..model.stage import Stage
-from .computation import Computation
+from .computation import Bounds, Computation, Loop
 from .nest import Nest, Storage
-from .stage_bounds import Bounds, Loop
 
 __all__ = ["Extension", "Place"]
 

@@ -21,8 +21,8 @@ from ...te.rewrite import collect_loads
 from ...te.tensor import find_tensor
 from ..model.group import Group
 from ..model.relations import spread_down
+from .computation import Loop
 from .nest import Nest
-from .stage_bounds import Loop
 
 __all__ = ["Alike", "alike_values"]
 

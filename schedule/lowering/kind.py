@@ -10,9 +10,8 @@ from ...ir.buffer import Buffer
 from ...ir.expr import Expr, IterVar, Range
 from ...ir.stmt import Allocate, Stmt
 from ...te.operation import Operation
-from .computation import Computation, Dataflow
+from .computation import Bounds, Computation, Dataflow, StageBounds
 from .nest import Nest
-from .stage_bounds import Bounds, StageBounds
 
 __all__ = ["Definition", "OperationKind"]
 

@@ -21,7 +21,7 @@ from ...ir.visit import Rewriter, children, post_order, rebuild, rewrite, seq, s
 from ...te.hybrid.op import HybridOp
 from ...te.hybrid.zeros import has_threads, insert_zeros
 from ...te.operation import Operation
-from ..model.axes import derived_roots
+from ..model.checks import derived_roots
 from ..model.relations import spread_down
 from .computation import Computation
 from .kind import Definition, OperationKind

@@ -9,7 +9,7 @@ from ...ir.analysis.mixed_radix import IterSum
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import IterVar, Range, Var
 from ...ir.ops import cast, const
-from .stage_bounds import Loop
+from .computation import Loop
 
 __all__ = ["fill_together"]
 

@@ -30,7 +30,7 @@ from ..model.stage import Stage
 from .bounds import infer_bounds
 from .bounds_proof import judge
 from .checks import check_loops
-from .computation import Computation, Dataflow
+from .computation import Bounds, Computation, Dataflow, Loop, StageBounds
 from .dataflow import analyse
 from .errors import MissingArgument, MissingSymbol, NotAnArgument
 from .extension import Extension
@@ -39,7 +39,6 @@ from .nest import Nest, Storage
 from .races import check_races
 from .shared_loops import Parts, sort_by_dependence, sort_for_building
 from .sizes import extent_checks, part_checks
-from .stage_bounds import Bounds, Loop, StageBounds
 
 __all__ = ["Lowered", "lower", "lower_parts"]
 

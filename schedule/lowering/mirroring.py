@@ -27,8 +27,8 @@ from ...ir.ops import is_const
 from ...ir.stmt import If, Stmt
 from ...ir.structural import structural_key
 from ...ir.visit import free_vars, seq
+from .computation import Loop, StageBounds
 from .nest import Nest
-from .stage_bounds import Loop, StageBounds
 
 __all__ = ["is_needed", "mirrored_nest"]
 

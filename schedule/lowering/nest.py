@@ -27,12 +27,12 @@ from ...ir.stmt import BufferStore, For, If, LoopKind, Stmt
 from ...ir.visit import free_vars, rewrite, seq, substitute
 from ...te.tensor import Tensor, find_tensor
 from ..model.attributes import loop_pragmas, skips
-from ..model.axes import outline
+from ..model.checks import outline
 from ..model.relations import add_offset, pass_up_value
 from ..model.stage import Stage
+from .computation import Bounds, Loop, StageBounds
 from .errors import UnboundThread
 from .predicates import guards, side_guards
-from .stage_bounds import Bounds, Loop, StageBounds
 
 __all__ = ["Nest", "Storage"]
 

@@ -15,7 +15,7 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm, IterVar, Range
 from ...ir.ops import conjunction
 from ..model.relations import Fuse, Rebase, Split, add_offset
-from .stage_bounds import StageBounds
+from .computation import StageBounds
 
 __all__ = ["guards", "side_guards"]
 

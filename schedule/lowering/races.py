@@ -14,9 +14,9 @@ from ...ir.analysis.iterators import detect
 from ...ir.expr import Expr, Range, Var
 from ...ir.ops import cast, const
 from ...ir.visit import post_order
-from ..model.axes import outline
+from ..model.checks import outline
+from .computation import Bounds, Loop, StageBounds
 from .errors import RacingReduction
-from .stage_bounds import Bounds, Loop, StageBounds
 
 __all__ = ["check_races"]
 

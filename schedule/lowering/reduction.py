@@ -23,9 +23,9 @@ from ...ir.stmt import Allocate, BufferStore, If, LetStmt, Stmt
 from ...ir.visit import free_vars, post_order, seq, substitute
 from ..model.relations import Fuse
 from .bounds import plain_loop
+from .computation import Loop, StageBounds
 from .invariant_components import Alike, alike_values
 from .nest import Nest
-from .stage_bounds import Loop, StageBounds
 
 __all__ = ["reduction_nest"]
 

@@ -10,7 +10,7 @@ from ...ir.visit import free_vars
 from ...te.scan import ScanOp
 from ...te.shape import same_extent
 from ...te.tensor import Tensor
-from ..model.axes import outline
+from ..model.checks import outline
 from ..model.scan_loops import time_loops_in_order
 from .computation import Computation, Dataflow
 from .errors import OutsideOfScan, PartOfScan

@@ -24,13 +24,12 @@ from ...ir.ops import conjuncts, const, is_const
 from ...ir.visit import children, post_order, substitute
 from ...te.operation import Operation
 from ...te.tensor import Tensor, find_tensor
-from ..model.axes import outline
+from ..model.checks import outline
 from ..model.distance_vectors import NestDistances, Pair
-from .computation import Computation
+from .computation import Bounds, Computation, StageBounds
 from .errors import ReadsOtherSteps
 from .scan import find_attached
 from .spans import find_span
-from .stage_bounds import Bounds, StageBounds
 
 __all__ = ["check_steps"]
 

@@ -27,8 +27,8 @@ from ...ir.pointers import pointed_buffer
 from ...ir.stmt import Allocate, Attr, For, LoopKind, Stmt
 from ...ir.visit import rewrite, seq, walk
 from ..model.scan_loops import time_loops_in_order
+from .computation import StageBounds
 from .overlap import moved_accesses
-from .stage_bounds import StageBounds
 
 __all__ = ["allocated_states"]
 

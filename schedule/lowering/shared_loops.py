@@ -27,10 +27,9 @@ from ...ir.stmt import Allocate, Attr, For, LetStmt, Seq, Stmt
 from ...ir.visit import seq
 from ...te.operation import Operation
 from ...te.tensor import Tensor
-from ..model.axes import outline
-from .computation import Computation
+from ..model.checks import outline
+from .computation import Computation, Loop, StageBounds
 from .errors import LoopsNotShared
-from .stage_bounds import Loop, StageBounds
 
 __all__ = [
     "Parts",

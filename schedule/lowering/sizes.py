@@ -17,7 +17,7 @@ from ...ir.widen import widen
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..model.relations import Split, may_be_negative
-from .stage_bounds import Bounds
+from .computation import Bounds
 
 __all__ = ["extent_checks", "part_checks", "size_checks"]
 

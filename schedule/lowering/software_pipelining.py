@@ -32,15 +32,14 @@ from ...ir.passes.common.simplify import simplify_stmt
 from ...ir.pointers import pointed_buffer
 from ...ir.stmt import Allocate, For, If, LoopKind, Stmt
 from ...ir.visit import seq, substitute, walk
-from ..model.axes import outline
+from ..model.checks import outline
 from ..model.overlap import Overlap
 from ..model.stage import Stage
-from .computation import Computation
+from .computation import Bounds, Computation, Loop
 from .errors import CannotComputeAhead
 from .extension import Extension, Place
 from .nest import Storage
 from .overlap import check_shared, moved_accesses
-from .stage_bounds import Bounds, Loop
 
 __all__ = ["Ahead"]
 

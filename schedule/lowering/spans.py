@@ -11,7 +11,7 @@ from ...ir.expr import Expr, FloorDiv, FloorMod, IntImm, IterVar, Range, Var
 from ...ir.ops import cast, const, floordiv, floormod, minimum
 from ...ir.visit import distinct, post_order, substitute
 from ..model.relations import Fuse, Rebase, Relation, Split, add_offset
-from .stage_bounds import Loop, StageBounds
+from .computation import Loop, StageBounds
 
 __all__ = ["axis_spans", "fuse_indices", "relax_span", "root_spans", "find_span", "find_read_spans"]
 

@@ -12,7 +12,7 @@ from ...base.errors import LoweringError
 from ...ir.expr import Var
 from ...ir.passes.common.target_facts import resolve_facts
 from ...te.tensor import Tensor
-from ..model.axes import outline
+from ..model.checks import outline
 from ..model.schedule import Schedule
 from ..model.stage import Stage
 from .dataflow import scan_states

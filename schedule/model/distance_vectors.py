@@ -24,7 +24,7 @@ from ...ir.buffer import Buffer
 from ...ir.expr import IterVar, Node, Range
 from ...ir.ops import integer_value
 from ...ir.stmt import LoopKind
-from .axes import declared_ranges
+from .checks import declared_ranges
 from .relations import Relation, spread_down
 
 if TYPE_CHECKING:

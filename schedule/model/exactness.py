@@ -19,7 +19,7 @@ from ...ir.expr import IterVar
 from ...ir.ops import is_const
 from ...ir.stmt import BufferStore, Stmt
 from ...ir.visit import post_order
-from .axes import declared_ranges
+from .checks import declared_ranges
 from .records import Record
 from .replay import Replay
 from .schedule import create_schedule

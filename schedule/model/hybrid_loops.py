@@ -24,7 +24,7 @@ from ...ir.stmt import Allocate, For, LoopKind
 from ...ir.visit import walk
 from ...te.declared_loops import DeclaredLoops
 from ...te.operation import Operation
-from .axes import declared_ranges, derived_roots, find_place, outline, sort_by_program
+from .checks import declared_ranges, derived_roots, find_place, outline, sort_by_program
 from .distance_vectors import NestDistances, Reversal, dependent_pairs
 from .hybrid_errors import HybridLoopCarries, HybridLoopsApart, NotOfHybridStages
 from .relations import Relation

@@ -12,8 +12,7 @@ from ...ir.expr import Expr, IntImm, IterVar, Range, Reduce
 from ...ir.ops import FALSE, conjunction, const, if_then_else, is_const, likely
 from ...ir.visit import free_vars
 from ...te.tensor import Tensor
-from .axes import derived_roots, find_place, outline
-from .checks import require_list
+from .checks import derived_roots, find_place, outline, require_list
 from .relations import Relation, Split
 
 if TYPE_CHECKING:

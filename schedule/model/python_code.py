@@ -33,7 +33,7 @@ from ...ir.visit import children, post_order
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
-from .axes import find_place
+from .checks import find_place
 from .group import Group
 from .index_map import IndexMap
 from .records import Record

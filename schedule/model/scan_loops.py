@@ -24,7 +24,7 @@ from ...te.operation import Operation
 from ...te.scan import ScanOp
 from ...te.tensor import find_tensor
 from ..errors import ScanLoopsStay
-from .axes import declared_ranges, find_place, outline
+from .checks import declared_ranges, find_place, outline
 from .relations import Fuse, Split
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ...ir.expr import CommReducer, Expr, FloatImm, IfThenElse, IntImm, IterVar,
 from ...ir.ops import is_const
 from ...te.tensor import Tensor
 from ..errors import UnsplitReduction
-from .axes import declared_ranges, derived_roots, outline
+from .checks import declared_ranges, derived_roots, outline
 from .layout import range_conditions
 from .stage import Stage
 

@@ -11,8 +11,7 @@ from ...ir.ops import is_const
 from ...ir.passes.gpu.hardware import is_virtual
 from ...te.axis import thread_axis as make_thread_axis
 from ..errors import BadThreadBinding, ThreadBoundTwice
-from ..model.axes import declared_ranges, find_leaf, mixes_data_and_reduce, outline
-from ..model.checks import refuse_ordered
+from ..model.checks import declared_ranges, find_leaf, mixes_data_and_reduce, outline, refuse_ordered
 from ..model.foreign import AXIS, THREAD
 from ..model.hybrid_loops import check_independent, share_nest
 from ..model.methods import StagePrimitives

@@ -15,8 +15,7 @@ from ...te.rewrite import substitute_axes
 from ...te.tensor import Tensor
 from ...te.tensor_compute import intrinsic_call
 from ..errors import BadCacheWrite
-from ..model.axes import declared_ranges, mixes_data_and_reduce, outline, refusal, refuse_lost_annotation
-from ..model.checks import check_scope
+from ..model.checks import check_scope, declared_ranges, mixes_data_and_reduce, outline, refusal, refuse_lost_annotation
 from ..model.foreign import SCOPE, TENSORS
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.layout import (

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from ...base.errors import user_source
 from ...ir.expr import IterVar
 from ..errors import CannotAttach, NestedParallel
-from ..model.axes import find_leaf, outline
-from ..model.checks import enclosing_parallel, wrong_stage
+from ..model.checks import enclosing_parallel, find_leaf, outline, wrong_stage
 from ..model.foreign import AXIS, STAGE
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives

@@ -13,8 +13,7 @@ from dataclasses import replace
 from ...base.errors import user_source
 from ...ir.expr import IterVar
 from ..errors import CannotComputeWith
-from ..model.axes import find_leaf, outline, refuse_lost_annotation
-from ..model.checks import wrong_stage
+from ..model.checks import find_leaf, outline, refuse_lost_annotation, wrong_stage
 from ..model.foreign import AXIS, STAGE
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive

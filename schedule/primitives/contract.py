@@ -27,7 +27,7 @@ from ...ir.ops import const
 from ...ir.stmt import Allocate, BufferStore
 from ...ir.visit import rewrite, walk
 from ...te.hybrid.op import HybridOp
-from ..model.axes import find_leaf, outline
+from ..model.checks import find_leaf, outline
 from ..model.foreign import AXIS
 from ..model.hybrid_errors import HybridLoopsApart
 from ..model.methods import StagePrimitives

@@ -15,8 +15,7 @@ from ...ir.expr import IterVar
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ..errors import BadGroup, CannotAttach
-from ..model.axes import outline
-from ..model.checks import require_list, wrong_stage
+from ..model.checks import outline, require_list, wrong_stage
 from ..model.foreign import AXIS, FLAG, GROUP, STAGE, TENSORS
 from ..model.group import Group, chain
 from ..model.methods import GroupPrimitives, SchedulePrimitives

@@ -23,7 +23,7 @@ from ...te.factors import product_factors
 from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
 from ..errors import BadTerms
-from ..model.axes import refusal
+from ..model.checks import refusal
 from ..model.foreign import TENSORS
 from ..model.layout import check_outputs, refuse_dangling_predicate, retire
 from ..model.methods import SchedulePrimitives

@@ -9,8 +9,7 @@ from ...ir.expr import IntImm, IterVar
 from ...te.axis import thread_axis
 from ..errors import BadEnvThreads
 from ..model.attributes import IterAttr
-from ..model.axes import outline
-from ..model.checks import require_list
+from ..model.checks import outline, require_list
 from ..model.foreign import THREADS
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive

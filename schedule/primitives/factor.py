@@ -26,7 +26,7 @@ from ...te.operation import ComputeOp
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..errors import BadFactors
-from ..model.axes import refusal
+from ..model.checks import refusal
 from ..model.foreign import PATH, TENSORS
 from ..model.inlining import expand_inlined
 from ..model.layout import check_outputs, refuse_dangling_predicate, retire

@@ -10,7 +10,7 @@ from ...base.arguments import is_sequence
 from ...base.errors import user_source
 from ...te.tensor import Tensor
 from ..errors import BadFourier
-from ..model.axes import outline
+from ..model.checks import outline
 from ..model.foreign import PATH, TENSORS
 from ..model.layout import check_outputs, refuse_dangling_predicate
 from ..model.methods import SchedulePrimitives

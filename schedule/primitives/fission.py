@@ -37,7 +37,7 @@ from ...ir.ops import const
 from ...ir.passes.common.fresh_copy import fold
 from ...ir.stmt import Allocate, BufferStore, For, LetStmt, LoopKind, Seq, Stmt
 from ...ir.visit import Rewriter, rewrite, seq, substitute, walk
-from ..model.axes import find_leaf, outline
+from ..model.checks import find_leaf, outline
 from ..model.foreign import AXIS
 from ..model.hybrid_errors import HybridLoopCarries, HybridLoopsApart
 from ..model.hybrid_loops import compared_iterations

@@ -10,7 +10,7 @@ from ...ir.expr import IntImm, IterVar, Range
 from ...ir.ops import const
 from ...te.shape import INT64_FROM
 from ..errors import FuseApart
-from ..model.axes import (
+from ..model.checks import (
     declared_ranges,
     dependences,
     derived_roots,

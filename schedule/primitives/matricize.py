@@ -22,7 +22,7 @@ from ...te.operation import ComputeOp, Operation
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..errors import BadMatrix
-from ..model.axes import outline
+from ..model.checks import outline
 from ..model.foreign import AXES, FLAG, FLAGS, SIZES, TENSORS, either, require_one
 from ..model.inlining import expand_inlined, find_inlined
 from ..model.layout import add_root_axis, check_outputs, refuse_dangling_predicate, retire

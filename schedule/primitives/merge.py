@@ -29,7 +29,7 @@ from ...ir.stmt import Allocate, Assert, For, If, LoopKind, Seq, Stmt
 from ...ir.visit import rewrite, seq, substitute, walk
 from ...te.hybrid.op import HybridOp
 from ...te.hybrid.zeros import needs_zeros
-from ..model.axes import find_leaf, outline
+from ..model.checks import find_leaf, outline
 from ..model.foreign import AXIS
 from ..model.hybrid_errors import HybridLoopCarries, HybridLoopsApart
 from ..model.hybrid_loops import compared_iterations

@@ -21,12 +21,12 @@ from ...ir.visit import children, post_order, substitute
 from ...te.rewrite import collect_loads, inline
 from ...te.tensor import find_tensor
 from ..errors import BadMirror
+from ..lowering.computation import Bounds, Loop, StageBounds
 from ..lowering.errors import CannotMirror
 from ..lowering.extension import Extension
 from ..lowering.mirroring import is_needed
 from ..lowering.nest import Nest
-from ..lowering.stage_bounds import Bounds, Loop, StageBounds
-from ..model.axes import outline
+from ..model.checks import outline
 from ..model.foreign import AXIS
 from ..model.inlining import expand_inlined
 from ..model.methods import StagePrimitives

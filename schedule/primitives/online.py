@@ -32,7 +32,7 @@ from ...te.shape import constant_extent
 from ...te.softmax_sums import WeightedSum, rows_of_total, weighted_sum
 from ...te.tensor import Tensor, find_tensor
 from ..errors import BadOnline
-from ..model.axes import refusal
+from ..model.checks import refusal
 from ..model.foreign import FLAG, NOTHING, TENSORS, either, integer
 from ..model.layout import add_root_axis, check_outputs, retire
 from ..model.methods import SchedulePrimitives

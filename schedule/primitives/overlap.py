@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ...base.errors import user_source
 from ..errors import BadOverlap
-from ..model.axes import outline
+from ..model.checks import outline
 from ..model.overlap import Overlap
 from ..model.stage import Stage
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 from ...base.errors import user_source
 from ...ir.expr import IterVar
 from ..errors import NestedParallel, ParallelReduction, WrongArgument
-from ..model.axes import find_leaf, outline
-from ..model.checks import enclosing_parallel, refuse_ordered
+from ..model.checks import enclosing_parallel, find_leaf, outline, refuse_ordered
 from ..model.foreign import AXIS, require_one
 from ..model.hybrid_loops import check_independent, share_nest
 from ..model.methods import StagePrimitives

@@ -33,7 +33,7 @@ from functools import partial
 from ...base.errors import user_source
 from ..errors import BadOverlap
 from ..lowering.software_pipelining import Ahead
-from ..model.axes import outline
+from ..model.checks import outline
 from ..model.foreign import integer, require_one
 from ..model.methods import StagePrimitives
 from ..model.overlap import Overlap

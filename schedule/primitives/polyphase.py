@@ -30,7 +30,7 @@ from ...te.operation import ComputeOp
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..errors import BadPhases
-from ..model.axes import refusal
+from ..model.checks import refusal
 from ..model.foreign import AXIS, TENSORS, integer
 from ..model.inlining import expand_inlined
 from ..model.layout import add_root_axis, check_outputs, refuse_dangling_predicate, retire

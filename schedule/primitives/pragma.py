@@ -21,7 +21,7 @@ from ...ir.passes.gpu.flushed_powers import FLUSH
 from ...ir.passes.gpu.hardware import RESIDENT
 from ..errors import UnknownPragma
 from ..model.attributes import IMPORT_C, IMPORT_LLVM, SKIP
-from ..model.axes import find_leaf, outline
+from ..model.checks import find_leaf, outline
 from ..model.foreign import AXIS, FLAG, NOTHING, either, integer, require_one
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive

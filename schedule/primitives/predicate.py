@@ -20,7 +20,7 @@ from ...ir.expr import And, Mul, Reduce
 from ...ir.ops import is_const
 from ...te.tensor import Tensor
 from ..errors import BadTerms
-from ..model.axes import refusal
+from ..model.checks import refusal
 from ..model.foreign import FLAG, TENSORS
 from ..model.layout import check_outputs
 from ..model.methods import SchedulePrimitives

@@ -44,13 +44,13 @@ from ...ir.stmt import Evaluate, For, If, LoopKind, Seq, Stmt
 from ...ir.visit import substitute
 from ...te.tensor import Tensor
 from ..errors import BadPrefetch
+from ..lowering.computation import Loop
 from ..lowering.errors import PrefetchUnread
 from ..lowering.extension import Extension
 from ..lowering.nest import Nest
 from ..lowering.spans import find_read_spans, find_span, relax_span
-from ..lowering.stage_bounds import Loop
 from ..model.attributes import LoopNote
-from ..model.axes import find_leaf, outline, refusal
+from ..model.checks import find_leaf, outline, refusal
 from ..model.foreign import AXIS, FLAG, LARGEST, TENSORS, integer
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives

@@ -14,7 +14,7 @@ from ...te.sweep import find_sweep
 from ...te.tensor import Tensor
 from ...te.windows import has_separable_windows, separate_windows
 from ..errors import BadAlternative
-from ..model.axes import outline
+from ..model.checks import outline
 from ..model.foreign import NAME, TENSORS
 from ..model.layout import check_outputs, refuse_dangling_predicate
 from ..model.methods import SchedulePrimitives

@@ -5,8 +5,7 @@ from __future__ import annotations
 from ...base.errors import user_source
 from ...ir.expr import IterVar
 from ..errors import BadReorder
-from ..model.axes import find_leaf, outline, refuse_swapped
-from ..model.checks import refuse_ordered
+from ..model.checks import find_leaf, outline, refuse_ordered, refuse_swapped
 from ..model.foreign import AXES
 from ..model.hybrid_loops import check_reordered
 from ..model.methods import StagePrimitives

@@ -17,7 +17,7 @@ from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
 from ...te.tensor_compute import intrinsic_call
 from ..errors import BadRfactor
-from ..model.axes import (
+from ..model.checks import (
     declared_ranges,
     dependences,
     find_leaf,

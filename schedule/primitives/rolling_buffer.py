@@ -27,13 +27,12 @@ from ...ir.expr import Expr, IntImm, IterVar
 from ...ir.ops import cast, const, disjunction, floormod, integer_value
 from ...ir.stmt import Allocate, Stmt
 from ...ir.visit import free_vars, substitute
-from ..lowering.computation import Computation
+from ..lowering.computation import Bounds, Computation, Loop, StageBounds
 from ..lowering.errors import CannotRoll
 from ..lowering.extension import Extension, Place
 from ..lowering.nest import Storage
 from ..lowering.overlap import check_shared, moved_accesses
-from ..lowering.stage_bounds import Bounds, Loop, StageBounds
-from ..model.axes import outline
+from ..model.checks import outline
 from ..model.methods import StagePrimitives
 from ..model.overlap import Overlap
 from ..model.primitive import Attempt, Drawer, primitive

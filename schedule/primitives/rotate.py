@@ -25,8 +25,7 @@ from ...ir.dtype import INT64, DType
 from ...ir.expr import Expr, IntImm, IterVar, Range
 from ...ir.ops import cast, const, floormod, integer_value
 from ...te.shape import INT64_FROM
-from ..model.axes import declared_ranges, derived_roots, find_leaf, refuse_lost_annotation
-from ..model.checks import refuse_ordered
+from ..model.checks import declared_ranges, derived_roots, find_leaf, refuse_lost_annotation, refuse_ordered
 from ..model.foreign import AXIS, integer
 from ..model.hybrid_loops import check_derived
 from ..model.methods import StagePrimitives

@@ -10,7 +10,7 @@ from ...ir.expr import Expr, IterVar
 from ...ir.ops import conjunction, const, likely
 from ...ir.visit import free_vars
 from ..errors import BadStorePredicate
-from ..model.axes import find_place, outline
+from ..model.checks import find_place, outline
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, Try, primitive

@@ -26,7 +26,7 @@ from ...ir.ops import cast, const, is_const
 from ...ir.passes.common.fresh_copy import fold
 from ...ir.stmt import For, LoopKind, Seq, Stmt
 from ...ir.visit import rewrite, seq
-from ..model.axes import find_leaf, outline
+from ..model.checks import find_leaf, outline
 from ..model.foreign import AXIS
 from ..model.hybrid_errors import HybridLoopCarries, HybridLoopsApart
 from ..model.methods import StagePrimitives

@@ -31,8 +31,7 @@ from ...ir.ops import cast, const, integer_value, maximum
 from ...ir.visit import free_vars
 from ...te.shape import INT64_FROM
 from ..errors import BadSkew
-from ..model.axes import declared_ranges, derived_roots, find_leaf, outline, refuse_lost_annotation
-from ..model.checks import refuse_ordered
+from ..model.checks import declared_ranges, derived_roots, find_leaf, outline, refuse_lost_annotation, refuse_ordered
 from ..model.foreign import AXIS, integer
 from ..model.hybrid_loops import check_derived
 from ..model.methods import StagePrimitives

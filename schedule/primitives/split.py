@@ -10,7 +10,7 @@ from ...ir.expr import Expr, IntImm, IterVar
 from ...ir.ops import convert, integer_value
 from ...ir.visit import free_vars
 from ..errors import BadSplit
-from ..model.axes import find_leaf, outline, refuse_lost_annotation
+from ..model.checks import find_leaf, outline, refuse_lost_annotation
 from ..model.foreign import AXIS, NOTHING, SIZE, either, require_one
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive

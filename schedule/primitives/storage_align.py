@@ -10,7 +10,7 @@ from ...ir.expr import Expr, IterVar
 from ...ir.ops import const, floormod
 from ..errors import BadStorageAlign
 from ..lowering.extension import Extension
-from ..model.axes import find_axis, find_place, refusal
+from ..model.checks import find_axis, find_place, refusal
 from ..model.foreign import AXIS, LARGEST, integer
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives

@@ -14,7 +14,7 @@ from ...te.errors import UnknownIntrinsic
 from ...te.shape import constant_extent
 from ...te.tensor_intrin import TensorIntrin
 from ..errors import BadTensorize
-from ..model.axes import find_leaf, outline
+from ..model.checks import find_leaf, outline
 from ..model.foreign import AXIS, INTRINSIC
 from ..model.hybrid_loops import refuse_hybrid
 from ..model.methods import StagePrimitives

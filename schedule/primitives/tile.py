@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.expr import Expr, IterVar
-from ..model.axes import find_leaf
+from ..model.checks import find_leaf
 from ..model.foreign import AXIS, SIZE
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive

@@ -31,8 +31,7 @@ from ...te.operation import ComputeOp, Operation
 from ...te.rewrite import substitute_axes
 from ...te.tensor import Tensor
 from ..errors import BadLayout
-from ..model.axes import outline
-from ..model.checks import require_list
+from ..model.checks import outline, require_list
 from ..model.foreign import LAYOUT, NOTHING, NUMBER, either
 from ..model.index_map import IndexMap, Inverse, NoLayout, invert
 from ..model.layout import first_then, refuse_dangling_predicate, retire

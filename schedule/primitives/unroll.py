@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ...ir.expr import IterVar
-from ..model.axes import find_leaf
-from ..model.checks import refuse_ordered
+from ..model.checks import find_leaf, refuse_ordered
 from ..model.foreign import AXIS
 from ..model.methods import StagePrimitives
 from ..model.primitive import Attempt, Drawer, primitive

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ...ir.expr import IterVar
 from ..errors import VectorizeReduction
-from ..model.axes import find_leaf
-from ..model.checks import refuse_ordered
+from ..model.checks import find_leaf, refuse_ordered
 from ..model.foreign import AXIS
 from ..model.hybrid_loops import check_independent, warn_of_waiting_lanes
 from ..model.methods import StagePrimitives

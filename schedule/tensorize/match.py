@@ -17,12 +17,11 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IntImm, IterVar, Var
 from ...ir.ops import cast, const, is_const
 from ...ir.visit import substitute
-from ...te.intrin_shapes import pair_dimensions
 from ...te.tensor import Tensor
 from ...te.tensor_compute import TensorComputeOp, intrinsic_call
-from ...te.tensor_intrin import TensorIntrin
+from ...te.tensor_intrin import TensorIntrin, pair_dimensions
+from ..lowering.computation import StageBounds
 from ..lowering.errors import TensorizeRegion
-from ..lowering.stage_bounds import StageBounds
 from .bodies import Bodies, sides
 from .plan import Part, Plan, TensorizedStage
 from .show import beside

@@ -24,11 +24,11 @@ from ...ir.passes.common.fresh_copy import fresh_copy
 from ...ir.stmt import If, Stmt
 from ...ir.visit import free_vars, rewrite, seq, substitute
 from ...te.intrin_semantics import begun, interpretable
+from ..lowering.computation import Loop
 from ..lowering.errors import TensorizeGuard, TensorizeLoops, TensorizeReduction
 from ..lowering.nest import Nest
 from ..lowering.predicates import guards, side_guards
-from ..lowering.stage_bounds import Loop
-from ..model.axes import outline
+from ..model.checks import outline
 from .bind import bind
 from .match import match
 from .plan import Plan

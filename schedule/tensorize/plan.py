@@ -10,8 +10,8 @@ from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IterVar, Var
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
-from ..lowering.stage_bounds import Loop, StageBounds
-from ..model.axes import outline
+from ..lowering.computation import Loop, StageBounds
+from ..model.checks import outline
 
 __all__ = ["Part", "Plan", "TensorizedStage"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tilewright import te
 from tilewright.compat.tvm import topi
-from tilewright.topi.errors import BadOperand
+from tilewright.topi.checks import BadOperand
 from topi_run import evaluate, placeholders, run
 
 RANDOM = np.random.default_rng(7)

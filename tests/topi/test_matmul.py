@@ -8,7 +8,7 @@ import numpy
 import pytest
 import tilewright as tw
 from tilewright import te, topi
-from tilewright.topi.errors import BadOperand
+from tilewright.topi.checks import BadOperand
 
 UNIT = 2.0**-24
 

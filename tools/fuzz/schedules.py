@@ -15,7 +15,7 @@ from ...base.errors import TilewrightError
 from ...ir.expr import IterVar
 from ...ir.ops import integer_value, is_const
 from ...schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective, Schedule, Stage
-from ...schedule.model.axes import declared_ranges
+from ...schedule.model.checks import declared_ranges
 from ...schedule.model.methods import StagePrimitives
 from ...schedule.model.primitive import Attempt, Drawer, Primitive, primitives
 from ...te.axis import thread_axis

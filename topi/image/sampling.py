@@ -17,8 +17,7 @@ from ...ir.expr import Expr
 from ...te import polymorphic as te
 from ...te.shape import Extent
 from ...te.tensor import Tensor, tensor_text
-from ..checks import check_count, tensor
-from ..errors import BadOperand, BadParameter
+from ..checks import BadOperand, BadParameter, check_count, tensor
 from ..weighted_sums import keys_weights
 from .resize import NAMES
 

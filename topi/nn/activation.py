@@ -20,8 +20,7 @@ from ...te.elementwise import operate
 from ...te.shape import Extent, same_extent
 from ...te.tensor import Tensor, tensor_text
 from .. import elementwise, mathematics, transform
-from ..checks import normalize_axis, tensor
-from ..errors import BadOperand, BadParameter
+from ..checks import BadOperand, BadParameter, normalize_axis, tensor
 from ..references import alike, erf, floats, wide
 from ..row import floating, integers, operator, sample
 from ..signatures import Scalar

@@ -6,8 +6,7 @@ from ...base.errors import user_source
 from ...te.tensor import Tensor
 from ..signatures import ElementType
 from .convolutions import check_rank, convolve, convolve_transposed
-from .errors import BadConvolution
-from .window import Padding, Sizes
+from .window import BadConvolution, Padding, Sizes
 
 __all__ = [
     "conv1d",

@@ -42,7 +42,7 @@ from ...te.shape import same_extent
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor, tensor_text
 from ..checks import divides
-from .errors import BadAttention
+from .window import BadAttention
 
 if TYPE_CHECKING:
     from ...te.compute import OfAll

@@ -14,8 +14,7 @@ from ...base.errors import user_source
 from ...ir.expr import IntImm
 from ...te import polymorphic as te
 from ...te.tensor import Tensor, tensor_text
-from ..checks import normalize_axis, tensor
-from ..errors import BadOperand, BadParameter
+from ..checks import BadOperand, BadParameter, normalize_axis, tensor
 from ..signatures import Positive
 from ..transform import pad
 from .window import Padding, Sizes, slide_windows

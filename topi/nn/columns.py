@@ -13,8 +13,7 @@ from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import known, tensor
 from ..transform import flat_index, injective, unravel_index
-from .errors import BadWindow
-from .window import Padding, Sizes, slide_windows
+from .window import BadWindow, Padding, Sizes, slide_windows
 
 __all__ = ["col2im", "im2col"]
 

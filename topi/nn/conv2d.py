@@ -43,8 +43,7 @@ from .convolutions import (
     sum_windows,
     tap_count,
 )
-from .errors import BadConvolution
-from .window import Padding, Sizes, pair
+from .window import BadConvolution, Padding, Sizes, pair
 
 __all__ = [
     "conv2d",

@@ -17,10 +17,9 @@ from ...te import polymorphic as te
 from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor as check_tensor
-from ..half_precision import convert_elements, sum_dtype
+from ..matmul import convert_elements, sum_dtype
 from ..signatures import ElementType
-from .errors import BadConvolution, BadWindow
-from .window import Padding, Sizes, Slides, each_side, expand_numbers, padded, slide_windows
+from .window import BadConvolution, BadWindow, Padding, Sizes, Slides, each_side, expand_numbers, padded, slide_windows
 
 At = Mapping[str, Any]
 """Indices by the letters of a layout."""

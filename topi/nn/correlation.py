@@ -6,7 +6,7 @@ from typing import Any
 
 from ...te import polymorphic as te
 from ...te.tensor import Tensor
-from ..half_precision import sum_dtype
+from ..matmul import sum_dtype
 from ..signatures import Positive
 from .convolutions import check_rank, tap_count
 from .window import Padding, pad_amounts, padded

@@ -25,10 +25,8 @@ from ...ir.expr import Expr, IntImm
 from ...ir.ops import index_ceildiv
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor, tensor_text
-from ..checks import weights
-from ..errors import BadOperand
-from ..half_precision import convert_elements, sum_dtype
-from ..matmul import check_depth, check_matrices, product, result_dtype, separate
+from ..checks import BadOperand, weights
+from ..matmul import check_depth, check_matrices, convert_elements, product, result_dtype, separate, sum_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,8 +18,7 @@ from ...te.shape import same_extent, shape_text
 from ...te.tensor import Tensor
 from ..signatures import ElementType
 from .convolutions import At, check_rank, layout_windows, sum_windows
-from .errors import BadConvolution
-from .window import Padding, Sizes
+from .window import BadConvolution, Padding, Sizes
 
 __all__ = ["depthwise_conv2d", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]
 

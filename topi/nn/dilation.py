@@ -17,8 +17,7 @@ from ...ir.expr import IntImm
 from ...te import polymorphic as te
 from ...te.tensor import Tensor, tensor_text
 from .. import transform
-from ..checks import integers, normalize_axis, tensor
-from ..errors import BadOperand, BadParameter
+from ..checks import BadOperand, BadParameter, integers, normalize_axis, tensor
 from ..row import floating, operator, sample
 from ..signatures import Number, Scalar
 from .window import Sizes

@@ -30,8 +30,7 @@ from ...te.tensor import Tensor, tensor_text
 from ..checks import divides, tensor
 from ..transform import flat_index, unravel_index
 from .convolutions import check_channels, check_rank, tap_count
-from .errors import BadQuantised
-from .window import Padding, Sizes, Slides, slide_windows
+from .window import BadQuantised, Padding, Sizes, Slides, slide_windows
 
 __all__ = ["integer_conv", "integer_matmul"]
 

@@ -10,8 +10,7 @@ from ...te import polymorphic as te
 from ...te.indices import clipped_index, signed_index
 from ...te.tensor import Tensor, tensor_text
 from .. import reduction as sums
-from ..checks import tensor
-from ..errors import BadOperand, BadParameter
+from ..checks import BadOperand, BadParameter, tensor
 
 __all__ = ["nll_loss"]
 

@@ -10,10 +10,8 @@ import numpy as np
 from ... import te
 from ...base.errors import user_source
 from ...te.tensor import Tensor
-from ..checks import tensor
-from ..errors import BadParameter
-from ..half_precision import convert_elements, sum_dtype
-from ..matmul import product
+from ..checks import BadParameter, tensor
+from ..matmul import convert_elements, product, sum_dtype
 from ..row import floating, operator, sample
 
 __all__ = ["lstm"]

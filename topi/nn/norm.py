@@ -13,8 +13,7 @@ from ...base.errors import user_source
 from ...ir.expr import Expr
 from ...te import polymorphic as te
 from ...te.tensor import Tensor
-from ..checks import normalize_axis
-from ..errors import BadAxis, BadParameter
+from ..checks import BadAxis, BadParameter, normalize_axis
 from ..row import floating, operator, sample
 from ..weighted_sums import scaled_and_moved
 from .rowwise import Rows, wide_dtype

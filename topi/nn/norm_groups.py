@@ -14,8 +14,7 @@ from ...ir.expr import Expr, IntImm
 from ...te.shape import same_extent
 from ...te.tensor import Tensor, tensor_text
 from .. import filling, mathematics, reduction, transform
-from ..checks import integers, normalize_axes, normalize_axis, tensor
-from ..errors import BadOperand, BadParameter
+from ..checks import BadOperand, BadParameter, integers, normalize_axes, normalize_axis, tensor
 from ..references import channel_weights, standardize
 from ..row import floating, operator, sample
 from .activation import batch_norm_inference

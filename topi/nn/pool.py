@@ -19,8 +19,7 @@ from ...te import polymorphic as te
 from ...te.shape import shape_text
 from ...te.tensor import Tensor
 from ..checks import tensor
-from .errors import BadWindow
-from .window import Padding, Sizes, Slides, each_side, expand_numbers, padded, slide_windows
+from .window import BadWindow, Padding, Sizes, Slides, each_side, expand_numbers, padded, slide_windows
 
 __all__ = [
     "adaptive_pool",

@@ -29,7 +29,7 @@ from ...te.shape import integer_expr
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor, tensor_text
 from ..checks import divides, tensor, weights
-from .errors import BadQuantised
+from .window import BadQuantised
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

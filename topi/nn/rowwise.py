@@ -12,8 +12,7 @@ from ...ir.expr import Expr
 from ...te.shape import same_extent
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor, tensor_text
-from ..checks import normalize_axes, tensor
-from ..errors import BadAxis, BadOperand
+from ..checks import BadAxis, BadOperand, normalize_axes, tensor
 
 
 def wide_dtype(dtype: DType) -> DType:

@@ -15,10 +15,8 @@ from ...te import hybrid
 from ...te import polymorphic as te
 from ...te.hybrid.runtime import output_tensor
 from ...te.tensor import Tensor, tensor_text
-from ..checks import tensor
-from ..errors import BadOperand, BadParameter
-from ..half_precision import convert_elements, sum_dtype
-from ..matmul import product
+from ..checks import BadOperand, BadParameter, tensor
+from ..matmul import convert_elements, product, sum_dtype
 from ..transform import transpose
 
 __all__ = [

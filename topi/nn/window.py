@@ -1,4 +1,5 @@
-"""Windows that slide over images: strides, dilations and paddings as users write them, and the sizes that follow."""
+"""Windows that slide over images: strides, dilations and paddings as users write them, and the sizes that follow; the errors of
+networks' operators."""
 
 from __future__ import annotations
 
@@ -7,12 +8,36 @@ from typing import Any
 
 from ...base.arguments import to_list
 from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base.errors import TensorExpressionError, user_source
 from ...ir.expr import Expr, IntImm
 from ...te import polymorphic as te
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor
-from .errors import BadWindow
+
+
+class BadWindow(TensorExpressionError):
+    """A stride, a dilation, a padding or a size that no window over an image has."""
+
+    code = "TW0190"
+
+
+class BadConvolution(TensorExpressionError):
+    """Data and kernel of a convolution whose dimensions, channels or layouts do not fit each other."""
+
+    code = "TW0191"
+
+
+class BadAttention(TensorExpressionError):
+    """Queries, keys and values whose dimensions, sizes or types do not fit each other."""
+
+    code = "TW0197"
+
+
+class BadQuantised(TensorExpressionError):
+    """Quantised data, weights, scales or zero points whose types or sizes do not fit each other."""
+
+    code = "TW0198"
+
 
 Sizes = int | Sequence[int]
 """An annotation: one number for all dimensions, or one for each."""

@@ -36,11 +36,10 @@ from ...te.shape import same_extent, shape_text
 from ...te.tag import AlgorithmTag
 from ...te.tensor import Tensor
 from ..checks import tensor, weights
-from ..half_precision import convert_elements, sum_dtype
+from ..matmul import convert_elements, sum_dtype
 from ..weighted_sums import scaled_and_moved
 from .conv2d import PACK
-from .errors import BadConvolution
-from .window import Padding, pad_amounts, window_count
+from .window import BadConvolution, Padding, pad_amounts, window_count
 
 __all__ = [
     "conv2d_winograd",

@@ -14,8 +14,7 @@ from ...te import hybrid
 from ...te import polymorphic as te
 from ...te.hybrid.runtime import allocate, output_tensor
 from ...te.tensor import Tensor, tensor_text
-from ..checks import check_count, tensor
-from ..errors import BadOperand, BadParameter
+from ..checks import BadOperand, BadParameter, check_count, tensor
 from ..order import argsort
 from ..transform import injective
 from .boxes import non_max_suppression

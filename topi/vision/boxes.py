@@ -10,8 +10,7 @@ from ...ir.expr import IntImm
 from ...te.hybrid.runtime import allocate, output_tensor
 from ...te.indices import clipped_index
 from ...te.tensor import Tensor, tensor_text
-from ..checks import tensor
-from ..errors import BadOperand
+from ..checks import BadOperand, tensor
 from ..order import argsort
 from ..signatures import Number
 from ..transform import injective

@@ -11,8 +11,7 @@ from ...ir import ops
 from ...te import polymorphic as te
 from ...te.indices import clipped_index
 from ...te.tensor import Tensor, tensor_text
-from ..checks import integers, tensor
-from ..errors import BadOperand, BadParameter
+from ..checks import BadOperand, BadParameter, integers, tensor
 from ..image.sampling import weigh_neighbours
 from ..nn.window import Sizes, pair
 from ..row import floating, operator, sample

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ....ir.expr import IterVar
-from ....schedule.model.axes import declared_ranges, extent_text
+from ....schedule.model.checks import declared_ranges, extent_text
 from ....schedule.model.schedule import Schedule
 from ....schedule.model.stage import Stage
 

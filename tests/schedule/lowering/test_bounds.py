@@ -20,8 +20,8 @@ from tilewright.ir.arith.analyzer import Analyzer
 from tilewright.ir.ops import const, convert
 from tilewright.ir.visit import post_order, substitute
 from tilewright.schedule.lowering.bounds import infer_bounds
+from tilewright.schedule.lowering.computation import Bounds
 from tilewright.schedule.lowering.dataflow import analyse
-from tilewright.schedule.lowering.stage_bounds import Bounds
 from tilewright.schedule.model.relations import Fuse
 from tilewright.tools.fuzz.choices import Choices, case_choices
 

@@ -10,7 +10,7 @@ from te_evaluate import fold
 from tilewright import te
 from tilewright.ir.expr import IntImm, IterVar, Range
 from tilewright.schedule import errors
-from tilewright.schedule.model.axes import declared_ranges, outline
+from tilewright.schedule.model.checks import declared_ranges, outline
 from tilewright.schedule.model.relations import pass_down_range, pass_down_value, pass_up_value
 
 

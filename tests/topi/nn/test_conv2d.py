@@ -7,7 +7,7 @@ import tilewright as tw
 from tilewright import te, topi
 from tilewright.tools.fuzz.references import convolution as reference
 from tilewright.tools.fuzz.references import transposed_convolution
-from tilewright.topi.nn.errors import BadConvolution, BadWindow
+from tilewright.topi.nn.window import BadConvolution, BadWindow
 
 
 def run(made, *arrays, target="llvm"):

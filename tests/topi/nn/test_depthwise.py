@@ -11,7 +11,7 @@ import tilewright as tw
 from tilewright import te, topi
 from tilewright.autoschedule.cpu.depthwise import best_rows
 from tilewright.tools.fuzz.references import depthwise as reference
-from tilewright.topi.nn.errors import BadConvolution, BadWindow
+from tilewright.topi.nn.window import BadConvolution, BadWindow
 
 
 def check(

@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright import te, topi
 from tilewright.tools.fuzz.references import pool as reference
-from tilewright.topi.nn.errors import BadWindow
+from tilewright.topi.nn.window import BadWindow
 
 
 def run(make: Any, x: Any, dtype: Any = None) -> Any:

@@ -9,7 +9,7 @@ from tilewright import te, topi
 from tilewright.schedule.errors import BadAlternative
 from tilewright.te.constant import open_constant
 from tilewright.tools.fuzz.references import convolution as reference
-from tilewright.topi.nn.errors import BadConvolution
+from tilewright.topi.nn.window import BadConvolution
 from tilewright.topi.nn.winograd import conv2d_winograd_NCHWc
 
 ERROR = {2: 16 * 2.0**-24, 4: 128 * 2.0**-24}
