@@ -16,9 +16,7 @@ from ..codegen.cuda.emulate.call import SEED_VARIABLE
 from ..codegen.cuda.inspection import InspectedKernel
 from ..codegen.gpus import target_architecture
 from ..codegen.target import Target
-from ..ir.buffer import Buffer
-from ..ir.stmt import Function
-from ..ir.text.parser import parse
+from ..ir import Buffer, Function, parse
 from ..runtime.array import numpy_dtype
 from .errors import CannotBeChecked
 from .reference import Reference

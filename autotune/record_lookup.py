@@ -16,8 +16,7 @@ from ..base.arguments import to_path
 from ..base.errors import PerformanceWarning, ScheduleError, TilewrightError, user_source, warn_user
 from ..base.untrusted_input import printable
 from ..codegen.target import Target
-from ..ir.expr import IntImm
-from ..ir.visit import deep_recursion
+from ..ir import IntImm, deep_recursion
 from ..schedule import Schedule, from_json
 from ..schedule.lowering.lower import lower
 from ..te import Tensor

@@ -19,8 +19,7 @@ import numpy.typing as npt
 from ..autoschedule.search.space import Config, Rejected
 from ..base.dataclass import dataclass
 from ..codegen.machine import Machine, find_machine
-from ..ir.stmt import Function
-from ..ir.visit import deep_recursion
+from ..ir import Function, deep_recursion
 from ..schedule import Schedule, to_json
 from ..schedule.lowering.lower import lower
 from .features import features

@@ -17,10 +17,7 @@ from ..codegen.calibration import read_calibration
 from ..codegen.export.manifest import own_version
 from ..codegen.gpus import target_gpu
 from ..codegen.target import Target
-from ..ir.buffer import Buffer
-from ..ir.expr import IntImm, Node, Var
-from ..ir.stmt import Function
-from ..ir.visit import deep_recursion, rewrite
+from ..ir import Buffer, Function, IntImm, Node, Var, deep_recursion, rewrite
 from ..runtime import num_threads
 from ..runtime.cuda_driver import find_driver
 from ..runtime.hosts import host

@@ -24,9 +24,8 @@ from ..base.nibbles import PACKED_TYPES, holds_integers
 from ..codegen.build import build_kernels
 from ..codegen.export.timing_library import measured_library
 from ..codegen.target import Target
+from ..ir import Function, parse
 from ..ir.constant import Constant, aligned_copy
-from ..ir.stmt import Function
-from ..ir.text.parser import parse
 from ..runtime import Kernel, set_num_threads
 from ..runtime.array import array, numpy_dtype
 from ..runtime.cuda_array import DeviceArray, device_array

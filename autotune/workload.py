@@ -11,8 +11,7 @@ import numpy as np
 
 from ..base.dataclass import dataclass
 from ..base.errors import user_source
-from ..ir.expr import IntImm, IterVar, ProducerLoad
-from ..ir.visit import post_order
+from ..ir import IntImm, IterVar, ProducerLoad, post_order
 from ..runtime.abi import PACKED_TYPES
 from ..runtime.array import numpy_dtype
 from ..te import Tensor

@@ -21,12 +21,10 @@ from dataclasses import field, replace
 from math import prod
 
 from ..base.dataclass import dataclass
-from ..ir.buffer import Buffer
+from ..ir import Allocate, Assert, Buffer, BufferLoad, BufferStore, Call, Expr, Function, IntImm, Seq, Stmt
 from ..ir.constant import Constant, aligned_zeros
-from ..ir.expr import BufferLoad, Call, Expr, IntImm
 from ..ir.intrinsics import INTRINSICS, is_pure
 from ..ir.pointers import WRITES, pointed_buffer
-from ..ir.stmt import Allocate, Assert, BufferStore, Function, Seq, Stmt
 from ..ir.visit import free_vars, seq, walk
 from ..runtime.array import numpy_dtype
 from .result import Opening

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import user_source
-from ..ir.expr import Call, StringImm
+from ..ir import Call, Function, StringImm, post_order
 from ..ir.interpret.interpreter import Interpreter
 from ..ir.passes.common.fused_sums import round_sums
-from ..ir.stmt import Function
-from ..ir.visit import post_order
 from ..runtime.errors import KernelOutOfMemory
 from ..runtime.kernel import Kernel
 from ..runtime.module import Module

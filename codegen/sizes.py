@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from ..base.limits import INT32_EXTENT_LIMIT
+from ..ir import Add, Buffer, Cast, Expr, FloatImm, IntImm, Mul, Sub
 from ..ir.analysis.bounds import IntervalEvaluator
 from ..ir.arith.interval import EVERYTHING, Interval
-from ..ir.buffer import Buffer
 from ..ir.dtype import FLOAT64, INT32, INT64
-from ..ir.expr import Add, Cast, Expr, FloatImm, IntImm, Mul, Sub
 from ..ir.ops import binary, cast
 
 __all__ = ["exceeds_memory"]

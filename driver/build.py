@@ -12,8 +12,7 @@ from ..base.errors import user_source
 from ..codegen.errors import ArgumentNotBuildable
 from ..codegen.result import BuildOptions, require_switch
 from ..codegen.target import Target
-from ..ir import Function, Var
-from ..ir.visit import deep_recursion
+from ..ir import Function, Var, deep_recursion
 from ..runtime import Kernel
 from ..runtime.module import Module
 from ..schedule import Schedule

@@ -28,8 +28,7 @@ from ..base.arguments import is_a, is_array, is_number, is_sequence, to_list, to
 from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..codegen.target import Target
-from ..ir import Function, Var
-from ..ir.expr import IntImm
+from ..ir import Function, IntImm, Var
 from ..runtime import cuda, empty
 from ..runtime.array import dtype_name, numpy_dtype
 from ..runtime.critical_section import ProcessLock

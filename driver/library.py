@@ -27,8 +27,7 @@ from ..codegen.gpus import library_architectures
 from ..codegen.names import machine_and_system
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
-from ..ir import Var
-from ..ir.visit import deep_recursion
+from ..ir import Var, deep_recursion
 from ..runtime.errors import NothingToExport
 from ..runtime.signature import BufferParam, Signature
 from ..te import Tensor

@@ -27,12 +27,10 @@ from ..codegen.llvm.backend import Prepared, prepare
 from ..codegen.llvm.evaluation import compile_here
 from ..codegen.result import BuildOptions, Opening
 from ..codegen.target import Target
+from ..ir import Function, Var, deep_recursion
 from ..ir.constant import Constant, aligned_zeros
-from ..ir.expr import Var
 from ..ir.passes.common.options import apply_options
 from ..ir.passes.common.runner import environment_watchers, is_watched
-from ..ir.stmt import Function
-from ..ir.visit import deep_recursion
 from ..runtime.abi import ITEM_BYTES
 from ..runtime.array import numpy_dtype
 from ..runtime.diagnose import kernel_failure

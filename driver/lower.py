@@ -10,9 +10,7 @@ from ..base.arguments import is_a
 from ..base.errors import user_source
 from ..codegen.errors import ArgumentNotBuildable, NameNotAllowed
 from ..codegen.target import Target
-from ..ir import Function, Var
-from ..ir.verify import verify
-from ..ir.visit import deep_recursion
+from ..ir import Function, Var, deep_recursion, verify
 from ..schedule import Schedule, create_schedule
 from ..schedule.errors import NotExact
 from ..schedule.lowering.lower import lower as lower_schedule

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..base.errors import TilewrightError
-from ..ir.expr import Var
-from ..ir.visit import deep_recursion
+from ..ir import Var, deep_recursion
 from ..te import Tensor
 from .cache.constants import collect_constants
 from .cache.kernels import make_entry

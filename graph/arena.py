@@ -17,8 +17,7 @@ from itertools import accumulate
 from typing import TypeVar
 
 from ..base.dataclass import dataclass
-from ..ir import ops
-from ..ir.expr import Expr
+from ..ir import Expr, ops
 
 __all__ = ["ALIGNMENT", "Lifetime", "Size", "plan_symbolic_offsets", "peak", "places"]
 

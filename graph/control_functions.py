@@ -13,11 +13,8 @@ from functools import partial, reduce
 
 from ..base.dataclass import dataclass
 from ..driver.linking import Inner, Part
-from ..ir import ops
-from ..ir.buffer import Buffer
+from ..ir import Buffer, BufferLoad, BufferStore, Expr, For, Function, If, LetStmt, LoopKind, Seq, Stmt, Var, ops
 from ..ir.dtype import HANDLE, DType
-from ..ir.expr import BufferLoad, Expr, Var
-from ..ir.stmt import BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
 from ..te.shape import convert_shape
 from .arena import ALIGNMENT, Size
 from .control import Loop

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from .. import te
 from ..base.dataclass import dataclass
 from ..base.errors import user_source
-from ..ir import ops
+from ..ir import IntImm, Var, ops
 from ..ir.arith.analyzer import simplify
-from ..ir.expr import IntImm, Var
 from .assembly import Assembly
 from .errors import BadNode, UnsupportedModel
 from .node import Node

@@ -15,8 +15,7 @@ from typing import Any, cast
 
 from .. import te
 from ..base.dataclass import dataclass
-from ..ir.expr import Var
-from ..ir.visit import deep_recursion
+from ..ir import Var, deep_recursion
 from ..te.constant import open_constant
 from .node import Node, Parts
 from .operators import declared, row_of, updater

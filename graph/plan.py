@@ -15,12 +15,9 @@ from .. import te
 from ..base.dataclass import dataclass
 from ..codegen.llvm.build import kernel_symbol
 from ..driver.linking import Part
-from ..ir import ops
-from ..ir.buffer import Buffer
+from ..ir import Assert, Buffer, Call, Expr, IntImm, Seq, StringImm, Var, ops
 from ..ir.constant import Constant
 from ..ir.dtype import HANDLE, DType
-from ..ir.expr import Call, Expr, IntImm, StringImm, Var
-from ..ir.stmt import Assert, Seq
 from ..te.shape import convert_shape
 from .arena import ALIGNMENT, Lifetime, Size, plan_symbolic_offsets
 from .kernels import Step, declared_kernel, is_heavy, reuse_input

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from .. import te
 from ..base.dataclass import dataclass
+from ..ir import Var, substitute
 from ..ir.analysis.work import measure_work
-from ..ir.expr import Var
-from ..ir.visit import substitute
 from ..runtime.tables import html_table
 from ..te.operation import producers_first
 from .arena import Size

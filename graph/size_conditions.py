@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from ..base.errors import user_source
-from ..ir import ops
+from ..ir import Expr, IntImm, ops
 from ..ir.arith.analyzer import Analyzer
-from ..ir.expr import Expr, IntImm
 from ..topi.slices import slice_ends
 from .errors import BadGraphInput
 from .node import Node, Parts

@@ -18,13 +18,10 @@ from ..base.dataclass import dataclass
 from ..base.errors import user_source
 from ..driver.linking import Inner, Part
 from ..driver.recipes import Recipes
-from ..ir import ops
-from ..ir.buffer import Buffer
+from ..ir import Assert, Buffer, Expr, Function, If, Seq, Stmt, Var, ops
 from ..ir.constant import Constant
 from ..ir.dtype import HANDLE, DType
-from ..ir.expr import Expr, Var
 from ..ir.lazy_values import LazyMapping
-from ..ir.stmt import Assert, Function, If, Seq, Stmt
 from ..runtime.loaded_model import ModelRoles
 from ..te.shape import convert_shape
 from .arena import ALIGNMENT, Size

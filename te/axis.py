@@ -7,9 +7,8 @@ from typing import Any, cast
 
 from ..base.arguments import is_a
 from ..base.errors import user_source
-from ..ir import ops
+from ..ir import Expr, IntImm, IterVar, Range, SizeVar, Var, ops
 from ..ir.dtype import INT32, INT64
-from ..ir.expr import Expr, IntImm, IterVar, Range, SizeVar, Var
 from .errors import BadExtent, BadThreadAxis, WrongParameters
 from .shape import Extent, axis_dtype, integer_expr, scalar_dtype, wide_enough
 

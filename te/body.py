@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..base.errors import user_source
+from ..ir import CommReducer, Expr, IterVar, Mul, Reduce, Var, children, post_order
 from ..ir.analysis.combiners import Law, laws_of
 from ..ir.combine import is_fused, is_sum
 from ..ir.dtype import BOOL
-from ..ir.expr import CommReducer, Expr, IterVar, Mul, Reduce, Var
 from ..ir.ops import TRUE, const, disjunction, if_then_else, select
-from ..ir.visit import children, post_order
 from .errors import BadReducer, ForeignAxis, MixedReductions, NestedReduction, UnreducedAxis
 
 __all__ = ["check_body", "join_reductions"]

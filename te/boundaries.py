@@ -18,9 +18,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ..base.errors import user_source
-from ..ir import ops
-from ..ir.dtype import DType
-from ..ir.expr import Expr, IterVar
+from ..ir import DType, Expr, IterVar, ops
 from ..ir.ops import is_const
 from .errors import NotExtendable
 from .shape import same_extent

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.dataclass import dataclass
-from ..ir.expr import IterVar, Let, Node, Var
+from ..ir import For, IterVar, Let, LetStmt, Node, Stmt, Var, children, post_order
 from ..ir.lazy_values import cached_property
-from ..ir.stmt import For, LetStmt, Stmt
-from ..ir.visit import children, post_order
 
 __all__ = ["NOT_DECLARED", "DeclaredLoops", "collect_loops"]
 

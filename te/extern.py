@@ -16,13 +16,9 @@ from typing import Any, ClassVar, cast, overload
 from ..base.arguments import is_sequence, to_list
 from ..base.dataclass import dataclass
 from ..base.errors import user_source
+from ..ir import Allocate, Buffer, DType, Evaluate, Expr, IterVar, Node, Stmt, Var, free_vars, post_order
 from ..ir.accesses import reading_only, written_buffers
-from ..ir.buffer import Buffer
-from ..ir.dtype import DType
-from ..ir.expr import Expr, IterVar, Node, Var
 from ..ir.lazy_values import cached_property
-from ..ir.stmt import Allocate, Evaluate, Stmt
-from ..ir.visit import free_vars, post_order
 from .errors import BadExtern
 from .intrin_declaration import decl_buffer
 from .operation import Operation

@@ -6,10 +6,9 @@ from typing import Any
 
 from ..base.arguments import is_a
 from ..base.errors import user_source
-from ..ir.buffer import Buffer
+from ..ir import Buffer, Call, Expr, StringImm
 from ..ir.builder import BufferHandle
 from ..ir.dtype import BOOL, DType
-from ..ir.expr import Call, Expr, StringImm
 from ..ir.intrinsics import INTRINSICS
 from ..ir.ops import call, convert
 from ..ir.pointers import packed_array

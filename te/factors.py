@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from ..ir import Cast, Expr, FloatImm, IfThenElse, IntImm, Mul, ProducerLoad, post_order
 from ..ir.combine import is_sum
-from ..ir.expr import Cast, Expr, FloatImm, IfThenElse, IntImm, Mul, ProducerLoad
 from ..ir.ops import is_const
-from ..ir.visit import post_order
 from .operation import Operation
 
 __all__ = ["factors", "guarded_load", "product_factors", "strip_casts"]

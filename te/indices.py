@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import ops
+from ..ir import Expr, ops
 from ..ir.dtype import INT64
-from ..ir.expr import Expr
 
 __all__ = ["clipped_index", "index_from_end", "is_in_range", "signed_index", "wrapped_index"]
 

@@ -15,12 +15,10 @@ from typing import Any, cast
 
 from ..base.arguments import is_a, to_list
 from ..base.errors import user_source
+from ..ir import Allocate, Evaluate, Expr, IterVar, Node, Stmt, Var, post_order
 from ..ir.accesses import reading_only, written_buffers
 from ..ir.buffer import SCOPES, Buffer, is_scope
 from ..ir.dtype import HANDLE, INT32
-from ..ir.expr import Expr, IterVar, Node, Var
-from ..ir.stmt import Allocate, Evaluate, Stmt
-from ..ir.visit import post_order
 from .errors import BadDeclaredBuffer, BadTensorIntrin
 from .operation import ComputeOp, Operation
 from .shape import Extent, Shape, convert_shape, integer_expr, same_extent, scalar_dtype, shape_text

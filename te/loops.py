@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.buffer import Buffer
+from ..ir import Buffer, BufferLoad, BufferStore, Expr, For, If, IterVar, LoopKind, Producer, Reduce, Seq, Stmt
 from ..ir.combine import combine_values
-from ..ir.expr import BufferLoad, Expr, IterVar, Producer, Reduce
 from ..ir.ops import is_const
-from ..ir.stmt import BufferStore, For, If, LoopKind, Seq, Stmt
 
 __all__ = ["compute_loops", "nest_loops"]
 

@@ -12,10 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.errors import user_source
-from ..ir import ops
-from ..ir.dtype import DType
+from ..ir import DType, Expr, FloatImm, ops
 from ..ir.errors import LiteralOutOfRange
-from ..ir.expr import Expr, FloatImm
 from ..ir.intrinsics import INTRINSICS
 from .elementwise import lift
 from .errors import BadReinterpret

@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base.dataclass import dataclass
 from ..base.errors import InternalError, SourceLine, user_source
+from ..ir import DType, Expr, IterVar, Node, ProducerLoad, Reduce, Seq, Stmt, Var, substitute
 from ..ir.constant import Constant
-from ..ir.dtype import DType
-from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var
 from ..ir.lazy_values import cached_property
-from ..ir.stmt import Seq, Stmt
-from ..ir.visit import substitute
 from .declared_loops import NOT_DECLARED, DeclaredLoops
 from .errors import AmbiguousTensorTruth
 from .loops import compute_loops

@@ -9,9 +9,7 @@ from typing import Any, Protocol
 from ..base.arguments import to_list
 from ..base.dataclass import dataclass
 from ..base.errors import user_source
-from ..ir import ops
-from ..ir.dtype import DType
-from ..ir.expr import CommReducer, Expr, IterVar, Mul, Reduce, Var
+from ..ir import CommReducer, DType, Expr, IterVar, Mul, Reduce, Var, ops
 from .elementwise import lift
 from .errors import BadReducer, NotAReduceAxis
 from .math import highest, lowest

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..ir.expr import Expr, IterVar, Node, Producer, ProducerLoad, Range, Reduce, Var
+from ..ir import Expr, IterVar, Node, Producer, ProducerLoad, Range, Reduce, Var, post_order, rewrite, substitute
 from ..ir.ops import cast
-from ..ir.visit import post_order, rewrite, substitute
 
 __all__ = ["collect_loads", "inline", "redirect", "rewrite_reduction", "substitute_axes"]
 

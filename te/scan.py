@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, overload
 
 from ..base.dataclass import dataclass
 from ..base.errors import user_source
-from ..ir.dtype import DType
-from ..ir.expr import Expr, IntImm, IterVar, ProducerLoad, Range
+from ..ir import DType, Expr, IntImm, IterVar, ProducerLoad, Range
 from ..ir.lazy_values import cached_property
 from ..ir.ops import cast as cast_to
 from ..ir.ops import const, integer_value

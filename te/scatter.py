@@ -14,10 +14,7 @@ from typing import Literal, cast
 
 from ..base.dataclass import dataclass
 from ..base.errors import user_source
-from ..ir import ops
-from ..ir.buffer import Buffer
-from ..ir.expr import BufferLoad, Expr, IterVar, ProducerLoad, Range
-from ..ir.stmt import BufferStore, For, If, LoopKind, Stmt
+from ..ir import Buffer, BufferLoad, BufferStore, Expr, For, If, IterVar, LoopKind, ProducerLoad, Range, Stmt, ops
 from ..ir.visit import seq
 from .hybrid.op import HybridOp
 from .scatter_add import Addition

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..ir import Buffer, Expr, IntImm, IterVar, Producer, Range, Var, substitute
 from ..ir.analysis.regions import Span, SpanEvaluator
 from ..ir.arith.analyzer import Analyzer
-from ..ir.buffer import Buffer
-from ..ir.expr import Expr, IntImm, IterVar, Producer, Range, Var
 from ..ir.ops import const
-from ..ir.visit import substitute
 from .rewrite import redirect
 
 __all__ = ["Need", "Sizes"]

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 from ..base.arguments import is_a, to_tuple
 from ..base.errors import InternalError, SourceLine, user_source
-from ..ir import ops
+from ..ir import Expr, IntImm, Producer, ProducerLoad, Var, ops
 from ..ir.analysis.linear import is_index
 from ..ir.dtype import INT32, INT64, DType
 from ..ir.errors import NotAKnownNumber
-from ..ir.expr import Expr, IntImm, Producer, ProducerLoad, Var
 from ..ir.ufuncs import meaning
 from ..ir.widen import widen
 from .errors import BadIndex, IndexOutOfRange, NoMatrixProduct, NoSuchName, TensorIsNotIterable, WrongNumberOfIndices

@@ -19,10 +19,9 @@ from typing import Any, ClassVar
 
 from ..base.dataclass import dataclass
 from ..base.errors import user_source
-from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var
+from ..ir import Expr, IterVar, Node, ProducerLoad, Reduce, Var, rewrite, substitute
 from ..ir.lazy_values import cached_property
 from ..ir.ops import cast, const
-from ..ir.visit import rewrite, substitute
 from .body import check_body
 from .errors import BadTensorIntrin
 from .operation import ComputeOp, Operation

@@ -20,15 +20,11 @@ from typing import Any
 from ..base.arguments import to_list
 from ..base.dataclass import dataclass
 from ..base.errors import SourceLine, user_source
-from ..ir import ops
+from ..ir import Buffer, Expr, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Stmt, Var, ops, rewrite, substitute
 from ..ir.arith.analyzer import Analyzer
-from ..ir.buffer import Buffer
 from ..ir.errors import NotAnExpression
-from ..ir.expr import Expr, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Var
 from ..ir.ops import cast, integer_value
 from ..ir.passes.common.fresh_copy import Copier
-from ..ir.stmt import Stmt
-from ..ir.visit import rewrite, substitute
 from .errors import BadTensorIntrin
 from .operation import ComputeOp, PlaceholderOp
 from .shape import extent_text

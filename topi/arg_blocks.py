@@ -14,9 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import te
-from ..ir import ops
-from ..ir.dtype import DType
-from ..ir.expr import IntImm
+from ..ir import DType, IntImm, ops
 from ..te.tag import AlgorithmTag
 from ..te.tensor import Tensor
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import user_source
-from ..ir import ops
-from ..ir.expr import IntImm
+from ..ir import IntImm, ops
 from ..ir.ops import is_const
 from ..te import polymorphic as te
 from ..te.indices import index_from_end, signed_index

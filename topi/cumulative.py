@@ -9,9 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import te
-from ..ir import ops
-from ..ir.dtype import DType
-from ..ir.expr import Expr, IntImm
+from ..ir import DType, Expr, IntImm, ops
 from ..ir.ops import is_const
 from ..te.shape import scalar_dtype
 from ..te.tensor import Tensor

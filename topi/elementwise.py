@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import user_source
-from ..ir import ops
+from ..ir import EQ, GE, GT, LE, LT, NE, CompareOp, Expr, IntImm, ops
 from ..ir.dtype import FLOAT32, DType
-from ..ir.expr import EQ, GE, GT, LE, LT, NE, CompareOp, Expr, IntImm
 from ..te import polymorphic as te
 from ..te.elementwise import operate
 from ..te.shape import same_extent, scalar_dtype, shape_text

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import user_source
-from ..ir import ops
-from ..ir.expr import Expr, IntImm
+from ..ir import Expr, IntImm, ops
 from ..ir.ops import integer_value
 from ..te import polymorphic as te
 from ..te.shape import Shape, same_extent, scalar_dtype, shape_text

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import user_source
-from ..ir import ops
-from ..ir.expr import Expr, IntImm
+from ..ir import Expr, IntImm, ops
 from ..ir.ops import is_const
 from ..te import polymorphic as te
 from ..te.indices import clipped_index, index_from_end, signed_index, wrapped_index

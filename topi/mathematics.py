@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import ops
-from ..ir.expr import Expr
+from ..ir import Expr, ops
 from ..te import polymorphic as te
 from .elementwise import BOOL, NUMBERS, SAME, Operand, lift, unary_operator
 from .references import erf as error_function

@@ -16,9 +16,7 @@ import numpy as np
 
 from ..base.dataclass import dataclass
 from ..base.errors import user_source
-from ..ir import ops
-from ..ir.dtype import DType
-from ..ir.expr import Expr, IntImm, IterVar
+from ..ir import DType, Expr, IntImm, IterVar, ops
 from ..ir.ops import integer_value
 from ..te import polymorphic as te
 from ..te.hybrid.forms import where_target_has

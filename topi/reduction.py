@@ -19,9 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.errors import user_source
-from ..ir import ops
-from ..ir.dtype import DType
-from ..ir.expr import Expr, IntImm, IterVar
+from ..ir import DType, Expr, IntImm, IterVar, ops
 from ..ir.ops import is_const
 from ..te import polymorphic as te
 from ..te.elementwise import operate

@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from ..base.errors import user_source
-from ..ir import ops
-from ..ir.dtype import DType
+from ..ir import DType, ops
 from ..te import hybrid
 from ..te import polymorphic as te
 from ..te.hybrid.runtime import allocate, output_tensor

@@ -18,8 +18,7 @@ import numpy as np
 from ..base.arguments import is_a, is_array, is_number, is_sequence
 from ..base.dataclass import dataclass
 from ..base.errors import user_source
-from ..ir.dtype import DType
-from ..ir.expr import Expr, FloatImm, IntImm
+from ..ir import DType, Expr, FloatImm, IntImm
 from ..te.tensor import Tensor
 from .checks import BadOperand, BadParameter
 

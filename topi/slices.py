@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import topi
-from ..ir import ops
+from ..ir import IntImm, ops
 from ..ir.arith.analyzer import simplify
-from ..ir.expr import IntImm
 from ..ir.ops import is_const
 from ..te import polymorphic as te
 from ..te.shape import same_extent

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import ops
+from ..ir import Stmt, ops
 from ..ir.builder import ir_builder
-from ..ir.stmt import Stmt
 from ..te import polymorphic as te
 from ..te.indices import index_from_end, is_in_range
 from ..te.shape import Extent

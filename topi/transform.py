@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from ..base.arguments import is_array, is_sequence, to_list
 from ..base.errors import user_source
-from ..ir import ops
+from ..ir import Expr, IntImm, ops
 from ..ir.arith.analyzer import simplify
-from ..ir.expr import Expr, IntImm
 from ..ir.ops import integer_value
 from ..te import polymorphic as te
 from ..te.shape import INT64_FROM, Extent, Shape, same_extent

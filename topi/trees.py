@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import user_source
-from ..ir import ops
-from ..ir.expr import Expr
+from ..ir import Expr, ops
 from ..te import polymorphic as te
 from ..te.tag import AlgorithmTag
 from ..te.tensor import Tensor

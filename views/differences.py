@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..base.nibbles import holds_integers
-from ..ir.expr import Call
+from ..ir import Call, post_order
 from ..ir.intrinsics import INTRINSICS
-from ..ir.visit import post_order
 from ..te.operation import producers_first
 from ..te.shrink import iterations
 from .verified_pair import Pair, element_count

@@ -7,12 +7,10 @@ from dataclasses import field
 
 from ..autoschedule.plan import time_text
 from ..base.dataclass import dataclass
+from ..ir import BufferStore, Expr, IterVar, ProducerLoad, Range, Var, free_vars
 from ..ir.analysis.count import ONE, ZERO, Count
 from ..ir.analysis.lane_strides import find_scattered_lanes
 from ..ir.analysis.work import Work, elementary, measure_work
-from ..ir.expr import Expr, IterVar, ProducerLoad, Range, Var
-from ..ir.stmt import BufferStore
-from ..ir.visit import free_vars
 from ..schedule.lowering.computation import Loop, StageBounds, thread_rank
 from ..schedule.lowering.lower import Lowered, lower_parts
 from ..schedule.lowering.text import all_arguments

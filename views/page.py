@@ -14,12 +14,10 @@ from typing import Any, cast
 
 from ..autoschedule.plan import Plan, time_text
 from ..base.dataclass import dataclass
+from ..ir import For, Function, Var, walk
 from ..ir.analysis.count import ONE, Count
 from ..ir.analysis.work import Work, measure_work
-from ..ir.expr import Var
-from ..ir.stmt import For, Function
 from ..ir.text.printer import write_lines
-from ..ir.visit import walk
 from ..schedule.lowering.lower import Lowered
 from ..schedule.model.schedule import Schedule
 from .explain import explain

@@ -12,13 +12,10 @@ import numpy as np
 from ..base.arguments import is_array
 from ..base.dataclass import dataclass
 from ..base.errors import user_source
+from ..ir import Buffer, Expr, Function, IntImm, ProducerLoad, Var, post_order, substitute
 from ..ir.arith.analyzer import simplify
-from ..ir.buffer import Buffer
 from ..ir.dtype import INT64
-from ..ir.expr import Expr, IntImm, ProducerLoad, Var
 from ..ir.ops import cast, const
-from ..ir.stmt import Function
-from ..ir.visit import post_order, substitute
 from ..ir.widen import widen
 from ..runtime.array import numpy_dtype
 from ..te.operation import Operation, producers_first

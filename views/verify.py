@@ -19,12 +19,9 @@ from ..base.errors import CallError, CodegenError, LoweringError, SourceLine, Ti
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
-from ..ir.buffer import Buffer
+from ..ir import Buffer, Function, Var, deep_recursion
 from ..ir.errors import AssertionFailed, OutOfBounds, UnknownOutsideCode
-from ..ir.expr import Var
 from ..ir.interpret.interpreter import run as interpret
-from ..ir.stmt import Function
-from ..ir.visit import deep_recursion
 from ..schedule import Schedule, create_schedule
 from ..schedule.lowering.lower import lower
 from ..schedule.lowering.text import all_arguments

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from ...ir import BufferLoad, DType, Expr, IfThenElse, IntImm, Let, children
 from ...ir.arith.analyzer import Analyzer
-from ...ir.dtype import DType
-from ...ir.expr import BufferLoad, Expr, IfThenElse, IntImm, Let
-from ...ir.visit import children
 from ..clike.emit_expr import COMMON, CallTable, ExprEmitter
 from ..clike.shared_values import find_repeated
 from ..clike.types import bare

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ...base.errors import user_source
-from ...ir.dtype import DType
-from ...ir.expr import BufferLoad, Call, Expr, IntImm, StringImm
+from ...ir import BufferLoad, Call, DType, Expr, IntImm, StringImm
 from ...ir.pointers import pointed_buffer
 from ..abi.packed_calls import CALLBACK_RAISED, FAILED, PACKED_PREFIX, bound_symbol
 from ..clike import intrinsics as clike

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.expr import IntImm, Node
-from ...ir.stmt import For, Function, LoopKind
-from ...ir.visit import rewrite
+from ...ir import For, Function, IntImm, LoopKind, Node, rewrite
 
 __all__ = ["VECTORIZE", "lanes_as_loops"]
 

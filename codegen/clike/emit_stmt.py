@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from ...base.errors import InternalError
+from ...ir import Allocate, Assert, Attr, BufferStore, Evaluate, Expr, For, If, LetStmt, Seq, Stmt, While
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr
-from ...ir.stmt import Allocate, Assert, Attr, BufferStore, Evaluate, For, If, LetStmt, Seq, Stmt, While
 from .emit_expr import ExprEmitter
 from .writer import Writer
 

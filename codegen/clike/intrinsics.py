@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.dtype import DType
-from ...ir.expr import Call
+from ...ir import Call, DType
 from .emit_expr import ExprEmitter, FloatRow, OtherRow
 from .types import bare
 

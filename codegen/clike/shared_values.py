@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.expr import Broadcast, Expr, IfThenElse, Let, Ramp
-from ...ir.visit import children, post_order
+from ...ir import Broadcast, Expr, IfThenElse, Let, Ramp, children, post_order
 
 __all__ = ["WRITTEN_OUT", "find_repeated", "shared_values", "written_size"]
 

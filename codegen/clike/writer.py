@@ -6,8 +6,7 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ...ir.buffer import Buffer
-from ...ir.expr import Var
+from ...ir import Buffer, Var
 from .emit_expr import ExprEmitter
 
 __all__ = ["Writer"]

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ir import BufferLoad, DType, Expr, IfThenElse, IntImm, Let, children
 from ...ir.arith.analyzer import Analyzer
-from ...ir.dtype import DType
-from ...ir.expr import BufferLoad, Expr, IfThenElse, IntImm, Let
-from ...ir.visit import children
 from ..clike.emit_expr import COMMON, CallTable, ExprEmitter
 from ..clike.shared_values import shared_values
 from ..clike.types import bare

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from ...ir import Add, BufferLoad, Call, DType, Expr, IntImm, StringImm
 from ...ir.copies import WAIT
-from ...ir.dtype import DType
-from ...ir.expr import Add, BufferLoad, Call, Expr, IntImm, StringImm
 from ...ir.ops import const, integer_value, is_const
 from ...ir.passes.gpu.reduce import OF_WARPS, SHUFFLE, SHUFFLE_DOWN
 from ...ir.rounding import FLOAT8

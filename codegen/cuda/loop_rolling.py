@@ -12,10 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.buffer import Buffer
+from ...ir import Allocate, Buffer, BufferLoad, BufferStore, Expr, For, IntImm, LetStmt, LoopKind, Stmt, Var
 from ...ir.copies import is_commit, is_wait
-from ...ir.expr import BufferLoad, Expr, IntImm, Var
-from ...ir.stmt import Allocate, BufferStore, For, LetStmt, LoopKind, Stmt
 from ...ir.visit import statements, walk
 
 __all__ = ["beginnings", "rolled_loops"]

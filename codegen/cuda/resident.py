@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...base.dataclass import dataclass
+from ...ir import BufferLoad, For, IntImm, LoopKind, Seq, Stmt
 from ...ir.accesses import written_buffers
-from ...ir.expr import BufferLoad, IntImm
 from ...ir.ops import is_const
 from ...ir.passes.gpu.hardware import BLOCK_TAGS, RESIDENT
-from ...ir.stmt import For, LoopKind, Seq, Stmt
 from ...ir.visit import rewrite, statements, walk
 
 __all__ = ["ResidentLoops", "resident_loops"]

@@ -7,8 +7,7 @@ from typing import Self
 
 from ...base.dataclass import dataclass
 from ...base.errors import user_source
-from ...ir.expr import Var
-from ...ir.stmt import Function
+from ...ir import Function, Var
 from ...runtime.signature import Signature
 from ..abi.packed_calls import calls_packed
 from .errors import CallsPython

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ...base.dataclass import dataclass
-from ...ir.expr import Var
-from ...ir.stmt import Function
+from ...ir import Function, Var
 from ...runtime.signature import BufferParam, Signature
 from ..abi.stub import kernel_symbol, scalar_type
 from ..target import Target

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ...ir import For, Function, walk
 from ...ir.passes.common.runner import run_pipeline
-from ...ir.stmt import For, Function
-from ...ir.visit import walk
 from ..assembly import AssemblyLine, find_loops
 from ..target import Target
 from .build import CodegenOptions, module_text

@@ -11,9 +11,8 @@ import llvmlite.binding as llvm
 from ...base.dataclass import dataclass
 from ...base.environment import dump_folder
 from ...base.errors import user_source
+from ...ir import Function, Var
 from ...ir.constant import Constant
-from ...ir.expr import Var
-from ...ir.stmt import Function
 from ...ir.text.numbering import lines_file
 from ...runtime.critical_section import run_in_turn
 from ..abi.signature import shape_symbols

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from math import ceil, prod
 
 from ...base.dataclass import dataclass
-from ...ir.buffer import Buffer
+from ...ir import Add, Buffer, Cast, Expr, IntImm
 from ...ir.dtype import UINT8, DType
-from ...ir.expr import Add, Cast, Expr, IntImm
 from .emitter import ExprEmitter
 from .types import llvm_type, shuffle_mask
 from .windows import Address, greatest_offset, split_uniform

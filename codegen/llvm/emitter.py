@@ -7,11 +7,9 @@ from typing import Any
 
 from ...base.dataclass import dataclass
 from ...base.errors import InternalError
-from ...ir.buffer import Buffer
+from ...ir import BinaryOp, Broadcast, Buffer, BufferLoad, Call, Expr, IfThenElse, Select, Var, walk
 from ...ir.dtype import BOOL, DType
-from ...ir.expr import BinaryOp, Broadcast, BufferLoad, Call, Expr, IfThenElse, Select, Var
 from ...ir.ops import integer_value
-from ...ir.visit import walk
 from .arithmetic import select
 from .facts import IndexFacts
 from .maths_options import PORTABLE, MathsOptions

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.buffer import Buffer
+from ...ir import Add, Broadcast, Buffer, BufferLoad, BufferStore, Call, Expr, IntImm, Max, Min, Mul, Ramp, Select, Sub
 from ...ir.combine import FUSED
 from ...ir.dtype import BOOL, DType
-from ...ir.expr import Add, Broadcast, BufferLoad, Call, Expr, IntImm, Max, Min, Mul, Ramp, Select, Sub
-from ...ir.stmt import BufferStore
 from ...ir.structural import structural_key
 from ...ir.visit import children, rebuild
 from .byte_tables import byte_vectors, find_byte_table

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from ...ir.buffer import Buffer
-from ...ir.dtype import DType
-from ...ir.expr import Add, Broadcast, Call, Cast, Expr, FloorMod, IntImm, Max, Min
+from ...ir import Add, Broadcast, Buffer, Call, Cast, DType, Expr, FloorMod, IntImm, Max, Min
 from .emitter import ExprEmitter
 from .types import llvm_type, mangle_type, shuffle_mask
 

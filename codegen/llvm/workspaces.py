@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.buffer import Buffer
-from ...ir.expr import Broadcast, BufferLoad, Expr, Node, Ramp
-from ...ir.stmt import Allocate, BufferStore, For, Function, LoopKind, Stmt
+from ...ir import Allocate, Broadcast, Buffer, BufferLoad, BufferStore, Expr, For, Function, LoopKind, Node, Ramp, Stmt
 from ...ir.visit import free_vars, rewrite, rewrite_statements
 from ..abi.signature import is_checkable
 from .outline import constant_bytes

@@ -8,11 +8,9 @@ convolutions that skip pixels. On other targets the same stages run as loops.
 
 from __future__ import annotations
 
-from ...ir.buffer import Buffer
+from ...ir import Buffer, Expr, Stmt
 from ...ir.builder import ProgramBuilder, ir_builder
-from ...ir.expr import Expr
 from ...ir.ops import cast, const
-from ...ir.stmt import Stmt
 from ...te.axis import reduce_axis, var
 from ...te.compute import compute, placeholder
 from ...te.extern_calls import call_extern, target_has

@@ -19,10 +19,9 @@ from itertools import count
 from math import prod
 
 from ...base.dataclass import dataclass
+from ...ir import Allocate, Call, Evaluate, Expr, For, IntImm, LoopKind, Node, Seq, Stmt, StringImm, Var
 from ...ir.accesses import written_buffers
-from ...ir.expr import Call, Expr, IntImm, Node, StringImm, Var
 from ...ir.passes.gpu.vthread import inject_virtual_threads
-from ...ir.stmt import Allocate, Evaluate, For, LoopKind, Seq, Stmt
 from ...ir.visit import Rewriter, children, rebuild, rewrite, seq, substitute, walk
 from .machine import MACHINE
 

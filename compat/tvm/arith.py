@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from ...base.arguments import to_list
-from ...ir import ops
+from ...ir import DType, Expr, Range, Var, free_vars, ops
 from ...ir.analysis import iterators, mixed_radix, subspaces
 from ...ir.analysis.bounds import symbolic_bounds
 from ...ir.analysis.integer_systems import Constraints as IntConstraints
@@ -21,10 +21,7 @@ from ...ir.analysis.region_cover import covered_box
 from ...ir.analysis.solved_bound import collect_coefficients, solved_bound
 from ...ir.arith import Analyzer as _Analyzer
 from ...ir.arith.modular import Modular
-from ...ir.dtype import DType
-from ...ir.expr import Expr, Range, Var
 from ...ir.ops import integer_value
-from ...ir.visit import free_vars
 
 __all__ = [
     "Analyzer",

@@ -8,13 +8,9 @@ from typing import Any
 
 from ...base.errors import user_source
 from ...codegen.errors import ArgumentNotBuildable
-from ...ir import Function, Var
+from ...ir import Allocate, Buffer, BufferLoad, BufferStore, Expr, Function, Node, Var, rewrite
 from ...ir.arith import Analyzer
-from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, Expr, Node
 from ...ir.ops import integer_value
-from ...ir.stmt import Allocate, BufferStore
-from ...ir.visit import rewrite
 from ...te import Tensor
 
 __all__ = ["Binds", "bound", "need_no_binds", "tensors_of"]

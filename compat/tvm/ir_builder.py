@@ -6,11 +6,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+from ...ir import For, IterVar, LoopKind, Stmt
 from ...ir.builder import BufferHandle as BufferVar
 from ...ir.builder import ProgramBuilder
-from ...ir.expr import IterVar
 from ...ir.ops import cast, const, convert
-from ...ir.stmt import For, LoopKind, Stmt
 from .nodes import theirs
 
 __all__ = ["BufferVar", "IRBuilder", "create"]

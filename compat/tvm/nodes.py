@@ -11,12 +11,8 @@ from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any
 
-from ...ir import expr, stmt
-from ...ir.buffer import Buffer
-from ...ir.expr import Expr, Node, Var
+from ...ir import Buffer, Expr, Function, Node, Stmt, Var, expr, rewrite, stmt
 from ...ir.ops import const
-from ...ir.stmt import Function, Stmt
-from ...ir.visit import rewrite
 
 __all__ = ["PrimFunc", "ours", "theirs"]
 

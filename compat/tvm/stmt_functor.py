@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...ir import expr, ops, stmt, visit
-from ...ir.expr import Expr, Node, Var
+from ...ir import Expr, Node, Var, expr, ops, stmt, visit
 from ...ir.transform import transform
 from .nodes import theirs
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir import Function
-from ...ir.expr import Expr, Node, Var
-from ...ir.structural import equal
-from ...ir.visit import free_vars
+from ...ir import Expr, Function, Node, Var, equal, free_vars
 from .nodes import ours
 
 __all__ = ["expr_deep_equal", "undefined_vars"]

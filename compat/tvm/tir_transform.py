@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ...ir import Function
-from ...ir.expr import Node
+from ...ir import For, Function, LoopKind, Node, rewrite
 from ...ir.passes.common.bound_checks import bound_checks
 from ...ir.passes.common.cse import share_subexpressions
 from ...ir.passes.common.flatten import flatten
@@ -24,8 +23,6 @@ from ...ir.passes.common.storage import plan_storage
 from ...ir.passes.common.unroll import unroll
 from ...ir.passes.common.unsafe_select import unsafe_select
 from ...ir.passes.gpu.vthread import inject_virtual_threads
-from ...ir.stmt import For, LoopKind
-from ...ir.visit import rewrite
 from .ir_module import IRModule
 from .nodes import ours
 from .transform import ModulePass, PassContext

@@ -10,10 +10,9 @@ from typing import Any
 
 from ...base.arguments import to_list
 from ...base.errors import TensorExpressionError, user_source
+from ...ir import Call, IntImm, Node, StringImm, post_order
 from ...ir.dtype import HANDLE
-from ...ir.expr import Call, IntImm, Node, StringImm
 from ...ir.ops import convert
-from ...ir.visit import post_order
 from ...te.errors import BadTensorIntrin
 from ...te.intrinsics import get
 from ...te.tensor_intrin import TensorIntrin

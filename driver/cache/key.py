@@ -20,8 +20,7 @@ from ...codegen.calibration import read_calibration
 from ...codegen.result import BuildOptions
 from ...codegen.target import Target
 from ...importing import LOADS, PACKAGE, ROOT, source_digest
-from ...ir.expr import Var
-from ...ir.stmt import Function
+from ...ir import Function, Var
 from ...runtime.threads import available_cpus
 from ...schedule import Schedule
 from ...te import Tensor

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.dtype import DType
-from ...ir.expr import Var
+from ...ir import DType, Var
 from ..conversion import Conversion, Items, NeedsValue, Refused
 from ..errors import BadNode
 from ..subgraphs import InnerScope, emit_if, emit_loop

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ir import ops
+from ...ir import Expr, IntImm, Range, ops
 from ...ir.arith.analyzer import Analyzer, simplify
-from ...ir.expr import Expr, IntImm, Range
 from ..conversion import Conversion, Refused, few, open_extent, product
 from ..types import Extent, convert_extent, extents
 from .context import Context, converts

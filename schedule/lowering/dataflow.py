@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ...base.errors import user_source
+from ...ir import Expr, IterVar, Node, ProducerLoad, Range, rewrite
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr, IterVar, Node, ProducerLoad, Range
-from ...ir.visit import rewrite
 from ...te.operation import Operation
 from ...te.rewrite import substitute_axes
 from ...te.tensor import Tensor, find_tensor

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ir import Expr, IterVar, Stmt
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr, IterVar
-from ...ir.stmt import Stmt
 from ..model.stage import Stage
 from .computation import Bounds, Computation, Loop
 from .nest import Nest, Storage

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...base.dataclass import dataclass
-from ...ir.expr import Expr, IterVar, Reduce
+from ...ir import Expr, IterVar, Reduce, post_order
 from ...ir.fragments import FRAGMENT_SCOPES
 from ...ir.ops import is_const
-from ...ir.visit import post_order
 from ...te.rewrite import collect_loads
 from ...te.tensor import find_tensor
 from ..model.group import Group

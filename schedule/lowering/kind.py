@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...base.dataclass import dataclass
+from ...ir import Allocate, Buffer, Expr, IterVar, Range, Stmt
 from ...ir.arith.analyzer import Analyzer
-from ...ir.buffer import Buffer
-from ...ir.expr import Expr, IterVar, Range
-from ...ir.stmt import Allocate, Stmt
 from ...te.operation import Operation
 from .computation import Bounds, Computation, Dataflow, StageBounds
 from .nest import Nest

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.expr import Expr, ProducerLoad
-from ...ir.stmt import Stmt
-from ...ir.visit import post_order
+from ...ir import Expr, ProducerLoad, Stmt, post_order
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.tensor import find_tensor

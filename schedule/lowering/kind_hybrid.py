@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, Node, Range, Var
+from ...ir import Buffer, BufferLoad, Expr, IntImm, IterVar, Node, Range, Var
 from ...ir.ops import TRUE
 from ...ir.stmt import INDEPENDENT, Allocate, BufferStore, For, If, LoopKind, Stmt
 from ...ir.visit import Rewriter, children, post_order, rebuild, rewrite, seq, substitute

@@ -11,8 +11,7 @@ before the loop (inside the threads of env_threads), the stages of a step in it.
 
 from __future__ import annotations
 
-from ...ir.expr import IterVar
-from ...ir.stmt import Stmt
+from ...ir import IterVar, Stmt
 from ...ir.visit import seq
 from ...te.scan import ScanOp
 from ...te.shape import zero_based

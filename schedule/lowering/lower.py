@@ -13,13 +13,11 @@ from typing import Any
 
 from ...base.dataclass import dataclass
 from ...base.errors import user_source
+from ...ir import Buffer, BufferLoad, BufferStore, Expr, Function, If, IterVar, Node, Stmt, StringImm, Var
 from ...ir.arith.analyzer import Analyzer
-from ...ir.buffer import Buffer
 from ...ir.constant import ALIGNMENT, Constant
-from ...ir.expr import BufferLoad, Expr, IterVar, Node, StringImm, Var
 from ...ir.passes.common.int4 import WHOLE_RESULTS
 from ...ir.passes.common.large_values import name_large_values
-from ...ir.stmt import BufferStore, Function, If, Stmt
 from ...ir.visit import deep_recursion, free_vars, rewrite, seq
 from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor

@@ -20,11 +20,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ...ir import Expr, If, IntImm, IterVar, Stmt, Var
 from ...ir.analysis.linear import expression, linear, terms
 from ...ir.dtype import INT64
-from ...ir.expr import Expr, IntImm, IterVar, Var
 from ...ir.ops import is_const
-from ...ir.stmt import If, Stmt
 from ...ir.structural import structural_key
 from ...ir.visit import free_vars, seq
 from .computation import Loop, StageBounds

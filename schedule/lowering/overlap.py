@@ -6,11 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ...base.errors import user_source
+from ...ir import Buffer, BufferLoad, BufferStore, Expr, Node, Stmt, rewrite
 from ...ir.arith.analyzer import Analyzer
-from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, Expr, Node
-from ...ir.stmt import BufferStore, Stmt
-from ...ir.visit import rewrite
 from .computation import Computation
 from .errors import StorageNotShared
 

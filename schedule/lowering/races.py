@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...base.errors import user_source
+from ...ir import Expr, Range, Var, post_order
 from ...ir.analysis.dependence import Iterations
 from ...ir.analysis.iterators import detect
-from ...ir.expr import Expr, Range, Var
 from ...ir.ops import cast, const
-from ...ir.visit import post_order
 from ..model.checks import outline
 from .computation import Bounds, Loop, StageBounds
 from .errors import RacingReduction

@@ -15,11 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import is_
 
-from ...ir.buffer import Buffer
+from ...ir import Allocate, Buffer, BufferLoad, BufferStore, Expr, If, IterVar, LetStmt, Mul, Reduce, Stmt, Var
 from ...ir.combine import captured_axes, combine_values, is_fused
-from ...ir.expr import BufferLoad, Expr, IterVar, Mul, Reduce, Var
 from ...ir.ops import const, is_const
-from ...ir.stmt import Allocate, BufferStore, If, LetStmt, Stmt
 from ...ir.visit import free_vars, post_order, seq, substitute
 from ..model.relations import Fuse
 from .bounds import plain_loop

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...base.errors import LoweringError, user_source
-from ...ir.expr import Expr, IterVar
-from ...ir.visit import free_vars
+from ...ir import Expr, IterVar, free_vars
 from ...te.scan import ScanOp
 from ...te.shape import same_extent
 from ...te.tensor import Tensor

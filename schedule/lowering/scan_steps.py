@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...base.errors import user_source
+from ...ir import Buffer, children, post_order, substitute
 from ...ir.accesses import reads_memory
 from ...ir.analysis.dependence import Indices, Iterations
 from ...ir.analysis.linear import linear
-from ...ir.buffer import Buffer
 from ...ir.expr import Call, Expr, IfThenElse, LogicalOp, Node, ProducerLoad, Reduce, Select
 from ...ir.ops import conjuncts, const, is_const
-from ...ir.visit import children, post_order, substitute
 from ...te.operation import Operation
 from ...te.tensor import Tensor, find_tensor
 from ..model.checks import outline

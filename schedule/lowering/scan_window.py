@@ -17,14 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from ...ir import Allocate, Attr, Buffer, Expr, For, LoopKind, Node, Stmt
 from ...ir.analysis.dependence import Accesses, accesses_of
 from ...ir.analysis.regions import Span, SpanEvaluator, difference_bound
 from ...ir.arith.analyzer import Analyzer
-from ...ir.buffer import Buffer
-from ...ir.expr import Expr, Node
 from ...ir.ops import cast, const, floormod, integer_value
 from ...ir.pointers import pointed_buffer
-from ...ir.stmt import Allocate, Attr, For, LoopKind, Stmt
 from ...ir.visit import rewrite, seq, walk
 from ..model.scan_loops import time_loops_in_order
 from .computation import StageBounds

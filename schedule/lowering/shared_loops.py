@@ -20,10 +20,9 @@ from heapq import heappop, heappush
 from typing import TypeAlias
 
 from ...base.errors import user_source
+from ...ir import Allocate, Attr, Expr, For, IntImm, IterVar, LetStmt, Seq, Stmt, Var
 from ...ir.accesses import reads_memory
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr, IntImm, IterVar, Var
-from ...ir.stmt import Allocate, Attr, For, LetStmt, Seq, Stmt
 from ...ir.visit import seq
 from ...te.operation import Operation
 from ...te.tensor import Tensor

@@ -20,17 +20,15 @@ from dataclasses import replace
 from itertools import groupby
 
 from ...base.errors import user_source
+from ...ir import Allocate, Buffer, BufferLoad, Expr, For, If, IntImm, LoopKind, Stmt, Var
 from ...ir.accesses import written_buffers
 from ...ir.arith.analyzer import Analyzer
-from ...ir.buffer import Buffer
 from ...ir.copies import asynchronous, bulk_copy, bulk_pipeline, bulk_wait, commit, wait
 from ...ir.dtype import INT32
-from ...ir.expr import BufferLoad, Expr, IntImm, Var
 from ...ir.ops import cast, const, floormod, integer_value
 from ...ir.passes.common.fresh_copy import fresh_copy
 from ...ir.passes.common.simplify import simplify_stmt
 from ...ir.pointers import pointed_buffer
-from ...ir.stmt import Allocate, For, If, LoopKind, Stmt
 from ...ir.visit import seq, substitute, walk
 from ..model.checks import outline
 from ..model.overlap import Overlap

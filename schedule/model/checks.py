@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ...base.errors import ScheduleError, user_source
+from ...ir import Expr, IntImm, IterVar, Range, free_vars
 from ...ir.buffer import SCOPES, is_scope
-from ...ir.expr import Expr, IntImm, IterVar, Range
-from ...ir.visit import free_vars
 from ...te.tensor import Tensor
 from ..errors import (
     AnnotationWouldBeLost,

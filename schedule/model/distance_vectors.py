@@ -17,13 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...base.dataclass import dataclass
+from ...ir import Buffer, IterVar, LoopKind, Node, Range
 from ...ir.analysis.dependence import Indices, Iterations, Unknown, accesses_of, solve
 from ...ir.arith.interval import EVERYTHING, Interval
 from ...ir.arith.linear import LinearForm
-from ...ir.buffer import Buffer
-from ...ir.expr import IterVar, Node, Range
 from ...ir.ops import integer_value
-from ...ir.stmt import LoopKind
 from .checks import declared_ranges
 from .relations import Relation, spread_down
 

@@ -8,8 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from ...base.errors import user_source
-from ...ir.expr import Expr, IterVar, Var
-from ...ir.visit import free_vars
+from ...ir import Expr, IterVar, Var, free_vars
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
 from ..errors import WrongArgument

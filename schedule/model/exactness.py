@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 
 from ...base.dataclass import dataclass
 from ...base.errors import SourceLine
+from ...ir import BufferStore, IterVar, Stmt, post_order
 from ...ir.atomics import is_atomic
-from ...ir.expr import IterVar
 from ...ir.ops import is_const
-from ...ir.stmt import BufferStore, Stmt
-from ...ir.visit import post_order
 from .checks import declared_ranges
 from .records import Record
 from .replay import Replay

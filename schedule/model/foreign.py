@@ -10,9 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 from ...base.dataclass import dataclass
-from ...ir.buffer import SCOPES
-from ...ir.expr import Add, Call, FloatImm, FloorDiv, FloorMod, IntImm, Mul, Sub, Var
-from ...ir.visit import post_order
+from ...ir import SCOPES, Add, Call, FloatImm, FloorDiv, FloorMod, IntImm, Mul, Sub, Var, post_order
 from ...te.axis import THREAD_TAGS
 from .records import AxisRef, ExprRef, GroupRef, IndexMapRef, IntrinsicRef, StageRef, TensorRef, ThreadRef
 

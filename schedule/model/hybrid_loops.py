@@ -15,13 +15,10 @@ from typing import TYPE_CHECKING
 
 from ...base.dataclass import dataclass
 from ...base.errors import PerformanceWarning, user_source, warn_user
+from ...ir import Allocate, Buffer, BufferLoad, For, IterVar, LoopKind, ProducerLoad, Range, Var, walk
 from ...ir.analysis.dependence import Indices, Iterations, accesses_of
 from ...ir.arith.analyzer import Analyzer, simplify
-from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, IterVar, ProducerLoad, Range, Var
 from ...ir.ops import is_const
-from ...ir.stmt import Allocate, For, LoopKind
-from ...ir.visit import walk
 from ...te.declared_loops import DeclaredLoops
 from ...te.operation import Operation
 from .checks import declared_ranges, derived_roots, find_place, outline, sort_by_program

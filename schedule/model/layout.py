@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...base.errors import user_source
+from ...ir import Expr, IntImm, IterVar, Range, Reduce, free_vars
 from ...ir.accesses import reads_memory
-from ...ir.expr import Expr, IntImm, IterVar, Range, Reduce
 from ...ir.ops import FALSE, conjunction, const, if_then_else, is_const, likely
-from ...ir.visit import free_vars
 from ...te.tensor import Tensor
 from .checks import derived_roots, find_place, outline, require_list
 from .relations import Relation, Split

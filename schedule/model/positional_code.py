@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from ...ir.expr import Expr, Var
-from ...ir.visit import substitute
+from ...ir import Expr, Var, substitute
 from .primitive import find_owner, find_primitive
 from .records import (
     AxisRef,

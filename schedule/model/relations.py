@@ -22,10 +22,9 @@ from typing import TypeVar
 
 from ...base.dataclass import dataclass
 from ...base.errors import SourceLine
+from ...ir import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, Mul, Range, Var, post_order
 from ...ir.arith.linear import LinearForm
-from ...ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, Mul, Range, Var
 from ...ir.ops import cast, const, floordiv, floormod, index_ceildiv, is_const, maximum
-from ...ir.visit import post_order
 
 __all__ = [
     "Fuse",

@@ -8,9 +8,7 @@ from typing import Any, TypeVar, cast
 from ...base.arguments import is_a, to_items
 from ...base.dataclass import dataclass
 from ...base.errors import user_source
-from ...ir.dtype import DType
-from ...ir.expr import Expr, IterVar, Var
-from ...ir.visit import substitute
+from ...ir import DType, Expr, IterVar, Var, substitute
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.tensor import Tensor

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from ...base.errors import InternalError, user_source
-from ...ir.expr import IterVar, Var
-from ...ir.visit import free_vars
+from ...ir import IterVar, Var, free_vars
 from ...te.operation import Operation, producers_first
 from ...te.tensor import Tensor
 from ..errors import NothingToSchedule, UnknownStage

@@ -15,10 +15,8 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ...base.dataclass import dataclass
+from ...ir import Expr, For, IterVar, LoopKind, Var, substitute
 from ...ir.dtype import INT32
-from ...ir.expr import Expr, IterVar, Var
-from ...ir.stmt import For, LoopKind
-from ...ir.visit import substitute
 from ...te.axis import thread_axis
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from ...ir.expr import IntImm, IterVar, ProducerLoad
-from ...ir.visit import walk
+from ...ir import IntImm, IterVar, ProducerLoad, walk
 from ...te.operation import Operation
 from ..model.schedule import Schedule
 from .compute_inline import why_not_inline

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...base.errors import user_source
-from ...ir.expr import Expr, IfThenElse, IterVar, Node, ProducerLoad, Reduce, Var
+from ...ir import Expr, IfThenElse, IterVar, Node, ProducerLoad, Reduce, Var, post_order, rewrite, substitute
 from ...ir.ops import is_const
 from ...ir.structural import structural_key
-from ...ir.visit import post_order, rewrite, substitute
 from ...te.factors import guarded_load
 from ...te.operation import ComputeOp, Operation
 from ...te.shape import declare_axes

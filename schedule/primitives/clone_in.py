@@ -15,8 +15,7 @@ from dataclasses import replace
 from typing import Any, overload
 
 from ...base.errors import user_source
-from ...ir.expr import Expr, IterVar, Range, Reduce, Var
-from ...ir.visit import substitute
+from ...ir import Expr, IterVar, Range, Reduce, Var, substitute
 from ...te.operation import ComputeOp, Operation
 from ...te.tensor import Tensor
 from ..errors import BadClone

@@ -20,12 +20,9 @@ from typing import cast
 
 from ...base.dataclass import dataclass
 from ...base.errors import user_source
+from ...ir import Allocate, Buffer, BufferLoad, BufferStore, Expr, IntImm, IterVar, Node, rewrite, walk
 from ...ir.analysis.linear import is_index, linear
-from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, Expr, IntImm, IterVar, Node
 from ...ir.ops import const
-from ...ir.stmt import Allocate, BufferStore
-from ...ir.visit import rewrite, walk
 from ...te.hybrid.op import HybridOp
 from ..model.checks import find_leaf, outline
 from ..model.foreign import AXIS

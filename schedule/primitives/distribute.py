@@ -17,8 +17,7 @@ from itertools import combinations
 from typing import Any
 
 from ...base.dataclass import dataclass
-from ...ir.expr import Add, Div, Expr, IterVar, Mul, Reduce, Sub, Var
-from ...ir.visit import free_vars, substitute
+from ...ir import Add, Div, Expr, IterVar, Mul, Reduce, Sub, Var, free_vars, substitute
 from ...te.factors import product_factors
 from ...te.operation import ComputeOp
 from ...te.tensor import Tensor

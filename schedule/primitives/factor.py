@@ -17,10 +17,9 @@ from typing import Any, cast
 
 from ...base.arguments import is_sequence
 from ...base.dataclass import dataclass
+from ...ir import Expr, IterVar, Mul, ProducerLoad, Range, Reduce, Var, post_order, substitute
 from ...ir.combine import is_sum
-from ...ir.expr import Expr, IterVar, Mul, ProducerLoad, Range, Reduce, Var
 from ...ir.ops import const, is_const
-from ...ir.visit import post_order, substitute
 from ...te.factors import product_factors
 from ...te.operation import ComputeOp
 from ...te.shape import constant_extent

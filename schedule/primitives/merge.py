@@ -18,14 +18,12 @@ from typing import cast
 
 from ...base.dataclass import dataclass
 from ...base.errors import user_source
+from ...ir import Allocate, Assert, Buffer, Expr, For, If, IntImm, IterVar, LoopKind, Range, Seq, Stmt, Var
 from ...ir.analysis.dependence import Accesses, Indices, Iterations, Meets, accesses_of, solve
 from ...ir.analysis.linear import expression, is_index, linear
 from ...ir.arith.interval import EVERYTHING
 from ...ir.arith.linear import LinearForm, single
-from ...ir.buffer import Buffer
-from ...ir.expr import Expr, IntImm, IterVar, Range, Var
 from ...ir.ops import conjunction, const
-from ...ir.stmt import Allocate, Assert, For, If, LoopKind, Seq, Stmt
 from ...ir.visit import rewrite, seq, substitute, walk
 from ...te.hybrid.op import HybridOp
 from ...te.hybrid.zeros import needs_zeros

@@ -33,15 +33,13 @@ from functools import partial
 
 from ...base.dataclass import dataclass
 from ...base.errors import user_source
+from ...ir import Call, Evaluate, Expr, For, If, IntImm, IterVar, LoopKind, Range, Seq, Stmt, Var, substitute
 from ...ir.analysis.regions import Span, union
 from ...ir.arith.analyzer import Analyzer
 from ...ir.dtype import INT32
-from ...ir.expr import Call, Expr, IntImm, IterVar, Range, Var
 from ...ir.ops import cast, conjunction, const, floordiv, floormod, index_ceildiv, integer_value, maximum, minimum
 from ...ir.passes.gpu.remove_prefetches import PREFETCH
 from ...ir.pointers import READS, pointer
-from ...ir.stmt import Evaluate, For, If, LoopKind, Seq, Stmt
-from ...ir.visit import substitute
 from ...te.tensor import Tensor
 from ..errors import BadPrefetch
 from ..lowering.computation import Loop

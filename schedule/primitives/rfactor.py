@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import overload
 
 from ...base.errors import user_source
+from ...ir import Expr, IterVar, ProducerLoad, Range, Reduce, Var, free_vars, substitute
 from ...ir.accesses import reads_memory
 from ...ir.combine import captured_axes
-from ...ir.expr import Expr, IterVar, ProducerLoad, Range, Reduce, Var
 from ...ir.ops import TRUE, conjunction, const, if_then_else, is_const, likely
-from ...ir.visit import free_vars, substitute
 from ...te.operation import ComputeOp
 from ...te.tensor import Tensor
 from ...te.tensor_compute import intrinsic_call

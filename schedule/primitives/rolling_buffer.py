@@ -20,13 +20,10 @@ from dataclasses import replace
 
 from ...base.dataclass import dataclass
 from ...base.errors import user_source
+from ...ir import Allocate, Buffer, Expr, IntImm, IterVar, Stmt, free_vars, substitute
 from ...ir.analysis.regions import difference_bound
 from ...ir.arith.analyzer import Analyzer
-from ...ir.buffer import Buffer
-from ...ir.expr import Expr, IntImm, IterVar
 from ...ir.ops import cast, const, disjunction, floormod, integer_value
-from ...ir.stmt import Allocate, Stmt
-from ...ir.visit import free_vars, substitute
 from ..lowering.computation import Bounds, Computation, Loop, StageBounds
 from ..lowering.errors import CannotRoll
 from ..lowering.extension import Extension, Place

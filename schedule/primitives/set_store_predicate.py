@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...base.errors import user_source
-from ...ir.expr import Expr, IterVar
+from ...ir import Expr, IterVar, free_vars
 from ...ir.ops import conjunction, const, likely
-from ...ir.visit import free_vars
 from ..errors import BadStorePredicate
 from ..model.checks import find_place, outline
 from ..model.hybrid_loops import refuse_hybrid

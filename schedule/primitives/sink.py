@@ -17,14 +17,12 @@ from itertools import accumulate
 from typing import TypeAlias
 
 from ...base.errors import user_source
+from ...ir import Add, Buffer, Expr, For, IterVar, LoopKind, Range, Seq, Stmt, Sub, Var
 from ...ir.analysis.dependence import Accesses, Indices, accesses_of
 from ...ir.analysis.linear import is_index, linear, terms
 from ...ir.arith.linear import LinearForm, single
-from ...ir.buffer import Buffer
-from ...ir.expr import Add, Expr, IterVar, Range, Sub, Var
 from ...ir.ops import cast, const, is_const
 from ...ir.passes.common.fresh_copy import fold
-from ...ir.stmt import For, LoopKind, Seq, Stmt
 from ...ir.visit import rewrite, seq
 from ..model.checks import find_leaf, outline
 from ..model.foreign import AXIS

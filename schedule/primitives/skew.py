@@ -23,12 +23,11 @@ from typing import Any
 
 from ...base.dataclass import dataclass
 from ...base.errors import SourceLine, user_source
+from ...ir import Expr, IntImm, IterVar, Range, free_vars
 from ...ir.accesses import reads_memory
 from ...ir.arith.linear import LinearForm
 from ...ir.dtype import INT64, DType
-from ...ir.expr import Expr, IntImm, IterVar, Range
 from ...ir.ops import cast, const, integer_value, maximum
-from ...ir.visit import free_vars
 from ...te.shape import INT64_FROM
 from ..errors import BadSkew
 from ..model.checks import declared_ranges, derived_roots, find_leaf, outline, refuse_lost_annotation, refuse_ordered

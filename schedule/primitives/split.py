@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from ...base.errors import user_source
-from ...ir.expr import Expr, IntImm, IterVar
+from ...ir import Expr, IntImm, IterVar, free_vars
 from ...ir.ops import convert, integer_value
-from ...ir.visit import free_vars
 from ..errors import BadSplit
 from ..model.checks import find_leaf, outline, refuse_lost_annotation
 from ..model.foreign import AXIS, NOTHING, SIZE, either, require_one

@@ -11,12 +11,9 @@ from typing import Protocol
 
 from ...base.dataclass import dataclass
 from ...base.errors import LoweringError
-from ...ir.buffer import Buffer
-from ...ir.expr import Broadcast, BufferLoad, Expr, Node, Ramp, Var
+from ...ir import Broadcast, Buffer, BufferLoad, BufferStore, Expr, Node, Ramp, Stmt, Var, rewrite
 from ...ir.ops import cast, const, floormod, is_const
 from ...ir.pointers import READS, WRITES, pointer
-from ...ir.stmt import BufferStore, Stmt
-from ...ir.visit import rewrite
 from ..lowering.errors import TensorizeBuffer
 from ..lowering.nest import Nest
 from .plan import Part, Plan

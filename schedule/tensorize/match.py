@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from ...base.errors import LoweringError
+from ...ir import Expr, IntImm, IterVar, Var, substitute
 from ...ir.analysis.regions import Span, SpanEvaluator
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr, IntImm, IterVar, Var
 from ...ir.ops import cast, const, is_const
-from ...ir.visit import substitute
 from ...te.tensor import Tensor
 from ...te.tensor_compute import TensorComputeOp, intrinsic_call
 from ...te.tensor_intrin import TensorIntrin, pair_dimensions

@@ -17,11 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...base.errors import LoweringError, user_source
+from ...ir import GE, LT, Expr, If, IterVar, Node, ProducerLoad, Stmt, Var
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import GE, LT, Expr, IterVar, Node, ProducerLoad, Var
 from ...ir.ops import conjunction, const, disjunction, is_const, likely
 from ...ir.passes.common.fresh_copy import fresh_copy
-from ...ir.stmt import If, Stmt
 from ...ir.visit import free_vars, rewrite, seq, substitute
 from ...te.intrin_semantics import begun, interpretable
 from ..lowering.computation import Loop

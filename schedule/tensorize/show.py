@@ -17,11 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from ...base.dataclass import dataclass
+from ...ir import Expr, Node, Var, rewrite, substitute
 from ...ir.analysis.regions import Span
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr, Node, Var
 from ...ir.ops import is_const
-from ...ir.visit import rewrite, substitute
 from ...te.tensor import Tensor
 
 __all__ = ["NestSide", "beside", "tensor_region"]

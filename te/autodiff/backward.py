@@ -13,9 +13,7 @@ from typing import Any
 
 from ...base.dataclass import dataclass
 from ...base.errors import SourceLine, user_source
-from ...ir import ops
-from ...ir.expr import BufferLoad, Call, Expr, IfThenElse, IntImm, ProducerLoad, Select
-from ...ir.structural import equal
+from ...ir import BufferLoad, Call, Expr, IfThenElse, IntImm, ProducerLoad, Select, equal, ops
 from ...ir.visit import children, post_order, substitute_lets
 from .derivatives import CALLS, OPERATORS, Row, Where, plus
 from .errors import NotDifferentiable

@@ -18,9 +18,7 @@ from typing import Any, cast
 
 from ...base.dataclass import dataclass
 from ...base.errors import user_source
-from ...ir import ops
-from ...ir.expr import EQ, Expr, IterVar, ProducerLoad, Var
-from ...ir.visit import post_order, substitute
+from ...ir import EQ, Expr, IterVar, ProducerLoad, Var, ops, post_order, substitute
 from ..compute import compute
 from ..operation import ZERO_GRADIENT, ComputeOp, Operation, producers_first
 from ..shape import declare_axes, same_extent, shape_text

@@ -15,10 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import cast
 
 from ...base.errors import user_source
-from ...ir import ops
-from ...ir.buffer import Buffer
-from ...ir.expr import BufferLoad, Expr, IterVar, Node, ProducerLoad
-from ...ir.stmt import Allocate, BufferStore, For, LoopKind, Stmt
+from ...ir import Allocate, Buffer, BufferLoad, BufferStore, Expr, For, IterVar, LoopKind, Node, ProducerLoad, Stmt, ops
 from ...ir.visit import post_order, rewrite, seq, substitute
 from ..hybrid.op import HybridOp
 from ..loops import compute_loops, nest_loops

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from ...ir.expr import Expr, IterVar, ProducerLoad, Range, Var
+from ...ir import Expr, IterVar, ProducerLoad, Range, Var, substitute
 from ...ir.ops import integer_value
-from ...ir.visit import substitute
 from ..scatter import scatter
 from ..scatter_add import Addition
 from ..tensor import Tensor

@@ -10,10 +10,8 @@ from functools import reduce
 from typing import Any, cast
 
 from ...base.arguments import is_a, to_tuple
-from ...ir import ops
+from ...ir import NE, BufferLoad, DType, Expr, IntImm, Producer, ops
 from ...ir.accesses import reads_memory
-from ...ir.dtype import DType
-from ...ir.expr import NE, BufferLoad, Expr, IntImm, Producer
 from ..shape import index_expr, scalar_dtype
 from ..tensor import Tensor, TensorSlice, read
 from .errors import BadHybridCall, BadHybridValue, HybridReadBeforeAssignment, NotInHybridScripts, UnknownHybridName

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.expr import BufferLoad, Call, Node
-from ...ir.stmt import BufferStore, If, Stmt
-from ...ir.visit import rewrite
+from ...ir import BufferLoad, BufferStore, Call, If, Node, Stmt, rewrite
 from ..extern_calls import target_has
 from ..tensor import Tensor
 from .op import HybridOp

@@ -8,9 +8,7 @@ from typing import Any, cast
 
 from ...base.arguments import is_sequence, to_list
 from ...base.errors import InternalError
-from ...ir.buffer import SCOPES
-from ...ir.expr import Expr, IterVar
-from ...ir.stmt import LoopKind
+from ...ir import SCOPES, Expr, IterVar, LoopKind
 from ..axis import THREAD_TAGS
 from ..shape import convert_shape
 from .errors import BadHybridCall, BadHybridLoop, NotInHybridScripts

@@ -11,10 +11,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 import numpy as np
 
 from ...base.errors import user_source
+from ...ir import Expr, Var, deep_recursion
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr, Var
 from ...ir.lazy_values import cached_property
-from ...ir.visit import deep_recursion
 from ..tensor import Tensor
 from .errors import BadHybridCall
 from .jumps import remove_jumps

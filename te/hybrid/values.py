@@ -7,11 +7,9 @@ from dataclasses import field
 from typing import Any
 
 from ...base.dataclass import dataclass
-from ...ir.buffer import Buffer
+from ...ir import Buffer, Expr, LoopKind, Stmt
 from ...ir.dtype import BOOL, FLOAT32, INT32, DType
-from ...ir.expr import Expr
 from ...ir.ops import common_dtype
-from ...ir.stmt import LoopKind, Stmt
 from ...ir.visit import seq
 
 __all__ = ["Block", "LocalBuffer", "LoopSpec", "ScalarTypes", "Scalar", "Storage", "UnboundName", "is_number"]

@@ -13,13 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.buffer import Buffer
+from ...ir import Buffer, DType, Expr, Shuffle, Stmt
 from ...ir.builder import ir_builder
 from ...ir.combine import mul_add
-from ...ir.dtype import DType
-from ...ir.expr import Expr, Shuffle
 from ...ir.ops import cast, const
-from ...ir.stmt import Stmt
 from ..axis import reduce_axis, var
 from ..compute import compute, placeholder
 from ..extern_calls import call_llvm_intrin, target_has

@@ -8,13 +8,10 @@ nearest. Two multiply-adds for four sums (bfmlalb, bfmlalt) with AArch64's BF16;
 
 from __future__ import annotations
 
-from ...ir.buffer import Buffer
+from ...ir import Buffer, DType, Expr, Shuffle, Stmt
 from ...ir.builder import ir_builder
 from ...ir.combine import mul_add
-from ...ir.dtype import DType
-from ...ir.expr import Expr, Shuffle
 from ...ir.ops import call, cast
-from ...ir.stmt import Stmt
 from ..extern_calls import call_llvm_intrin, target_has
 from ..tensor_intrin import TensorIntrin
 from .arm_dots import BF16, WIDTH, bfloat_pairs_added

@@ -9,12 +9,9 @@ Products of which neighbours are added: LLVM knows one instruction for that (vpm
 
 from __future__ import annotations
 
-from ...ir.buffer import Buffer
+from ...ir import Buffer, DType, Expr, Shuffle, Stmt
 from ...ir.builder import ir_builder
-from ...ir.dtype import DType
-from ...ir.expr import Expr, Shuffle
 from ...ir.ops import call, cast
-from ...ir.stmt import Stmt
 from ..extern_calls import target_has
 from ..tensor_intrin import TensorIntrin
 from .dots import LANES, declare_dots, neighbours_added

@@ -12,12 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.buffer import Buffer
+from ...ir import Buffer, DType, Expr, Shuffle, Stmt
 from ...ir.builder import ir_builder
-from ...ir.dtype import DType
-from ...ir.expr import Expr, Shuffle
 from ...ir.ops import call, cast, const
-from ...ir.stmt import Stmt
 from ..extern_calls import call_llvm_intrin, target_has
 from ..tensor_intrin import TensorIntrin
 from .arm_dots import DOTPROD, I8MM, WIDTH, bytes_dotted

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.buffer import Buffer
-from ...ir.dtype import DType
-from ...ir.expr import Expr, Shuffle
+from ...ir import Buffer, DType, Expr, Shuffle, Stmt
 from ...ir.ops import const
-from ...ir.stmt import Stmt
 from ..axis import reduce_axis
 from ..compute import compute, placeholder
 from ..intrin_declaration import decl_buffer, decl_tensor_intrin

@@ -5,10 +5,9 @@ c += a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]      a, b: int8, c: i
 
 from __future__ import annotations
 
-from ...ir.buffer import Buffer
+from ...ir import Buffer, Stmt
 from ...ir.builder import ProgramBuilder, ir_builder
 from ...ir.ops import cast, conjunction, const, floormod
-from ...ir.stmt import Stmt
 from ..axis import reduce_axis
 from ..compute import compute, placeholder
 from ..extern_calls import call_extern, target_has

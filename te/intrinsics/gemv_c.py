@@ -8,11 +8,9 @@ stride)` adds to c. SOURCE is one such, in standard C.
 
 from __future__ import annotations
 
-from ...ir.buffer import Buffer
+from ...ir import Buffer, Expr, Stmt
 from ...ir.builder import ir_builder
-from ...ir.expr import Expr
 from ...ir.ops import const
-from ...ir.stmt import Stmt
 from ...ir.visit import seq
 from ..axis import reduce_axis, var
 from ..compute import compute, placeholder

@@ -17,15 +17,12 @@ these tiles at once, in the sizes that it is asked for: te.intrinsics.get("cuda.
 from __future__ import annotations
 
 from ...base.errors import user_source
-from ...ir.buffer import Buffer
+from ...ir import Buffer, DType, Expr, Stmt, Var
 from ...ir.builder import ProgramBuilder
-from ...ir.dtype import DType
-from ...ir.expr import Expr, Var
 from ...ir.fragments import FRAGMENT_SCOPES, HALF_SCOPES, fragment_tile
 from ...ir.ops import cast, const
 from ...ir.pointers import READS, WRITES
 from ...ir.rounding import FLOAT8
-from ...ir.stmt import Stmt
 from ..axis import reduce_axis, var
 from ..compute import compute, placeholder
 from ..errors import BadTensorIntrin

@@ -13,12 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...base.errors import user_source
-from ...ir.buffer import Buffer
+from ...ir import Buffer, DType, Expr, IterVar, Stmt
 from ...ir.builder import ir_builder
-from ...ir.dtype import DType
-from ...ir.expr import Expr, IterVar
 from ...ir.ops import cast, const
-from ...ir.stmt import Stmt
 from ..axis import reduce_axis, var
 from ..compute import compute, placeholder
 from ..errors import BadTensorIntrin

@@ -8,12 +8,10 @@ from itertools import product
 from typing import TypeAlias, TypeVar
 
 from ...base.errors import user_source
-from ...ir.buffer import Buffer
+from ...ir import Buffer, Expr, Stmt, Var
 from ...ir.builder import ProgramBuilder, ir_builder
-from ...ir.expr import Expr, Var
 from ...ir.ops import cast, conjunction, const, floormod
 from ...ir.pointers import READS, WRITES, pointer
-from ...ir.stmt import Stmt
 from ..axis import var
 from ..compute import compute, placeholder
 from ..errors import BadTensorIntrin

@@ -13,14 +13,11 @@ instructions the same stages run as loops.
 from __future__ import annotations
 
 from ...base.errors import user_source
-from ...ir.buffer import Buffer
+from ...ir import Buffer, DType, Expr, Stmt, Var
 from ...ir.builder import ProgramBuilder
-from ...ir.dtype import DType
-from ...ir.expr import Expr, Var
 from ...ir.fragments import HELD, K_BYTES, WGMMA_COLUMNS, WGMMA_ROWS, fragment_tile
 from ...ir.ops import const
 from ...ir.pointers import READS, WRITES
-from ...ir.stmt import Stmt
 from ..axis import reduce_axis, var
 from ..compute import compute, placeholder
 from ..errors import BadTensorIntrin

@@ -14,12 +14,11 @@ from ...base.errors import CudaError, LoweringError, TilewrightError
 from ...codegen.result import BuildOptions
 from ...codegen.target import Target
 from ...driver.build import build_with_options, lower
-from ...ir import BufferStore, Call, Evaluate, Expr, Function, Var, equal, parse, verify
+from ...ir import BufferStore, Call, Evaluate, Expr, Function, Var, equal, parse, post_order, verify
 from ...ir.analysis.work import executions, measure_work
 from ...ir.interpret.interpreter import Interpreter
 from ...ir.intrinsics import INTRINSICS, is_pure
 from ...ir.passes.common.fused_sums import round_sums
-from ...ir.visit import post_order
 from ...schedule import from_json, to_json
 from ...views.sparse import SparseArray
 from .guard import Guarded

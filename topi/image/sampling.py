@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...base.errors import user_source
-from ...ir import ops
-from ...ir.expr import Expr
+from ...ir import Expr, ops
 from ...te import polymorphic as te
 from ...te.shape import Extent
 from ...te.tensor import Tensor, tensor_text

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.dataclass import dataclass
-from ...ir import ops
-from ...ir.expr import Expr, IntImm
+from ...ir import Expr, IntImm, ops
 from ...te import polymorphic as te
 from ..weighted_sums import keys_weights, weighted_sum
 

@@ -33,9 +33,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ...base.dataclass import dataclass
 from ...base.errors import user_source
+from ...ir import DType, Expr, IntImm
 from ...ir.arith.analyzer import Analyzer
-from ...ir.dtype import DType
-from ...ir.expr import Expr, IntImm
 from ...ir.ops import index_ceildiv, is_const
 from ...te import polymorphic as te
 from ...te.shape import same_extent

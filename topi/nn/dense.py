@@ -19,9 +19,8 @@ from ... import te
 from ...base.errors import user_source
 from ...codegen.machine import find_machine, register_tiles
 from ...codegen.target import Target
+from ...ir import DType, Expr, IntImm
 from ...ir.arith.analyzer import Analyzer
-from ...ir.dtype import DType
-from ...ir.expr import Expr, IntImm
 from ...ir.ops import index_ceildiv
 from ...te.shape import integer_expr
 from ...te.tensor import Tensor, tensor_text

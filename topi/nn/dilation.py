@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ...base.arguments import is_a
 from ...base.errors import user_source
-from ...ir import ops
-from ...ir.expr import IntImm
+from ...ir import IntImm, ops
 from ...te import polymorphic as te
 from ...te.tensor import Tensor, tensor_text
 from .. import transform

@@ -16,9 +16,8 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from ....ir.expr import EQ, GE, GT, LE, LT, And, Broadcast, BufferLoad, Expr, ProducerLoad, Ramp, Select
+from ....ir import EQ, GE, GT, LE, LT, And, Broadcast, BufferLoad, Expr, ProducerLoad, Ramp, Select, post_order
 from ....ir.ops import conjuncts, const
-from ....ir.visit import post_order
 
 if TYPE_CHECKING:
     from ..emitter import ExprEmitter

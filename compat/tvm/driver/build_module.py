@@ -14,11 +14,7 @@ from typing import Any
 from ....base.arguments import is_a, is_sequence
 from ....codegen.result import BuildOptions
 from ....driver import build as driver
-from ....ir import Function, Var
-from ....ir.buffer import Buffer
-from ....ir.expr import Call, Node
-from ....ir.stmt import Allocate, If, Seq
-from ....ir.visit import rewrite
+from ....ir import Allocate, Buffer, Call, Function, If, Node, Seq, Var, rewrite
 from ....runtime import Kernel
 from ....runtime.loaded_model import LoadedModel
 from ....runtime.timing import TimingResult

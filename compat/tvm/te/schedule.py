@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ....driver.lower import lower
+from ....ir import BinaryOp, Buffer, Cast, Expr, IntImm, Node, Range, Stmt, Var, post_order, rewrite, substitute
 from ....ir.arith import Analyzer
-from ....ir.buffer import Buffer
-from ....ir.expr import BinaryOp, Cast, Expr, IntImm, Node, Range, Var
 from ....ir.expr import IterVar as _IterVar
 from ....ir.ops import const
-from ....ir.stmt import Stmt
-from ....ir.visit import post_order, rewrite, substitute
 from ....schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInjective
 from ....schedule.lowering.bounds import infer_bounds
 from ....schedule.lowering.dataflow import analyse

@@ -11,15 +11,9 @@ import numpy as np
 
 from .....base.untrusted_input import read_regular
 from .....driver.build import build
-from .....ir import Function
+from .....ir import Buffer, BufferLoad, BufferStore, DType, Expr, Function, Node, ProducerLoad, Var, parse, rewrite
 from .....ir.arith.analyzer import Analyzer
-from .....ir.buffer import Buffer
-from .....ir.dtype import DType
-from .....ir.expr import BufferLoad, Expr, Node, ProducerLoad, Var
 from .....ir.ops import convert
-from .....ir.stmt import BufferStore
-from .....ir.text.parser import parse
-from .....ir.visit import rewrite
 from .....runtime.array import numpy_dtype
 from .....te import Tensor
 from .....te.hybrid import HybridOp
