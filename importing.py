@@ -12,6 +12,7 @@ from __future__ import annotations
 import _frozen_importlib
 import _thread
 import errno
+import gc
 import marshal
 import os
 import sys
@@ -35,6 +36,8 @@ LOADS: list[tuple[str, bytes]] = []
 _begun: list[tuple[int, str]] = []
 """The thread and the name of every import, in the order in which they began."""
 _unfinished: list[tuple[int, str]] = []
+_pauses: list[int] = []
+"""The threads that have stopped the collector of garbage, and start it again when their import has ended."""
 
 
 def source_digest(source: bytes) -> bytes:
@@ -164,12 +167,22 @@ class _Import:
         self.done.acquire()
 
     def run(self) -> None:
+        if gc.isenabled():  # what is loaded stays: to look through it again and again takes a tenth of the time
+            _pauses.append(_thread.get_ident())
+            gc.disable()
         try:
             self.module = import_module(self.name)
         except BaseException as error:  # noqa: BLE001  (whoever waits gets it)
             self.error = error
         finally:
+            _resume_collector(_thread.get_ident())
             self.done.release()
+
+
+def _resume_collector(thread: int) -> None:
+    if thread in _pauses:
+        _pauses.remove(thread)
+        gc.enable()
 
 
 def import_on_thread(name: str, package: str) -> ModuleType:
@@ -215,6 +228,8 @@ def _reset_child() -> None:
     """Reset the child's table of imports: what another thread has begun to import since the fork began to wait is as if it had never been
     imported."""
     this = _thread.get_ident()
+    for thread in [thread for thread in _pauses if thread != this]:
+        _resume_collector(thread)
     own = [name for thread, name in _unfinished if thread == this]
     begun = {name for name, module in list(sys.modules.items()) if _is_begun(module) and name not in own}
     for thread, name in _unfinished:

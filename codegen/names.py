@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -39,7 +37,9 @@ _ARCHITECTURES = ("x86_64", "aarch64", "riscv64")
 def nearest(word: str, known: Iterable[str], form: str) -> str:
     """Suggest a correction, in a text with {} for it: the name that looks most like `word`, or the first."""
     known = list(known)
-    close = difflib.get_close_matches(word, known, 1, 0.5)
+    from difflib import get_close_matches  # late: only a mistake needs it
+
+    close = get_close_matches(word, known, 1, 0.5)
     return form.format(close[0] if close else known[0])
 
 
@@ -128,7 +128,9 @@ def machine_and_system(triple: str) -> tuple[str, str]:
 def _choices(word: str, known: Iterable[str]) -> str:
     """The names that look most like `word`, or the first few."""
     known = sorted(known)
-    close = difflib.get_close_matches(word, known, 8, 0.3)
+    from difflib import get_close_matches  # late: only a mistake needs it
+
+    close = get_close_matches(word, known, 8, 0.3)
     return ", ".join(close or known[:20]) + (f" (of {len(known)})" if len(known) > 8 else "")
 
 
@@ -158,6 +160,8 @@ def _known_names(triple: str) -> tuple[frozenset[str], frozenset[str]]:
     LLVM has no call that tells; it prints them when asked for help, on the standard error output, which only a process
     of its own keeps apart. It is asked only about names that this machine's own lists do not settle.
     """
+    import subprocess  # late: it takes longer than any module of ours
+
     command = [sys.executable, "-c", _LISTING, triple, "", "+help"]
     listing = subprocess.run(command, capture_output=True, text=True, check=True)
     processors, _, features = listing.stderr.partition("Available features for this target:")

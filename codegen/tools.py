@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..base.errors import is_interruption, user_source
 from ..runtime.folders import temporary_folder
 from ..runtime.hosts import host
 from .errors import NoCompiler, ToolFailed
+
+if TYPE_CHECKING:
+    import subprocess
 
 __all__ = ["chosen_tool", "reported_room", "run_tool", "tool_failed", "tool_result", "working_folder"]
 
@@ -46,6 +49,8 @@ def run_tool(
     command: Sequence[str], folder: str | os.PathLike[str], environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a program, and return its output and exit status. Raises ToolFailed (TW0447) for one that cannot be started, or does not end."""
+    import subprocess  # late: it takes longer than any module of ours
+
     try:
         with subprocess.Popen(
             command,

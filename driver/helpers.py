@@ -18,7 +18,6 @@ import atexit
 import json
 import os
 import selectors
-import subprocess
 import sys
 import time
 from collections.abc import Generator, Mapping
@@ -74,6 +73,8 @@ class Helper:
     """A process that answers requests, one at a time. module: its main."""
 
     def __init__(self, module: str) -> None:
+        import subprocess  # late: it takes longer than any module of ours
+
         self.module = module
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module, str(os.getpid())],

@@ -7,7 +7,6 @@ width and lanes. Vectors append their lanes: "float32x16".
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from typing import Literal, cast
 
 from ..base.errors import user_source
@@ -128,6 +127,8 @@ def _spelling(name: object) -> str:
 def _parse(text: str) -> DType:
     match = _PATTERN.fullmatch(text)
     if match is None:
+        from difflib import get_close_matches  # late: only a mistake needs it
+
         near = get_close_matches(text, SCALAR_TYPES, 1)
         fix = f'did you mean "{near[0]}"?' if near else "declare one of these"
         if text in ("complex64", "complex128"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 
@@ -85,5 +84,7 @@ class Module:
 
 
 def _nearest(name: object, kernels: Mapping[str, Kernel]) -> str:
+    from difflib import get_close_matches  # late: only a mistake needs it
+
     near = get_close_matches(str(name), kernels, 1, 0)
     return f'module["{near[0]}"]' if near else 'tw.build({"name": [A, B]}) gives a module with kernels'

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 __all__ = ["html_table"]
 
 
 def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """An HTML table. head: of the columns. rows: what stands in them; text is shown as it is."""
+    from html import escape  # late, for it reads a table of two thousand characters
 
     def row(cells: Iterable[object], kind: str) -> str:
         return (

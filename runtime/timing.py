@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
+from math import fsum, sqrt
 from numbers import Integral
 from typing import Any, cast
 
@@ -26,7 +26,8 @@ class TimingResult:
     @property
     def median(self) -> float:
         """Seconds a call, the median of the repeats."""
-        return statistics.median(self.results)
+        ordered, middle = sorted(self.results), len(self.results) // 2
+        return (ordered[middle] + ordered[~middle]) / 2
 
     @property
     def min(self) -> float:
@@ -41,12 +42,13 @@ class TimingResult:
     @property
     def mean(self) -> float:
         """Seconds a call, the mean of the repeats."""
-        return statistics.fmean(self.results)
+        return fsum(self.results) / len(self.results)
 
     @property
     def std(self) -> float:
         """The standard deviation of the repeats (the population's), in seconds a call."""
-        return statistics.pstdev(self.results)
+        mean = self.mean
+        return sqrt(fsum((seconds - mean) ** 2 for seconds in self.results) / len(self.results))
 
     def __str__(self) -> str:
         text = f"{_readable(self.median)} a call (min {_readable(self.min)}, {len(self.results)} x {self.number})"

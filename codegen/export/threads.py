@@ -7,8 +7,6 @@ that has it.
 
 from __future__ import annotations
 
-import difflib
-
 from ...base.errors import user_source
 from ..abi.parallel import PARALLEL_FOR, parallel_text
 from ..abi.pool import pool_text
@@ -30,7 +28,9 @@ THREADS = {
 def check_threads(threads: str) -> None:
     """Raise UnknownThreads for a way that there is not."""
     if threads not in list(THREADS):  # whatever was given: it may have no hash
-        close = difflib.get_close_matches(str(threads), THREADS, 1, 0.3)
+        from difflib import get_close_matches  # late: only a mistake needs it
+
+        close = get_close_matches(str(threads), THREADS, 1, 0.3)
         raise UnknownThreads(
             f"cannot export with threads={threads!r}",
             called=user_source(),

@@ -11,11 +11,13 @@ import mmap
 import os
 import platform
 import stat
-import subprocess
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import subprocess
 
 __all__ = ["Host"]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .host import Host
+
+if TYPE_CHECKING:
+    import subprocess
 
 __all__ = ["Posix"]
 

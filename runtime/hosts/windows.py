@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .host import Host
+
+if TYPE_CHECKING:
+    import subprocess
 
 __all__ = ["Windows"]
 
@@ -44,6 +46,8 @@ class Windows(Host):
 
     def end_process(self, process: subprocess.Popen[Any]) -> None:
         """End it with all that it has started."""
+        import subprocess  # late: it takes longer than any module of ours
+
         subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True, check=False)
         super().end_process(process)
 
