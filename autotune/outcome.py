@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 
 from ..base.dataclass import dataclass
 from ..base.errors import InternalError, TilewrightError
+from ..runtime.threads import available_cpus
 
 __all__ = ["HOPELESS", "SCHEDULE_FAULTS", "Failure", "Limits", "Outcome", "lower_quartile"]
 
@@ -57,13 +59,14 @@ class Limits:
     """Limits of measuring a candidate.
 
     timeout: seconds for building a candidate, and for running it. memory: bytes of address space of a worker.
-    budget: seconds spent on timing a candidate that is worth it. workers: candidates that are built at the same time.
+    budget: seconds spent on timing a candidate that is worth it. workers: candidates that are built at the same time, by default as
+    many as there are CPUs, and eight at most, a batch.
     """
 
     timeout: float = 10.0
     memory: int = 4 << 30
     budget: float = 0.03
-    workers: int = 2
+    workers: int = field(default_factory=lambda: min(available_cpus(), 8))
 
 
 def lower_quartile(times: Sequence[float]) -> float:

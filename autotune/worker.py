@@ -46,6 +46,9 @@ reference, left other data in the caches and the threads of parallel loops aslee
 FAR = 4.0
 """How much longer than what is hopeless a first call takes that says enough, cold caches or not."""
 
+BEHIND = 0.8
+"""Share of what is hopeless above which three times say enough: the fastest are measured again in turn, within a tenth of the first."""
+
 FAULTS = (*SCHEDULE_FAULTS, MemoryError, RuntimeError)
 """What building or running a candidate may raise; anything else ends the worker, and is a failure as well."""
 
@@ -244,7 +247,7 @@ def _times(
     number = max(1, int(1e-3 / max(second, 1e-7)))
     times = [second] if number == 1 else []
     stop = time.perf_counter() + budget
-    while len(times) < 3 or (time.perf_counter() < stop and len(times) < 15):
+    while len(times) < 3 or (min(times) <= BEHIND * least and time.perf_counter() < stop and len(times) < 15):
         times.append(_seconds(kernel, arrays, number))
     return times
 

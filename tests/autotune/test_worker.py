@@ -36,6 +36,8 @@ def timed(
 def test_what_is_hopeless_is_left_after_a_call_or_two(monkeypatch: pytest.MonkeyPatch) -> None:
     assert timed(monkeypatch, 0.5, first=0.9, cutoff=0.01) == ([0.9], 0), "the first call says enough"
     assert timed(monkeypatch, 0.02, first=0.03, cutoff=0.01) == ([0.03, 0.02], 1)
+    times, calls = timed(monkeypatch, 0.009, first=0.02, cutoff=0.01)
+    assert len(times) == calls == 3, "a fifth behind: three say enough"
     times, calls = timed(monkeypatch, 0.009, first=0.9e-1, cutoff=0.1)
     assert len(times) == calls == 5, "the second one, and as many as the time that is given allows"
 
