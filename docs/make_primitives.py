@@ -13,7 +13,7 @@ import textwrap
 from pathlib import Path
 from typing import get_args
 
-from tilewright import schedule
+from tilewright import ir, schedule
 from tilewright.schedule.model import methods
 from tilewright.schedule.model.primitive import Family, Primitive, primitives
 
@@ -140,7 +140,9 @@ def _signature(function: ast.FunctionDef, homes: dict[str, str], imports: dict[s
     ):
         for name in ast.walk(annotation) if annotation is not None else ():
             if isinstance(name, ast.Name) and name.id in homes:
-                imports.setdefault(homes[name.id].replace("..model.", "."), set()).add(name.id)
+                # of files that take it from ir's face and such that take it from its own file
+                home = "...ir" if name.id in ir.__all__ else homes[name.id].replace("..model.", ".")
+                imports.setdefault(home, set()).add(name.id)
     arguments = re.sub(r"(?<=[\w\]])=", " = ", ast.unparse(function.args))
     returned = ast.unparse(function.returns) if function.returns is not None else "None"
     line = f"    def {function.name}({arguments}) -> {returned}:"

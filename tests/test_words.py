@@ -9,6 +9,8 @@ import re
 import subprocess
 import tokenize
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -136,38 +138,55 @@ def public_names() -> set[str]:
     return found
 
 
-def test_names_and_docstrings_are_plain_words() -> None:
-    public, lines = public_names(), list[str]()
+@dataclass(frozen=True)
+class Words:
+    """What the files say: faults of names and docstrings; and, compat/ left out, the first word of each function's name of those
+    that the rule holds for, and every docstring."""
+
+    faults: list[str]
+    first_words: list[str]
+    docstrings: list[str]
+
+
+@cache
+def package_words() -> Words:
+    """The words of every file, each of which is parsed once; the trees are not kept."""
+    public, said = public_names(), Words([], [], [])
     for path in source_files():
         place = str(path.relative_to(ROOT))
         stem = path.parent.name if path.name == "__init__.py" else path.stem
         tree = ast.parse(path.read_text())
+        nodes = list(ast.walk(tree))
         # Names of compat/ that begin with no underscore are TVM's.
-        theirs = {node.name for node in ast.walk(tree) if isinstance(node, DEFINITIONS) and node.name[0] != "_"}
-        lines += [f"{place}: {fault}" for fault in name_faults(stem)]
-        lines += [
-            f"{place}: {fault}"
-            for fault in file_faults(tree, public | theirs if place.startswith("compat/") else public)
-        ]
-    assert lines == []
+        theirs = {node.name for node in nodes if isinstance(node, DEFINITIONS) and node.name[0] != "_"}
+        names = public | theirs if place.startswith("compat/") else public
+        said.faults.extend(f"{place}: {fault}" for fault in (*name_faults(stem), *file_faults(tree, names)))
+        if place.startswith("compat/"):
+            continue
+        said.first_words.extend(first_words(tree, public))
+        texts = (ast.get_docstring(node) for node in nodes if isinstance(node, ast.Module | ast.ClassDef | DEFINITIONS))
+        said.docstrings.extend(text for text in texts if text is not None)
+    return said
 
 
-def first_words() -> Iterator[str]:
-    """The first word of each function's name, of those that the rule holds for, compat/ left out."""
-    public = public_names()
-    for path in source_files("compat"):
-        bodies: list[ast.Module | ast.ClassDef] = [ast.parse(path.read_text())]
-        for holder in bodies:
-            bodies += [node for node in holder.body if isinstance(node, ast.ClassDef)]
-            for node in holder.body:
-                if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or is_property(node):
-                    continue
-                if not node.name.startswith("__") and node.name not in public:
-                    yield node.name.strip("_").partition("_")[0]
+def first_words(tree: ast.Module, public: set[str]) -> Iterator[str]:
+    """The first word of each function's name."""
+    bodies: list[ast.Module | ast.ClassDef] = [tree]
+    for holder in bodies:
+        bodies += [node for node in holder.body if isinstance(node, ast.ClassDef)]
+        for node in holder.body:
+            if not isinstance(node, DEFINITIONS) or is_property(node):
+                continue
+            if not node.name.startswith("__") and node.name not in public:
+                yield node.name.strip("_").partition("_")[0]
+
+
+def test_names_and_docstrings_are_plain_words() -> None:
+    assert package_words().faults == []
 
 
 def test_half_of_the_functions_begin_with_a_verb_or_a_predicate() -> None:
-    words = list(first_words())
+    words = package_words().first_words
     active = [word for word in words if word in VERBS | PREDICATES]
     assert len(active) >= 0.45 * len(words), f"{len(active)} of {len(words)} names begin with a verb or a predicate"
     weak = [word for word in active if word in WEAK_VERBS]
@@ -175,13 +194,7 @@ def test_half_of_the_functions_begin_with_a_verb_or_a_predicate() -> None:
 
 
 def test_docstrings_begin_with_no_question_word() -> None:
-    texts = [
-        text
-        for path in source_files("compat")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if (text := ast.get_docstring(node)) is not None
-    ]
+    texts = package_words().docstrings
     questions = [text.partition("\n")[0] for text in texts if QUESTION.match(text.strip())]
     assert len(questions) <= 0.01 * len(texts), questions
 
@@ -241,14 +254,17 @@ def repeats_code(comment: str, code: str) -> bool:
     return len(words) > 1 and 2 * len(words & words_of(" ".join(identifiers))) > len(words)
 
 
-def test_comments_say_what_the_code_does_not() -> None:
-    faults = [
-        f"{path.relative_to(ROOT)}:{line}: {comment}"
-        for path in source_files("compat")
-        for line, comment, code in comments(path.read_text())
-        if not PRAGMA.match(comment) and repeats_code(comment, code)
-    ]
+def test_comments_say_what_the_code_does_not_and_stand_at_few_lines() -> None:
+    faults, commented, lines = list[str](), 0, 0
+    for path in source_files("compat"):
+        text = path.read_text()
+        lines += len(text.splitlines())
+        for line, comment, code in comments(text):
+            commented += 1
+            if not PRAGMA.match(comment) and repeats_code(comment, code):
+                faults.append(f"{path.relative_to(ROOT)}:{line}: {comment}")
     assert faults == []
+    assert LEAST_COMMENTED <= commented / lines <= MOST_COMMENTED
 
 
 @pytest.mark.parametrize(
@@ -261,12 +277,6 @@ def test_a_comment_that_repeats_its_line_is_found(comment: str, code: str) -> No
 
 def test_a_reason_passes() -> None:
     assert not repeats_code("# the last panel may be short", "panels = -(-outs // width)")
-
-
-def test_the_share_of_commented_lines() -> None:
-    texts = [path.read_text() for path in source_files("compat")]
-    commented = sum(1 for text in texts for _ in comments(text))
-    assert LEAST_COMMENTED <= commented / sum(len(text.splitlines()) for text in texts) <= MOST_COMMENTED
 
 
 def git(*words: str) -> str | None:

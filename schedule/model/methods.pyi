@@ -2,7 +2,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-from ...ir.expr import Expr, IterVar
+from ...ir import Expr, IterVar
 from ...te.operation import Operation
 from ...te.tensor import Tensor
 from ...te.tensor_intrin import TensorIntrin
