@@ -73,6 +73,10 @@ class _Rows:
         places = [at for at, axis in enumerate(anchor.axis) if axis in self.chain.inside.get(anchor, ())]
         return [now.axis[at] for at in places] if places else list(now.reduce_axis)
 
+    def outer_axes(self, op: Operation) -> list[IterVar]:
+        """The axes of an operation as declared that tell rows apart."""
+        return [axis for axis in op.axis if axis not in self.chain.inside.get(op, ())]
+
 
 def rows(group: Group) -> None:
     """The rule of chains (row_chain)."""
@@ -109,6 +113,8 @@ def _ways(whole: _Rows, reduction: Operation) -> list[tuple[str, Callable[[_Rows
         return (
             [apart, *together] if too_few_rows(whole.group, reduction, length(reduction.axis)) else [*together, apart]
         )
+    if not all(whole.outer_axes(op) for op in (*whole.group.parts, whole.group.anchor)):  # a number of the only column
+        return [apart]
     usual, least = _columns(whole, reduction), LINES * whole.group.machine.line * 8 // whole.bits
     extent = constant_extent(move_lane_last(reduction.axis)[-1])
     widths = dict.fromkeys([usual, *(width for width in (least, 4 * least) if extent is None or width < extent), None])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
+import ml_dtypes
 
 from ..conversion import Refused, open_extent
+from ..types import array_dtype
 from .call import ROWS, Call, Row, aten
 
 __all__: list[str] = []
@@ -52,7 +53,7 @@ _WHOLE = {"abs", "bitwise_not", "ceil", "floor", "neg", "relu", "round", "square
 
 def _same(ours: str, whole: bool) -> Row:
     def row(c: Call) -> str:
-        value = c.tensor() if whole else c.cast(c.tensor(), c.dtype)
+        value = c.tensor() if whole and ours != "square" else c.cast(c.tensor(), c.dtype)
         if whole and ours in ("ceil", "floor", "nearbyint", "trunc") and "float" not in c.dtype:
             return value
         return c.emit(ours, value)
@@ -191,6 +192,8 @@ def _convert_softplus(c: Call) -> str:
 @aten("prelu.default")
 def _convert_prelu(c: Call) -> str:
     slope = c.tensor("weight")
+    if not c.rank(c.tensor()):
+        slope = c.reshape(slope, ())
     if c.rank(slope) == 1 and c.rank(c.tensor()) > 1:
         # slopes belong to axis 1, and broadcasting would put them at the last
         slope = c.reshape(slope, (c.type(slope).shape[0], *[1] * (c.rank(c.tensor()) - 2)))
@@ -252,6 +255,16 @@ for _name in ("remainder", "bitwise_and", "bitwise_or", "bitwise_xor"):
 aten("max.other")(_binary("maximum"))
 aten("gcd.default")(_binary("gcd"))
 aten("min.other")(_binary("minimum"))
+
+
+@aten("fmin.default", "fmax.default")
+def _convert_fmin(c: Call) -> str:
+    """The lesser or the greater of two, where one is NaN the other."""
+    x, y = c.operand("self", c.dtype), c.operand("other", c.dtype)
+    chosen = c.emit("minimum" if c.target.startswith("fmin") else "maximum", x, y)
+    if "float" not in c.dtype:
+        return chosen
+    return c.emit("where", c.emit("isnan", x), y, c.emit("where", c.emit("isnan", y), x, chosen))
 
 
 @aten("lcm.default")
@@ -476,10 +489,13 @@ def _add_product(c: Call) -> str:
 
 @aten("nan_to_num.default")
 def _convert_nan_to_num(c: Call) -> str:
-    value, limits = c.tensor(), np.finfo(c.dtype)
+    value = c.tensor()
+    if "float" not in c.dtype:
+        return value
+    most = float(ml_dtypes.finfo(array_dtype(c.dtype)).max)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] - not said there
     zero, above, below = (
         c.scalar(c.known(name, None) if c.gives(name) else default, c.dtype)
-        for name, default in (("nan", 0.0), ("posinf", limits.max), ("neginf", limits.min))
+        for name, default in (("nan", 0.0), ("posinf", most), ("neginf", -most))
     )
     result = c.emit("where", c.emit("isnan", value), zero, value)
     infinite = c.emit("isinf", value)

@@ -24,7 +24,7 @@ from .schema import Frame, Node, Symbol, TensorMeta, TensorName
 
 __all__ = ["FrameReading", "is_known", "find_tensors"]
 
-_ATEN = "torch.ops.aten."
+_ATEN, _PRIMS = "torch.ops.aten.", "torch.ops.prims."
 _ITEM = (_ATEN + "item.", _ATEN + "_local_scalar_dense.")
 _ASSERTIONS = ("aten._assert", "aten.sym_constrain_range", "aten._assert_tensor_metadata", "aten._assert_scalar")
 _INLINED = ("torch.ops.higher_order.wrap_with_set_grad_enabled", "torch.ops.higher_order.wrap_with_autocast")
@@ -266,13 +266,29 @@ class FrameReading:
     def call(self, node: Node) -> None:
         name, in_place = _row_name(node.target)
         meta = next((self.frame.tensors[each] for each in node.outputs if each in self.frame.tensors), None)
-        c = Call(self.scope, name, node.arguments, meta, node.source, self.tensor, self.symbol)
+        of_scalar = name not in VIEWS and self.asks_for_axis_of_scalar(node)
+        c = Call(
+            self.scope,
+            name,
+            node.arguments,
+            meta,
+            node.source,
+            (lambda each: self.row_of_one(c, each)) if of_scalar else self.tensor,
+            self.symbol,
+        )
         c.measures, c.key = self.known, next(filter(None, node.outputs), node.name)
         row = self.row(node)
         assert row is not None, "what is not known was refused"
         given = row(c)
         c.refuse_unread_arguments()
         values = [given] if isinstance(given, str) else list(given)
+        if of_scalar:
+            values = [
+                c.reshape(value, self.frame.tensors[name].value_type[0])
+                if value and name in self.frame.tensors
+                else value
+                for name, value in zip(node.outputs, values, strict=False)
+            ]
         first, source = next(
             ((key, each) for key, each in node.arguments.items() if isinstance(each, TensorName)), ("", None)
         )
@@ -302,6 +318,20 @@ class FrameReading:
                 self.tensors[result] = self.tensors[source].part(_step(row, c, first, name, at), value)
             else:
                 self.tensors[result] = Alias.fresh(value)
+
+    def asks_for_axis_of_scalar(self, node: Node) -> bool:
+        """Return whether a call names an axis of a scalar, which torch takes for a row of one there."""
+        first = next((each for each in node.arguments.values() if isinstance(each, TensorName)), None)
+        return (
+            first is not None
+            and not {"dim", "dims"}.isdisjoint(node.arguments)
+            and not self.scope.graph.types[self.tensor(first)].shape
+        )
+
+    def row_of_one(self, c: Call, name: str) -> str:
+        """Our value of a tensor, a scalar as a row of one."""
+        value = self.tensor(name)
+        return value if c.type(value).shape else c.reshape(value, (1,))
 
     def check(self, name: str, kind: TensorType) -> None:
         """Check that a tensor of ours has the properties that torch says of it."""
@@ -419,7 +449,7 @@ def _row_name(target: str) -> tuple[str, bool]:
 def is_known(target: str) -> bool:
     """Return whether an operator is read, of real numbers or of complex ones."""
     name, _ = _row_name(target)
-    if _is_assertion(target) or _is_number(target) or not target.startswith(_ATEN):
+    if _is_assertion(target) or _is_number(target) or not target.startswith((_ATEN, _PRIMS)):
         return True
     return name in ROWS or name.partition(".")[0] in PAIRS
 

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -138,17 +140,33 @@ def decompose(program: Any, is_known: Callable[[str], bool]) -> Any:
         }
         if not others:
             return made
-        table = torch.export.default_decompositions()
         norm = torch.ops.aten.batch_norm.default  # which is taken apart whatever the table says
-        if any(operator not in table for operator in others if operator is not norm):
+        table = _find_decompositions(torch, others)
+        if any(how is None for operator, how in table.items() if operator is not norm):
             break
         try:
-            made = made.run_decompositions({operator: table[operator] for operator in others if operator in table})
+            made = made.run_decompositions({operator: how for operator, how in table.items() if how is not None})
         except FAULTS as error:
             if is_interruption(error):
                 raise
             break  # it is refused for what the user wrote then
     return program
+
+
+def _find_decompositions(torch: Any, operators: set[Any]) -> dict[Any, Callable[..., Any] | None]:
+    """Return what torch makes operators of: as exported programs have them, else as its references, else as its kernels do; None of
+    what it does not take apart."""
+    usual, references = torch.export.default_decompositions(), import_module("torch._decomp").decomposition_table
+    composite = torch._C.DispatchKey.CompositeImplicitAutograd
+
+    def find(each: Any) -> Callable[..., Any] | None:
+        if each in usual:
+            return usual[each]
+        if each in references or not torch._C._dispatch_has_kernel_for_dispatch_key(each.name(), composite):
+            return references.get(each)
+        return partial(each._op_dk, composite)
+
+    return {each: find(each) for each in operators}
 
 
 def _is_trained_norm(node: Any) -> bool:

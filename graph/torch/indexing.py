@@ -71,7 +71,7 @@ def _convert_diagonal(c: Call) -> str:
         return _embed_diagonal(c, value, offset)
     flat, places, _, rest = _matrices(c, value, offset)
     found = c.emit("take", flat, places, axis=rest)
-    return c.emit("sum", found, axes=(0,)) if c.target.startswith("trace") else found
+    return c.emit("sum", c.cast(found, c.dtype), axes=(0,)) if c.target.startswith("trace") else found
 
 
 def _matrices(c: Call, value: str, offset: int) -> tuple[str, str, list[int], int]:
@@ -191,6 +191,11 @@ def _convert_count_nonzero(c: Call) -> str:
     value = c.tensor()
     some = value if c.type(value).dtype == "bool" else c.emit("not_equal", value, c.scalar(0, c.type(value).dtype))
     return c.emit("sum", c.cast(some, "int64"), axes=c.axes())
+
+
+@aten("median.default")
+def _convert_median(c: Call) -> str:
+    return _convert_kthvalue(c.over("self", c.reshape(c.tensor(), (product(c.type(c.tensor()).shape),))))[0]
 
 
 @aten("median.dim", "kthvalue.default")

@@ -267,8 +267,9 @@ def _convert_layer_norm(c: Call) -> str | Sequence[str]:
 def _convert_rms_norm(c: Call) -> str:
     value, axis = c.tensor("input"), c.rank(c.tensor("input")) - len(c.extents("normalized_shape"))
     epsilon = c.known("eps", None)
-    epsilon = float(np.finfo(c.dtype).eps) if epsilon is None else float(epsilon)
-    return c.emit("rms_norm", value, c.optional("weight"), axis=axis, epsilon=epsilon)
+    if epsilon is None:  # that of the floats in which torch computes
+        epsilon = np.finfo("float64" if c.dtype == "float64" else "float32").eps
+    return c.emit("rms_norm", value, c.optional("weight"), axis=axis, epsilon=float(epsilon))
 
 
 @aten("group_norm.default")

@@ -43,6 +43,8 @@ def _convert_embedding_bag(c: Call) -> Sequence[str]:
         c.integer("mode", 0),
         c.integer("padding_idx", -1) if c.argument("padding_idx", None) is not None else -1,
     )
+    if c.target == "embedding_bag.padding_idx" and c.gives("padding_idx"):  # the others have -1 for none
+        padding = c.within(padding, c.extent(table, 0))
     if mode not in (0, 1):
         raise Refused("it takes the greatest of its rows")
     (count,), (bags,) = c.type(places).shape, c.type(begins).shape

@@ -40,6 +40,8 @@ def _convert_detach(c: Call) -> str:
 
 @_view(
     "alias.default",
+    "resolve_conj.default",
+    "resolve_neg.default",
     "contiguous.default",
     "to.dtype",
     "to.dtype_layout",
@@ -117,7 +119,7 @@ def _order(c: Call) -> list[int]:
         return [source[to.index(at)] if at in to else next(rest) for at in order]
     if kind == "numpy_T":
         return order[::-1]
-    if kind in ("t", "mT", "adjoint"):
+    if kind in ("t", "mT", "mH", "matrix_H", "adjoint"):
         first, second = rank - 2, rank - 1
     else:
         names = ("axis0", "axis1") if kind == "swapaxes" else ("dim0", "dim1")
@@ -139,6 +141,8 @@ def _transposed_back(c: Call, _whole: str, part: str) -> str:
     "t.default",
     "numpy_T.default",
     "mT.default",
+    "mH.default",
+    "matrix_H.default",
     "adjoint.default",
     "movedim.intlist",
     "movedim.int",

@@ -198,9 +198,12 @@ def _convert_einsum(c: Call) -> str:
 @aten("cosine_similarity.default")
 def _convert_cosine(c: Call) -> str:
     one, other = c.tensor("x1"), c.tensor("x2")
-    axis, least = c.axis("dim", 1, of="x1"), c.scalar(float(c.known("eps", 1e-8)) ** 2, c.dtype)
-    total = c.emit("sum", c.emit("multiply", one, other), axes=(axis,))
-    sizes = [c.emit("maximum", c.emit("sum", c.emit("square", x), axes=(axis,)), least) for x in (one, other)]
+    products, least = c.emit("multiply", one, other), c.scalar(float(c.known("eps", 1e-8)) ** 2, c.dtype)
+    shape = c.type(products).shape
+    axis = c.axis("dim", 1, rank=len(shape))
+    total = c.emit("sum", products, axes=(axis,))
+    squares = [c.emit("square", c.emit("broadcast_to", x, shape=shape)) for x in (one, other)]
+    sizes = [c.emit("maximum", c.emit("sum", x, axes=(axis,)), least) for x in squares]
     return c.emit("divide", total, c.emit("sqrt", c.emit("multiply", *sizes)))
 
 

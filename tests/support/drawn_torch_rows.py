@@ -33,6 +33,8 @@ _MOVED = (
     "x.swapaxes(0, $(1|2))",
     "x.swapdims(0, $(1|-1))",
     "x.mT",
+    "x.mH",
+    "x[0].H",
     "x[0].adjoint()",
     "x.unsqueeze($(0|-1|2)) * 2",
     "x[:, None].squeeze($(1|0|-1))",
@@ -226,6 +228,14 @@ _LAYERS = (
     ("torch.einsum('$(bij,bjk->bik|bij,bjk->ik|bij,bjk->kb)', x, y)", "x: f[b, m, k]  y: f[b, k, n]"),
     ("F.bilinear(x, y, w)", "x: f[b, 3]  y: f[b, 4]  w: f[5, 3, 4]"),
     ("torch.cdist(x, y$(|, 1.0))", "x: f[b, m, 3]  y: f[b, n, 3]"),
+    ("x.softmax(-1) + x.cumsum(0) + x.max(0).values + x.std(0, unbiased=False) + x.quantile(0.5)", "x: f[]"),
+    (
+        "x.gather(0, k) + x.scatter_add(0, k, x) + k.sort(0).values + x.median() + F.prelu(x, w)",
+        "x: f[]  k: l[] < 1  w: f[1]",
+    ),
+    ("torch.fmin(x, y) + torch.fmax(x, y) + x.dist(y) + torch.square(x > y)", "x: special[a, b]  y: special[b]"),
+    ("torch.atleast_2d(x) + torch.cartesian_prod(x, x).resolve_neg()[: x.shape[0], 0]", "x: f[n]"),
+    ("F.cosine_similarity(x, y, dim=$(0|1|-2))", "x: f[b, 1, 3]  y: f[1, m, 3]"),
     ("F.pairwise_distance(x, y) + F.cosine_similarity(x, y, dim=-1)", "x: f[b, 3]  y: f[b, 3]"),
     ("torch.linalg.cross(x, y) + torch.cross(x, y, dim=1)", "x: f[b, 3]  y: f[b, 3]"),
     ("torch.linalg.det(x) + torch.det(x)", "x: f[b, 3, 3]"),
@@ -258,6 +268,7 @@ _LAYERS = (
     ("F.max_unpool3d(*F.max_pool3d(x, 2, 2, return_indices=True), 2, 2)", "x: f[2, 2, 2, 6, 4]"),
     ("F.layer_norm(x, x.shape[-1:], w, c)", "x: f[b, m, N]  w: f[N]  c: f[N]"),
     ("aten.native_layer_norm(x, [x.shape[-1]], w, c, 1e-5)", "x: f[b, m, N]  w: f[N]  c: f[N]"),
+    ("x.nan_to_num() + x.trace()", "x: i[n, m]"),
     ("F.rms_norm(x, x.shape[-1:], w$(|, 1e-3))", "x: f[b, m, N]  w: f[N]"),
     ("F.group_norm(x, 2, w, c)", "x: f[b, 4, m]  w: f[4]  c: f[4]"),
     ("F.instance_norm(x, None, None, w, c)", "x: f[b, 4, m + 1]  w: f[4]  c: f[4]"),
@@ -344,7 +355,7 @@ _LAYERS = (
         "i: l[5] < 7  w: f[7, 4]  o: l[1] = 0",
     ),
     (
-        "aten.embedding_bag.default(w, i, o)[0] + aten.embedding_bag.padding_idx(w, i, o, False, 0, False, None, False, 2)[0]",
+        "aten.embedding_bag.default(w, i, o)[0] + aten.embedding_bag.padding_idx(w, i, o, False, 0, False, None, False, $(2|-7))[0]",
         "i: l[5] < 7  w: f[7, 4]  o: l[1] = 0",
     ),
     ("x.index_select($(0|-2), i)", "x: f[5, n]  i: $(l|i)[k] < 5"),
@@ -427,5 +438,6 @@ ROWS = (
         )
     ),
     *(Row(text, "x: $(f|special)[a, b, c]") for text in _MOVED),
+    Row("F.rms_norm(x * 0.01, x.shape[-1:]) + x.nan_to_num(1)", "x: h[b, m, 5]", tolerance=4e-3),
     *(Row(*row) for row in _LAYERS),
 )

@@ -10,6 +10,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
+from numpy.typing import NDArray
 from tilewright import te, topi
 from tilewright.autoschedule import scheduler
 from tilewright.autoschedule.plan import Candidate
@@ -231,11 +232,17 @@ def test_a_row_alone(n: int) -> None:
     A = te.placeholder((n,), name="A")
     k = te.reduce_axis((0, n), "k")
     total = te.compute((1,), lambda _: te.sum(A[k], axis=k), "total")
+    shifted = topi.nn.softmax(topi.add(topi.sum(A, 0), topi.nn.softmax(A, 0)), 0)  # whose first sum has no axis
     for B, expected in (
+        (topi.min(shifted, 0, keepdims=True), np.asarray([_softmax(x.sum() + _softmax(x)).min()])),
         (te.compute((n,), lambda i: A[i] - total[0]), x - x.sum()),
-        (topi.nn.softmax(A, 0), np.exp(x - x.max()) / np.exp(x - x.max()).sum()),
+        (topi.nn.softmax(A, 0), _softmax(x)),
         (topi.nn.rms_norm(A, A, 0), x * x / np.sqrt((x * x).mean() + 1e-5)),
     ):
-        result = np.empty_like(x)
+        result = np.empty_like(expected)
         tw.build([A, B])(x, result)
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+def _softmax(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.exp(x - x.max()) / np.exp(x - x.max()).sum()
