@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import field, replace
 from functools import partial
 from math import inf, prod
 from typing import Any, cast
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, field, replace
 from ..codegen.gpus import Gpu, target_gpu
 from ..codegen.machine import Machine
 from ..codegen.target import Target

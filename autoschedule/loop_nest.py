@@ -8,9 +8,8 @@ A generator of candidates builds one for each; cost/ tells its time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, replace
 from ..ir.analysis.footprint import Access, Array
 from ..ir.expr import Var
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Generic, TypeVar
 
-from ..base.dataclass import dataclass
-from ..base.errors import LoweringError
+from ..base import LoweringError, dataclass, replace
 from ..codegen.gpus import Gpu
 from ..codegen.machine import Machine, find_machine
 from ..codegen.target import Target

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from ..base import dataclass, user_source
 from ..base.arguments import is_a
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
 from ..base.untrusted_input import printable
 from ..codegen.export.timing_library import runner
 from ..codegen.target import Target

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 from ..autoschedule.scheduler import schedule
-from ..base.dataclass import dataclass
+from ..base import dataclass, replace
 from ..codegen.target import Target
 from ..ir.stmt import Function
 from ..runtime.cuda_binding import find_binding

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, TypeGuard, cast
 
 from ..autoschedule.search.space import Config
-from ..base.dataclass import dataclass
-from ..base.errors import ScheduleError, user_source
+from ..base import ScheduleError, dataclass, user_source
 from ..base.untrusted_input import plain_json, printable
 from ..schedule import from_json
 from .errors import BadRecordLine

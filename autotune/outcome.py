@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 
-from ..base.dataclass import dataclass
-from ..base.errors import InternalError, TilewrightError
+from ..base import InternalError, TilewrightError, dataclass, field
 from ..runtime.threads import available_cpus
 
 __all__ = ["HOPELESS", "SCHEDULE_FAULTS", "Failure", "Limits", "Outcome", "lower_quartile"]

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
-from ..base.dataclass import dataclass
-from ..base.errors import TilewrightError, user_source
+from ..base import TilewrightError, dataclass, replace, user_source
 from ..codegen.target import Target
 from ..ir.stmt import Function
 from ..schedule import Schedule, create_schedule

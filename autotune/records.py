@@ -11,15 +11,13 @@ import sqlite3
 import stat
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from ..autoschedule.search.space import Config
+from ..base import ScheduleError, TilewrightError, dataclass, replace, user_source
 from ..base.arguments import to_path
-from ..base.dataclass import dataclass
-from ..base.errors import ScheduleError, TilewrightError, user_source
 from ..base.untrusted_input import plain_json
 from ..schedule import from_json
 from .database_file import connect, copy_to_ram, read_only

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field, replace
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ..autoschedule.search.space import Config, Rejected
-from ..base.dataclass import dataclass
+from ..base import dataclass, field, replace
 from ..codegen.machine import Machine, find_machine
 from ..ir import Function, deep_recursion
 from ..schedule import Schedule, to_json

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import llvmlite
 
 from ..autoschedule.search.decisions import DecisionSpace
 from ..autoschedule.search.space import Space
-from ..base.dataclass import dataclass
-from ..base.errors import CudaError, user_source
+from ..base import CudaError, dataclass, replace, user_source
 from ..codegen.calibration import read_calibration
 from ..codegen.export.manifest import own_version
 from ..codegen.gpus import target_gpu

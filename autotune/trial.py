@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import field
 
 from ..autoschedule.search.space import Config
-from ..base.dataclass import dataclass
+from ..base import dataclass, field
 
 __all__ = ["Trial"]
 

@@ -7,15 +7,13 @@ import sys
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, field, user_source
 from ..codegen.target import Target
 from ..runtime.tables import html_table
 from ..schedule import Record, Schedule, from_json

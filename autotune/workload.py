@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, field, user_source
 from ..ir import IntImm, IterVar, ProducerLoad, post_order
 from ..runtime.abi import PACKED_TYPES
 from ..runtime.array import numpy_dtype

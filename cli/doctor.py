@@ -15,8 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import __version__
-from ..base.dataclass import dataclass
-from ..base.errors import CodegenError, TilewrightError
+from ..base import CodegenError, TilewrightError, dataclass
 from ..runtime.cache_paths import default_database
 from ..runtime.cuda_driver import ask_driver
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, replace
 
 __all__ = ["AssemblyLine", "find_loops"]
 

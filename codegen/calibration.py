@@ -17,9 +17,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, user_source
 from ..base.environment import bad_variable
-from ..base.errors import user_source
 from ..base.untrusted_input import plain_json, printable, read_regular
 from ..ir.lazy_values import cached_property
 from ..runtime.cache_paths import cache_folder, write_atomically

@@ -6,8 +6,7 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from ..base.dataclass import dataclass
-from ..base.errors import InternalError
+from ..base import InternalError, dataclass
 from ..ir.constant import Constant
 
 __all__ = ["Evaluation", "MachineCode", "run", "run_compiled"]

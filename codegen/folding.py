@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import field, replace
 from math import prod
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, field, replace
 from ..ir import Allocate, Assert, Buffer, BufferLoad, BufferStore, Call, Expr, Function, IntImm, Seq, Stmt
 from ..ir.constant import Constant, aligned_zeros
 from ..ir.intrinsics import INTRINSICS, is_pure

@@ -9,10 +9,9 @@ the target says (-l1=32K -l2=1M -l3=0 -cores=4), else those of the machine that 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, replace
 from ..runtime.hosts import host
 from ..runtime.threads import available_cpus
 from .calibration import Calibration, read_calibration

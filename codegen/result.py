@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, user_source
 from ..ir.constant import Constant
 from ..ir.passes.common.options import AS_USUAL, PassOptions
 from ..ir.passes.common.runner import Watcher

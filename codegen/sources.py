@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ..base import dataclass, user_source
 from ..base.arguments import is_a
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
 from ..runtime.errors import NoSuchSource
 
 __all__ = ["Sources"]

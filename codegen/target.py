@@ -21,14 +21,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import cache
 from typing import cast
 
 import llvmlite.binding as llvm
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, field, user_source
 from ..importing import import_on_thread
 from ..ir.lazy_values import cached_property
 from ..ir.stmt import Function

@@ -8,7 +8,6 @@ emulator. What needs a package or a compiler that is not there says so, and the 
 
 from __future__ import annotations
 
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, field
 from ..codegen.cuda.errors import EmulatorUnavailable
 from ..codegen.export.errors import NoLinker
 from ..driver.build import build

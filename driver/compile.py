@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, cast
 
-from ..base.dataclass import dataclass
-from ..base.errors import PerformanceWarning, user_source, warn_user
+from ..base import PerformanceWarning, dataclass, replace, user_source, warn_user
 from ..codegen.build import build_kernels
 from ..codegen.result import BuildOptions, BuildResult
 from ..codegen.target import Target

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 
-from ..base.dataclass import dataclass
+from ..base import asdict, dataclass
 from ..codegen.abi.parallel import PARALLEL_FOR
 from ..codegen.errors import UnresolvedSymbol
 from ..codegen.evaluate import MachineCode

@@ -17,16 +17,14 @@ import inspect
 import itertools
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import field
 from functools import partial, update_wrapper
 from math import prod
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar, cast, overload
 
 import numpy as np
 
+from ..base import dataclass, field, user_source
 from ..base.arguments import is_a, is_array, is_number, is_sequence, to_list, to_tuple
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
 from ..codegen.target import Target
 from ..ir import Function, IntImm, Var
 from ..runtime import cuda, empty

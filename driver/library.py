@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..base import dataclass, replace, user_source
 from ..base.arguments import to_list
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
 from ..codegen.cuda.unit import DeviceUnit, build_unit
 from ..codegen.export.cases import same_kinds
 from ..codegen.export.companion import Companion

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from math import prod
 from os import PathLike
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, replace
 from ..codegen.abi.stub import kernel_symbol, stub_symbols
 from ..codegen.evaluate import MachineCode, run_compiled
 from ..codegen.export.exporter import Exporter

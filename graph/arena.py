@@ -12,11 +12,10 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import TypeVar
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, replace
 from ..ir import Expr, ops
 
 __all__ = ["ALIGNMENT", "Lifetime", "Size", "plan_symbolic_offsets", "peak", "places"]

@@ -39,8 +39,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, user_source
 from ..ir.expr import Expr
 from .errors import BadNode
 from .node import Node, Parts

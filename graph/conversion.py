@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import field
 from operator import add
 from typing import Any
 
@@ -13,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import te
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, field, user_source
 from ..ir import IntImm, Var, ops
 from ..ir.arith.analyzer import simplify
 from .assembly import Assembly

@@ -10,11 +10,10 @@ layers share one, with weights of their own.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any, cast
 
 from .. import te
-from ..base.dataclass import dataclass
+from ..base import dataclass, replace
 from ..ir import Var, deep_recursion
 from ..te.constant import open_constant
 from .node import Node, Parts

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, field, user_source
 from ..ir.lazy_values import cached_property
 from .errors import BadGraph, UnboundParam
 from .mapped_arrays import paged_copy, release

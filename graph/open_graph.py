@@ -8,8 +8,7 @@ from typing import Any, NoReturn, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, user_source
 from ..codegen.result import BuildOptions
 from ..runtime.timing import TimingResult
 from .comparison import Comparison

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
 from functools import lru_cache, partial
 from typing import Any, cast
 
 from ..autoschedule.regions import estimate_seconds, group_operations
-from ..base.dataclass import dataclass
+from ..base import dataclass, field
 from ..codegen.result import BuildOptions
 from ..codegen.target import Target
 from ..driver.cache.kernels import keep_value

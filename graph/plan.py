@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from math import prod
 from typing import cast
 
 from .. import te
-from ..base.dataclass import dataclass
+from ..base import dataclass, replace
 from ..codegen.llvm.build import kernel_symbol
 from ..driver.linking import Part
 from ..ir import Assert, Buffer, Call, Expr, IntImm, Seq, StringImm, Var, ops

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 from os import PathLike
 from typing import TYPE_CHECKING, overload
 
 from ..autoschedule.plan import table_text
-from ..base.dataclass import dataclass
+from ..base import dataclass, field
 from ..codegen.target import Target
 from ..driver.schedule import schedule
 from ..runtime.tables import html_table

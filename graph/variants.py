@@ -14,8 +14,7 @@ from functools import partial, reduce
 from itertools import product
 from typing import Any, TypeAlias, cast
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, user_source
 from ..driver.linking import Inner, Part
 from ..driver.recipes import Recipes
 from ..ir import Assert, Buffer, Expr, Function, If, Seq, Stmt, Var, ops

@@ -30,12 +30,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from ..base import dataclass, field, user_source, warn_user
 from ..base.arguments import to_tuple
-from ..base.dataclass import dataclass
-from ..base.errors import user_source, warn_user
 from .dtype import BOOL, FLOAT32, INT32, DType
 from .errors import AmbiguousTruth, NotAKnownNumber
 

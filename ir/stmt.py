@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
 from enum import Enum
 from typing import Any, ClassVar
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, field, replace
 from .buffer import Buffer
 from .constant import Constant
 from .expr import Expr, Node, Var

@@ -10,9 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
-from ..base.limits import BEYOND_MEMORY
+from ..base import BEYOND_MEMORY, dataclass, user_source
 from . import expr as E
 from .buffer import SCOPES, Buffer, is_scope
 from .errors import NotWellFormed

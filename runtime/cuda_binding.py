@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Protocol
 
-from ..base.dataclass import dataclass
-from ..base.errors import CudaError, user_source
+from ..base import CudaError, dataclass, user_source
 from .cuda_driver import EMULATE, Driver, find_driver, reason_text, unusable
 from .cuda_errors import LaunchFailed, PycudaMissing, WrongArchitecture
 from .cuda_streams import order_streams

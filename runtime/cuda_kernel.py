@@ -14,8 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, user_source
 from . import diagnose
 from .abi import ITEM_BYTES, REGISTERED_TYPES
 from .array import numpy_dtype

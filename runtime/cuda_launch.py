@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, user_source
 from .abi import ITEM_BYTES
 from .cuda_errors import LaunchFailed
 from .errors import KernelOutOfMemory

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from ..base import CudaError, dataclass, user_source
 from ..base.arguments import is_a
-from ..base.dataclass import dataclass
-from ..base.errors import CudaError, user_source
 from .errors import UnknownDevice
 
 __all__ = ["Device", "cpu", "cuda"]

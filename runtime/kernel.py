@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base import BEYOND_MEMORY, user_source
 from ..base.arguments import is_a, is_array
-from ..base.errors import user_source
-from ..base.limits import BEYOND_MEMORY
 from ..base.nibbles import pack_nibbles, unpack_nibbles
 from . import diagnose
 from .abi import PACKED_TYPES, REGISTERED_TYPES, ArgumentRecord, CallTable, Check, numpy_layout_holds, pack_status

@@ -11,9 +11,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base import dataclass, user_source
 from ..base.arguments import is_array
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
 from .array import Array, empty
 from .errors import NotLinkable, WrongArgumentCount
 from .kernel import Kernel, arguments_in_order

@@ -14,10 +14,9 @@ import re
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any, NamedTuple
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, field
 from ..base.untrusted_input import plain_json
 from .loaded_model import ModelRoles
 from .signature import Signature

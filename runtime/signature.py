@@ -7,13 +7,10 @@ An extent is an int, the name of a shape symbol (or of a scalar parameter), or a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
 from typing import Any, TypeAlias
 
+from ..base import INT32_EXTENT_LIMIT, dataclass, field, user_source
 from ..base.arguments import is_sequence
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
-from ..base.limits import INT32_EXTENT_LIMIT
 from .abi import ITEM_BYTES
 from .errors import SymbolNotBound
 

@@ -11,8 +11,7 @@ import ctypes
 import struct
 from collections.abc import Mapping
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, user_source
 from .abi import ITEM_BYTES
 from .cuda_driver import Driver
 from .cuda_errors import LaunchFailed

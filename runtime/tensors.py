@@ -17,10 +17,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base import BEYOND_MEMORY, dataclass, is_interruption
 from ..base.arguments import is_array
-from ..base.dataclass import dataclass
-from ..base.errors import is_interruption
-from ..base.limits import BEYOND_MEMORY
 from .abi import DLPACK_TYPES, ITEM_BYTES, PACKED_TYPES, REGISTERED_TYPES, DLTensor, ExchangeApi, array_bytes
 from .device import HOST_KINDS, dlpack_name
 from .span import RefusedMemory, require_span, usable_strides

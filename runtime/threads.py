@@ -22,9 +22,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, user_source
 from ..base.environment import read_choice
-from ..base.errors import user_source
 from ..base.forks import register_fork_hooks
 from .errors import WrongThreadCount
 from .hosts import host

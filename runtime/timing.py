@@ -8,8 +8,7 @@ from math import fsum, sqrt
 from numbers import Integral
 from typing import Any, cast
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, user_source
 from .errors import WrongTiming
 from .tables import html_table
 

@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.dataclass import dataclass
-from ..base.errors import TilewrightError, user_source
+from ..base import TilewrightError, dataclass, user_source
 from ..ir.constant import Constant, aligned_copy
 from ..ir.expr import Expr
 from .errors import BadConstant

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, cast, overload
 
+from ..base import dataclass, replace, user_source
 from ..base.arguments import is_sequence, to_list
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
 from ..ir import Allocate, Buffer, DType, Evaluate, Expr, IterVar, Node, Stmt, Var, free_vars, post_order
 from ..ir.accesses import reading_only, written_buffers
 from ..ir.lazy_values import cached_property

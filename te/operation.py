@@ -7,11 +7,9 @@ stands in `Operation` has an answer for every kind. How a kind is lowered is its
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..base.dataclass import dataclass
-from ..base.errors import InternalError, SourceLine, user_source
+from ..base import InternalError, SourceLine, dataclass, field, replace, user_source
 from ..ir import DType, Expr, IterVar, Node, ProducerLoad, Reduce, Seq, Stmt, Var, substitute
 from ..ir.constant import Constant
 from ..ir.lazy_values import cached_property

@@ -6,9 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ..base import dataclass, user_source
 from ..base.arguments import to_list
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
 from ..ir import CommReducer, DType, Expr, IterVar, Mul, Reduce, Var, ops
 from .elementwise import lift
 from .errors import BadReducer, NotAReduceAxis

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast, overload
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, replace, user_source
 from ..ir import DType, Expr, IntImm, IterVar, ProducerLoad, Range
 from ..ir.lazy_values import cached_property
 from ..ir.ops import cast as cast_to

@@ -9,11 +9,9 @@ the loops: of several that meet in an element, "add" adds in that order, and of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Literal, cast
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, replace, user_source
 from ..ir import Buffer, BufferLoad, BufferStore, Expr, For, If, IterVar, LoopKind, ProducerLoad, Range, Stmt, ops
 from ..ir.visit import seq
 from .hybrid.op import HybridOp

@@ -6,8 +6,7 @@ import operator
 from collections.abc import Iterable
 from typing import Any, SupportsIndex, TypeAlias, cast
 
-from ..base.errors import user_source
-from ..base.limits import INT32_EXTENT_LIMIT
+from ..base import INT32_EXTENT_LIMIT, user_source
 from ..ir.analysis.bounds import IntervalEvaluator
 from ..ir.arith.analyzer import simplify
 from ..ir.arith.interval import EVERYTHING, Interval

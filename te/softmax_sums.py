@@ -12,9 +12,8 @@ may be any number without changing the quotient of two such sums; the largest ke
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, replace
 from ..ir.combine import is_sum
 from ..ir.dtype import DType
 from ..ir.expr import (

@@ -11,10 +11,9 @@ of all time needs no memory but for the steps that are read again. Each value is
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import ClassVar
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, field
 from ..ir.analysis.linear import is_index, linear
 from ..ir.buffer import Buffer
 from ..ir.expr import BufferLoad, Expr, IfThenElse, IntImm, IterVar, Node, ProducerLoad, Range, Var

@@ -14,11 +14,9 @@ takes it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, replace, user_source
 from ..ir import Expr, IterVar, Node, ProducerLoad, Reduce, Var, rewrite, substitute
 from ..ir.lazy_values import cached_property
 from ..ir.ops import cast, const

@@ -14,12 +14,10 @@ is one intrinsic for all n, which the body may pass on: each use makes one of it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from ..base import SourceLine, dataclass, replace, user_source
 from ..base.arguments import to_list
-from ..base.dataclass import dataclass
-from ..base.errors import SourceLine, user_source
 from ..ir import Buffer, Expr, IntImm, IterVar, Node, ProducerLoad, Range, Reduce, Stmt, Var, ops, rewrite, substitute
 from ..ir.arith.analyzer import Analyzer
 from ..ir.errors import NotAnExpression

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, replace
 from ..ir.analysis.combiners import laws_of
 from ..ir.arith.analyzer import simplify
 from ..ir.expr import Cast, CommReducer, Expr, IfThenElse, IntImm, IterVar, Node, ProducerLoad, Reduce, Var

@@ -6,11 +6,13 @@ import inspect
 import itertools
 import pickle
 import sys
+from importlib import import_module
 from threading import Barrier, Thread
 from types import ModuleType
 
 import pytest
-from tilewright.base import dataclass as own
+
+own = import_module("tilewright.base.dataclass")
 
 CLASSES = """
 from __future__ import annotations

@@ -54,14 +54,14 @@ from pathlib import Path
 import tilewright as tw
 from tilewright import te
 from tilewright.codegen.target import Target
-from tilewright.driver.cache import key, lookup
+from tilewright.driver.cache import kernels, key
 from tilewright.driver.cache.store import SUFFIX
 from tilewright.driver.compile import BuildItem, BuildOptions, Request, compile_programs
 
 A = te.placeholder((8,), name="A")
 B = te.compute((8,), lambda i: A[i] * 3 + 1, name="B")
 request = Request((BuildItem("main", te.create_schedule(B), [A, B]),), Target(), BuildOptions())
-place = lookup.find_place(request)
+place = kernels.find_place(request)
 compiled = compile_programs(request)
 
 def entries():

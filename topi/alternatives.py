@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, replace
 from ..te.tensor import Tensor
 
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
+from ..base import dataclass, user_source
 from ..ir import DType, Expr, IntImm, IterVar, ops
 from ..ir.ops import integer_value
 from ..te import polymorphic as te

@@ -15,9 +15,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from ..base import dataclass, user_source
 from ..base.arguments import is_a, is_array, is_number, is_sequence
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
 from ..ir import DType, Expr, FloatImm, IntImm
 from ..te.tensor import Tensor
 from .checks import BadOperand, BadParameter

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 
 from ..autoschedule.plan import time_text
-from ..base.dataclass import dataclass
+from ..base import dataclass, field
 from ..ir import BufferStore, Expr, IterVar, ProducerLoad, Range, Var, free_vars
 from ..ir.analysis.count import ONE, ZERO, Count
 from ..ir.analysis.lane_strides import find_scattered_lanes

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..base.dataclass import dataclass
-from ..base.errors import TilewrightError
+from ..base import TilewrightError, dataclass
 from ..codegen.target import Target
 from ..schedule.lowering.lower import lower
 from ..schedule.lowering.text import all_arguments

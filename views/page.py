@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field
 from importlib.resources import files
 from typing import Any, cast
 
 from ..autoschedule.plan import Plan, time_text
-from ..base.dataclass import dataclass
+from ..base import dataclass, field
 from ..ir import For, Function, Var, walk
 from ..ir.analysis.count import ONE, Count
 from ..ir.analysis.work import Work, measure_work

@@ -7,10 +7,9 @@ Layers by longest path, and within a layer by the median of the neighbours befor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from statistics import median
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, field
 from ..ir.expr import IterVar, Range
 from ..schedule.model.checks import declared_ranges, extent_text
 from ..schedule.model.schedule import Schedule

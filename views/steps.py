@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 from difflib import SequenceMatcher
 from typing import Any
 
-from ..base.dataclass import dataclass
-from ..base.errors import SourceLine
+from ..base import SourceLine, dataclass, field
 from ..ir.expr import IterVar
 from ..schedule.lowering.text import schedule_text
 from ..schedule.model.python_code import python_steps

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from ..base import dataclass, field, user_source
 from ..base.arguments import is_array
-from ..base.dataclass import dataclass
-from ..base.errors import user_source
 from ..ir import Buffer, Expr, Function, IntImm, ProducerLoad, Var, post_order, substitute
 from ..ir.arith.analyzer import simplify
 from ..ir.dtype import INT64

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from math import ceil, log2, prod
 from typing import TypeGuard, TypeVar
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access
 from ...ir.analysis.linear import is_index

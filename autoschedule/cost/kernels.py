@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from functools import lru_cache
 from math import ceil, log2, prod
 from typing import TypeAlias
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from ...ir.analysis.footprint import Access, Array, access_box, line_bytes
 from ...ir.analysis.warps import LINE, SECTOR, WARP, WORD, count_transactions
 from ...ir.expr import ProducerLoad, Var

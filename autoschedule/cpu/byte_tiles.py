@@ -15,13 +15,12 @@ and a tile is what registers hold. Instructions on two rows have A.matrix[i // 2
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 from ... import te
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...codegen.machine import Machine
 from ...ir.expr import Cast, Expr
 from ...te.factors import factors

@@ -8,12 +8,11 @@ multiply-adds for places + vectors loads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache, lru_cache, partial
 from itertools import product
 from math import prod
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...codegen.machine import Machine
 from ..cost.cpu import copy_cycles, fetch_cycles, tile_cycles
 from .threads import TASKS

@@ -12,10 +12,9 @@ the sum's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...ir.expr import Cast, Expr, IterVar, ProducerLoad
 from ...ir.visit import post_order
 from ...te.factors import factors

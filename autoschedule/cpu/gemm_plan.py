@@ -7,11 +7,10 @@ as the cost has them (cost/cpu.py). A matrix B that a core's caches do not keep 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 from math import ceil, gcd
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...codegen.machine import WAYS, Machine, RegisterTile, register_tiles
 from ..accesses import ASSUMED
 from ..cost.cpu import copy_cycles, fetch_cycles, tile_cycles

@@ -16,12 +16,11 @@ share, each reduction runs by itself over all of them, and elements are computed
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...ir.expr import Call, IterVar
 from ...ir.visit import post_order
 from ...schedule import Stage

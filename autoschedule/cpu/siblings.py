@@ -16,12 +16,10 @@ shared loop has read once is still in a cache, and threads are woken once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from functools import partial
 from math import ceil, prod
 
-from ...base.dataclass import dataclass
-from ...base.errors import LoweringError
+from ...base import LoweringError, dataclass, field, replace
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access
 from ...ir.analysis.work import measure_work

@@ -14,12 +14,11 @@ The fewer bands, the less often weights come from beyond the second cache; the l
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...codegen.machine import Machine
 from ...ir.expr import IterVar
 from ...schedule import Stage

@@ -14,11 +14,10 @@ raises Undrafted: such a candidate has no estimate.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...ir.dtype import INT32
 from ...ir.expr import Expr, FloorDiv, FloorMod, IterVar, Node, ProducerLoad, Range, Reduce, Var
 from ...ir.ops import const, integer_value

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from math import ceil, gcd, prod
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field, replace
 from ...ir.analysis.count import evaluate_count
 from ...ir.analysis.footprint import Access, access_box
 from ...ir.arith.linear import LinearForm

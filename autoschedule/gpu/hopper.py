@@ -25,13 +25,12 @@ activations are computed by each thread of the sums that it has:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from ... import te
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...codegen.gpus import Gpu, target_gpu
 from ...ir.analysis.warps import LINE, WORD
 from ...ir.copies import BULK_STORE

@@ -19,12 +19,11 @@ another kernel merges what they have. (Milakov and Gimelshein 2018; Dao et al. 2
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...codegen.gpus import Gpu, target_gpu
 from ...ir.analysis.warps import LINE
 from ...ir.expr import IterVar, ProducerLoad

@@ -17,12 +17,11 @@ stored side by side. The threads' tiles lie apart (virtual threads), so that nei
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from math import ceil, gcd, prod
 from typing import TYPE_CHECKING
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...codegen.gpus import Gpu, target_gpu
 from ...ir.analysis.warps import LINE
 from ...ir.expr import Expr, IterVar, ProducerLoad

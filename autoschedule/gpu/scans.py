@@ -13,12 +13,11 @@ blocks where no step mixes columns, else of one. Steps are taken in their order,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...codegen.gpus import target_gpu
 from ...ir.analysis.warps import LINE
 from ...ir.expr import IterVar, ProducerLoad

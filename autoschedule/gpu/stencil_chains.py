@@ -17,12 +17,11 @@ High-performance code generation for stencil computations on GPU architectures, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field, replace
 from ...codegen.gpus import Gpu, target_gpu
 from ...ir.expr import IterVar
 from ...te.axis import thread_axis

@@ -17,13 +17,12 @@ A side of which less than 16 bytes can be copied at once (odd rows) may be copie
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from math import ceil, gcd, prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ... import te
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...codegen.gpus import Gpu, target_gpu
 from ...ir.analysis.warps import LINE, WORD
 from ...ir.expr import Cast, IterVar, ProducerLoad

@@ -10,15 +10,13 @@ and then once for every configuration:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from itertools import permutations
 from math import isqrt, prod
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, field, user_source
 from ...ir.expr import IntImm, IterVar
 from ...schedule import Schedule, to_json
 from ...te import Tensor

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ...base.errors import user_source
-from ...base.limits import INT32_EXTENT_LIMIT
+from ...base import INT32_EXTENT_LIMIT, user_source
 from ...ir.analysis.work import executions, measure_work
 from ...ir.buffer import Buffer
 from ...ir.expr import (

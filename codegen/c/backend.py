@@ -5,13 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, replace, user_source
 from ...ir.lazy_values import cached_property
 from ...ir.passes.common.runner import run_pipeline
 from ...ir.stmt import Function

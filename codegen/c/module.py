@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, user_source
 from ...ir.constant import ALIGNMENT, Constant
 from ...runtime.abi import OUT_OF_MEMORY, Check, pack_status
 from ...runtime.signature import BufferParam, ScalarParam, Signature

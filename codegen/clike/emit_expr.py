@@ -7,8 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from ...base.dataclass import dataclass
-from ...base.errors import InternalError, user_source
+from ...base import InternalError, dataclass, user_source
 from ...ir.analysis.linear import is_index
 from ...ir.arith.analyzer import Analyzer
 from ...ir.buffer import Buffer

@@ -14,10 +14,8 @@ do not store to common elements.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, field, user_source
 from ...ir.analysis.dependence import Iterations, Meets
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Call, Expr, IntImm, Range, Var

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 
-from ...base.dataclass import dataclass
-from ...base.errors import InternalError
+from ...base import InternalError, dataclass, field
 from ...ir.lazy_values import cached_property
 from ...runtime.cuda_launch import KernelLaunch
 from ..gpus import Gpu, Occupancy

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 
-from ...base.dataclass import dataclass
-from ...base.errors import InternalError, user_source
+from ...base import InternalError, dataclass, user_source
 from ...ir.lazy_values import cached_property
 from ..errors import UnresolvedSymbol
 from .errors import CompilerMissing, DisassemblerMissing

@@ -4,10 +4,8 @@ and exported."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from ...base.dataclass import dataclass
-from ...base.errors import InternalError, user_source
+from ...base import InternalError, dataclass, replace, user_source
 from ...ir.arith.analyzer import simplify
 from ...ir.buffer import Buffer
 from ...ir.errors import AssertionFailed

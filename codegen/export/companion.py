@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from ...runtime.loaded_model import ModelRoles
 
 __all__ = ["ALONE", "Companion", "find_handles"]

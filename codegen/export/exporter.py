@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from .companion import ALONE, Companion
 from .final_kernel import FinalKernel, KernelExporter
 

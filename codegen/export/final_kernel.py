@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
 from typing import Self
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, field, replace, user_source
 from ...ir import Function, Var
 from ...runtime.signature import Signature
 from ..abi.packed_calls import calls_packed

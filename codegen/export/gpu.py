@@ -10,14 +10,13 @@ refuses it, the portable text of the newest architecture that the GPU has, which
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
 from itertools import count
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...base.dataclass import dataclass
+from ...base import asdict, dataclass, replace
 from ...ir.constant import Constant, aligned_copy
 from ...runtime.abi import ITEM_BYTES, REGISTERED_TYPES, Trouble
 from ...runtime.cuda_errors import RESULTS, TROUBLES

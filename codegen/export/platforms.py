@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, field, user_source
 from ..names import machine_and_system
 from ..target import Target
 from .errors import OtherPlatform

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...ir import Function, Var
 from ...runtime.signature import BufferParam, Signature
 from ..abi.stub import kernel_symbol, scalar_type

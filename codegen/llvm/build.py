@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
 import llvmlite.binding as llvm
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field, user_source
 from ...base.environment import dump_folder
-from ...base.errors import user_source
 from ...ir import Function, Var
 from ...ir.constant import Constant
 from ...ir.text.numbering import lines_file

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import field, replace
 from functools import cache
 from typing import Any
 
-from ...base.dataclass import dataclass
-from ...base.errors import InternalError
+from ...base import InternalError, dataclass, field, replace
 from ...ir.atomics import added
 from ...ir.buffer import Buffer
 from ...ir.constant import ALIGNMENT, Constant

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...base.dataclass import dataclass
-from ...base.errors import InternalError
+from ...base import InternalError, dataclass
 from ...ir import BinaryOp, Broadcast, Buffer, BufferLoad, Call, Expr, IfThenElse, Select, Var, walk
 from ...ir.dtype import BOOL, DType
 from ...ir.ops import integer_value

@@ -8,7 +8,6 @@ import re
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
 from functools import cache, lru_cache, partial
 from types import TracebackType
 
@@ -16,8 +15,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 from llvmlite.binding.value import Linkage
 
-from ...base.dataclass import dataclass
-from ...base.errors import InternalError, user_source
+from ...base import InternalError, dataclass, field, user_source
 from ...runtime.critical_section import run_in_turn, run_on_thread
 from ..abi.stub import kernel_symbol
 from ..errors import ForeignTarget, RejectedByCompiler, UnresolvedSymbol

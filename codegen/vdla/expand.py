@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
 from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, field, replace, user_source
 from ...ir.analysis.linear import linear, terms
 from ...ir.buffer import Buffer
 from ...ir.expr import (

@@ -11,9 +11,8 @@ ALU) and store (scratchpads to DRAM). The sizes are those that the published des
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from ...ir.buffer import add_scope
 
 __all__ = ["COUNTERS", "MACHINE", "Machine", "Scratchpad", "acc_buffer", "inp_buffer", "wgt_buffer"]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...ir.constant import Constant
 from ...ir.passes.common.remove_likely import remove_likely
 from ...ir.passes.common.simplify import simplify

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, user_source
 from ...ir.analysis.linear import linear, occurs
 from ...ir.buffer import Buffer
 from ...ir.expr import BufferLoad, Call, Cast, Expr, IntImm, StringImm, Var

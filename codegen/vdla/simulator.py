@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, field, user_source
 from .errors import QueueDeadlock, QueueRace, ScratchpadFault, TokenLeft
 from .history import History
 from .instructions import UNITS, Instruction, Operand, accessed_offsets, grid

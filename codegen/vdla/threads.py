@@ -14,11 +14,10 @@ turn.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count
 from math import prod
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...ir import Allocate, Call, Evaluate, Expr, For, IntImm, LoopKind, Node, Seq, Stmt, StringImm, Var
 from ...ir.accesses import written_buffers
 from ...ir.passes.gpu.vthread import inject_virtual_threads

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import field, replace
 from functools import cache
 from typing import Any
 
@@ -18,9 +17,8 @@ from ...autotune.json_lines import is_time
 from ...autotune.task import Task
 from ...autotune.templates import Template
 from ...autotune.trial import Trial
+from ...base import TilewrightError, dataclass, field, replace, user_source
 from ...base.arguments import is_a, is_sequence
-from ...base.dataclass import dataclass
-from ...base.errors import TilewrightError, user_source
 from ...base.untrusted_input import plain_json, printable
 from ...schedule import to_json
 from .auto_scheduler.steps import scheduled

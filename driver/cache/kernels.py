@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from ...base.dataclass import dataclass
-from ...base.errors import InternalError, is_interruption
+from ...base import InternalError, asdict, dataclass, is_interruption
 from ...codegen.abi.stub import stub_symbols
 from ...codegen.constants import addresses
 from ...codegen.llvm.jit import CompiledModule

@@ -8,9 +8,8 @@ the formulas above have made them, and options, log1 and log2 the logarithms of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 
 __all__ = ["OPTIMIZERS", "Optimizer"]
 

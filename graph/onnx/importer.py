@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, field, user_source
 from ..caches import State, keep_state
 from ..conversion import Scope, unsupported_model
 from ..errors import NotAModel

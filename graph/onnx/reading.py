@@ -8,14 +8,12 @@ the inputs that it comes from are *late*, if they are small; a value that is com
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from ...base.dataclass import dataclass
-from ...base.errors import FAULTS, TilewrightError, is_interruption, user_source
+from ...base import FAULTS, TilewrightError, dataclass, field, is_interruption, user_source
 from ..conversion import NeedsValue, Refused, Scope
 from ..errors import InvalidNode, NotAModel
 from ..node import Param

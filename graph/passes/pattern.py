@@ -11,13 +11,12 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from ..node import Node, Parts
 from ..operators import row_of
 from ..operators.row import Attribute

@@ -6,13 +6,12 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ..assembly import Assembly
 from ..node import Node, Param, Parts, computed_param
 from ..rewrite import remove_dead

@@ -10,13 +10,11 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ...base.dataclass import dataclass
-from ...base.errors import TilewrightError, is_interruption, user_source
+from ...base import TilewrightError, dataclass, fields, is_interruption, user_source
 from ...codegen.errors import ArgumentNotBuildable
 from ...codegen.result import BuildOptions
 from ...runtime.abi import REGISTERED_TYPES

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
 from typing import Any, TypeVar, cast
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, field, user_source
 from ..errors import NotAModel
 from ..types import MOST_DIMENSIONS, Extent
 from .extents import read_extent

@@ -8,9 +8,8 @@ after it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from ..arith import Analyzer, LinearForm
 from ..arith.linear import single
 from ..expr import EQ, GE, GT, LE, LT, Expr, Range, Var

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import field
 from enum import Enum
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from ..combine import FUSED
 from ..dtype import DType
 from ..expr import (

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from .. import expr
 from ..buffer import Buffer
 from ..expr import BufferLoad, Call, Cast, Expr, IfThenElse, IntImm, ProducerLoad, Select, Var

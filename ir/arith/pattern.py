@@ -8,11 +8,10 @@ result, arithmetic on constants alone is computed: `x // (c0 * c1)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field
 from itertools import product
 from typing import Any
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from ..dtype import BOOL, DType
 from ..expr import (
     EQ,

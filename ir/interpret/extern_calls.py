@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, user_source
 from ..dtype import DType
 from ..errors import UnknownOutsideCode
 from ..expr import Call, Expr, StringImm

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, user_source
 from ..errors import TextDoesNotParse
 
 __all__ = ["Token", "fail", "tokenize"]

@@ -13,12 +13,11 @@ tile: reads of an operation that is not needed whole are guarded.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from ...ir.analysis.access_context import LAZY, Access, convert_to_logic, depends_on_data, walk_accesses
 from ...ir.analysis.bounds import symbolic_bounds
 from ...ir.arith.analyzer import Analyzer

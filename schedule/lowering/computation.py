@@ -6,9 +6,8 @@ Found by dataflow.analyse, anew each time that a schedule is lowered; bounds, ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field, replace
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field, replace
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IterVar, Range, Reduce, Var
 from ...ir.ops import cast, conjunction, const, floormod, if_then_else

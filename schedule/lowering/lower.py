@@ -8,11 +8,9 @@ as large as the region that is computed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, replace, user_source
 from ...ir import Buffer, BufferLoad, BufferStore, Expr, Function, If, IterVar, Node, Stmt, StringImm, Var
 from ...ir.arith.analyzer import Analyzer
 from ...ir.constant import ALIGNMENT, Constant

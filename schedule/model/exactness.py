@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...base.dataclass import dataclass
-from ...base.errors import SourceLine
+from ...base import SourceLine, dataclass
 from ...ir import BufferStore, IterVar, Stmt, post_order
 from ...ir.atomics import is_atomic
 from ...ir.ops import is_const

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Sequence
 from operator import is_
 from typing import TYPE_CHECKING
 
-from ...base.dataclass import dataclass
-from ...base.errors import PerformanceWarning, user_source, warn_user
+from ...base import PerformanceWarning, dataclass, user_source, warn_user
 from ...ir import Allocate, Buffer, BufferLoad, For, IterVar, LoopKind, ProducerLoad, Range, Var, walk
 from ...ir.analysis.dependence import Indices, Iterations, accesses_of
 from ...ir.arith.analyzer import Analyzer, simplify

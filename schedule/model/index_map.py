@@ -15,11 +15,10 @@ leave no gap.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import field
 from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from ...ir import ops
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Add, Call, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Node, Range, Sub, Var

@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
-from ...base.dataclass import dataclass
-from ...base.errors import InternalError, user_source
+from ...base import InternalError, dataclass, user_source
 from ...ir.lazy_values import cached_property
 from ..errors import WrongArgument
 from .foreign import Arguments

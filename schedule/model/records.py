@@ -7,11 +7,9 @@ Places are those at the time of the call: a stage's place in `s.stages`, an axis
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, TypeAlias
 
-from ...base.dataclass import dataclass
-from ...base.errors import SourceLine
+from ...base import SourceLine, dataclass, field
 from ...ir.expr import Expr, Var
 from ...te.tensor_intrin import TensorIntrin
 

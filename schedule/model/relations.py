@@ -20,8 +20,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar
 
-from ...base.dataclass import dataclass
-from ...base.errors import SourceLine
+from ...base import SourceLine, dataclass
 from ...ir import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, IterVar, Max, Min, Mul, Range, Var, post_order
 from ...ir.arith.linear import LinearForm
 from ...ir.ops import cast, const, floordiv, floormod, index_ceildiv, is_const, maximum

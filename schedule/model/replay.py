@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
+from ...base import dataclass, user_source
 from ...base.arguments import is_a, to_items
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
 from ...ir import DType, Expr, IterVar, Var, substitute
 from ...te.axis import thread_axis
 from ...te.operation import Operation

@@ -11,10 +11,9 @@ asks for it: what a primitive costs is up to the stages that it speaks of, not t
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field, replace
 from ...ir import Expr, For, IterVar, LoopKind, Var, substitute
 from ...ir.dtype import INT32
 from ...te.axis import thread_axis

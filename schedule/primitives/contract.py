@@ -15,11 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, replace, user_source
 from ...ir import Allocate, Buffer, BufferLoad, BufferStore, Expr, IntImm, IterVar, Node, rewrite, walk
 from ...ir.analysis.linear import is_index, linear
 from ...ir.ops import const

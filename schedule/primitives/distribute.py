@@ -11,12 +11,11 @@ result have one sum.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import reduce
 from itertools import combinations
 from typing import Any
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...ir import Add, Div, Expr, IterVar, Mul, Reduce, Sub, Var, free_vars, substitute
 from ...te.factors import product_factors
 from ...te.operation import ComputeOp

@@ -12,11 +12,10 @@ fewer axes each. (Pfeifer, Haegeman and Verstraete 2014; Smith and Gray 2018, wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
+from ...base import dataclass, replace
 from ...base.arguments import is_sequence
-from ...base.dataclass import dataclass
 from ...ir import Expr, IterVar, Mul, ProducerLoad, Range, Reduce, Var, post_order, substitute
 from ...ir.combine import is_sum
 from ...ir.ops import const, is_const

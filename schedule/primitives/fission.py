@@ -23,12 +23,10 @@ K. Kennedy, "Optimizing Compilers for Modern Architectures", section 5.3).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, replace, user_source
 from ...ir.analysis.dependence import Iterations, Meets, accesses_of
 from ...ir.analysis.linear import is_index
 from ...ir.buffer import Buffer

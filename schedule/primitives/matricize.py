@@ -7,12 +7,10 @@ over; the product of the two is a matrix, which the tensor is then copied from.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 
+from ...base import dataclass, replace, user_source
 from ...base.arguments import is_sequence
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
 from ...ir.expr import Cast, Expr, IterKind, IterVar, Mul, Node, ProducerLoad, Range
 from ...ir.ops import cast, conjunction, const, floordiv, floormod, if_then_else
 from ...ir.tf32 import unwrap_tf32

@@ -13,11 +13,9 @@ Parallelism and Locality", IEEE TPDS 1997).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import cast
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, replace, user_source
 from ...ir import Allocate, Assert, Buffer, Expr, For, If, IntImm, IterVar, LoopKind, Range, Seq, Stmt, Var
 from ...ir.analysis.dependence import Accesses, Indices, Iterations, Meets, accesses_of, solve
 from ...ir.analysis.linear import expression, is_index, linear

@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, replace, user_source
 from ...ir.expr import LT, Add, Cast, Expr, IntImm, IterVar, Max, Mul, Node, ProducerLoad, Range, Reduce, Var
 from ...ir.ops import TRUE, cast, conjunction, const, if_then_else, index_ceildiv, select
 from ...ir.structural import structural_key

@@ -13,11 +13,10 @@ Within a phase a condition of divisibility says which terms there are: their red
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import copysign, gcd
 from typing import Any
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...ir.analysis.conditional_values import value_or_zero
 from ...ir.analysis.linear import linear, terms
 from ...ir.arith.analyzer import Analyzer

@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, replace, user_source
 from ...ir.copies import BULK_STORE
 from ...ir.expr import Expr, IntImm, IterVar, StringImm
 from ...ir.ops import const, is_const

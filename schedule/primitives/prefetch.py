@@ -28,11 +28,9 @@ within the tensor.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, replace, user_source
 from ...ir import Call, Evaluate, Expr, For, If, IntImm, IterVar, LoopKind, Range, Seq, Stmt, Var, substitute
 from ...ir.analysis.regions import Span, union
 from ...ir.arith.analyzer import Analyzer

@@ -16,10 +16,8 @@ what it would have moved by is computed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, replace, user_source
 from ...ir import Allocate, Buffer, Expr, IntImm, IterVar, Stmt, free_vars, substitute
 from ...ir.analysis.regions import difference_bound
 from ...ir.arith.analyzer import Analyzer

@@ -13,12 +13,10 @@ memory, so that its columns are spread over the banks. Records of releases in wh
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...base.dataclass import dataclass
-from ...base.errors import SourceLine, user_source
+from ...base import SourceLine, dataclass, replace, user_source
 from ...ir.accesses import reads_memory
 from ...ir.arith.linear import LinearForm
 from ...ir.dtype import INT64, DType

@@ -17,12 +17,10 @@ serial loop within runs over those iterations alone that the guard leaves (ir/pa
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...base.dataclass import dataclass
-from ...base.errors import SourceLine, user_source
+from ...base import SourceLine, dataclass, replace, user_source
 from ...ir import Expr, IntImm, IterVar, Range, free_vars
 from ...ir.accesses import reads_memory
 from ...ir.arith.linear import LinearForm

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ...base.dataclass import dataclass
-from ...base.errors import LoweringError
+from ...base import LoweringError, dataclass
 from ...ir import Broadcast, Buffer, BufferLoad, BufferStore, Expr, Node, Ramp, Stmt, Var, rewrite
 from ...ir.ops import cast, const, floormod, is_const
 from ...ir.pointers import READS, WRITES, pointer

@@ -8,11 +8,10 @@ that is the same for all of its axes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from itertools import islice
 from typing import TypeVar
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from ...ir.analysis.regions import Span, SpanEvaluator
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import (

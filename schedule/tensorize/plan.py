@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ...base.dataclass import dataclass
-from ...base.errors import LoweringError, user_source
+from ...base import LoweringError, dataclass, user_source
 from ...ir.arith.analyzer import Analyzer
 from ...ir.expr import Expr, IterVar, Var
 from ...te.tensor import Tensor

@@ -14,9 +14,8 @@ The first node that differs is marked on both sides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from ...ir import Expr, Node, Var, rewrite, substitute
 from ...ir.analysis.regions import Span
 from ...ir.arith.analyzer import Analyzer

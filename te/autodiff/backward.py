@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...base.dataclass import dataclass
-from ...base.errors import SourceLine, user_source
+from ...base import SourceLine, dataclass, user_source
 from ...ir import BufferLoad, Call, Expr, IfThenElse, IntImm, ProducerLoad, Select, equal, ops
 from ...ir.visit import children, post_order, substitute_lets
 from .derivatives import CALLS, OPERATORS, Row, Where, plus

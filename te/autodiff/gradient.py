@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from operator import is_
 from typing import Any, cast
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, user_source
 from ...ir import EQ, Expr, IterVar, ProducerLoad, Var, ops, post_order, substitute
 from ..compute import compute
 from ..operation import ZERO_GRADIENT, ComputeOp, Operation, producers_first

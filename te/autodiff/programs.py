@@ -12,10 +12,8 @@ serial, and has a variable of its own: an operation's axes are its own.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
-from ...base.dataclass import dataclass
-from ...base.errors import SourceLine, user_source
+from ...base import SourceLine, dataclass, replace, user_source
 from ...ir import ops
 from ...ir.accesses import reads_memory
 from ...ir.atomics import added

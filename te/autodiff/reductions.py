@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, user_source
 from ...ir import ops
 from ...ir.analysis.bounds import symbolic_bounds
 from ...ir.arith.analyzer import Analyzer

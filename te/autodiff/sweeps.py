@@ -15,10 +15,8 @@ count of its own, by a first run, says. Outside of loops it is a variable.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import field, replace
 
-from ...base.dataclass import dataclass
-from ...base.errors import SourceLine, user_source
+from ...base import SourceLine, dataclass, field, replace, user_source
 from ...ir import ops
 from ...ir.buffer import Buffer
 from ...ir.dtype import INT64, DType

@@ -20,9 +20,8 @@ try every i for every element. As two cases it is: at `i - 1` where i - 1 >= 0, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...ir import ops
 from ...ir.analysis.boxes import Box, Unbounded, solve_boxes
 from ...ir.arith.analyzer import Analyzer

@@ -22,9 +22,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import replace
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from .errors import BadHybridReturn, NotInHybridScripts
 from .source import Source
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field, replace
 from ...ir.buffer import Buffer
 from ...ir.dtype import DType
 from ...ir.expr import BufferLoad, Expr, IterVar, Node, ProducerLoad, Var

@@ -9,8 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from ...base.dataclass import dataclass
-from ...base.errors import SourceLine, TensorExpressionError, TilewrightError, user_source
+from ...base import SourceLine, TensorExpressionError, TilewrightError, dataclass, user_source
 from .errors import NotAHybridFunction
 
 __all__ = ["Source", "read_source"]

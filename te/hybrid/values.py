@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from typing import Any
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from ...ir import Buffer, Expr, LoopKind, Stmt
 from ...ir.dtype import BOOL, FLOAT32, INT32, DType
 from ...ir.ops import common_dtype

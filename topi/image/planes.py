@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, user_source
 from ...ir.expr import Expr, IntImm
 from ...ir.ops import integer_value
 from ...te import polymorphic as te

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, user_source
 from ...ir.expr import Expr
 from ...ir.ops import integer_value
 from ...te import polymorphic as te

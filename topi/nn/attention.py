@@ -31,8 +31,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ...base.dataclass import dataclass
-from ...base.errors import user_source
+from ...base import dataclass, user_source
 from ...ir import DType, Expr, IntImm
 from ...ir.arith.analyzer import Analyzer
 from ...ir.ops import index_ceildiv, is_const

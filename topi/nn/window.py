@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...base import TensorExpressionError, dataclass, user_source
 from ...base.arguments import to_list
-from ...base.dataclass import dataclass
-from ...base.errors import TensorExpressionError, user_source
 from ...ir.expr import Expr, IntImm
 from ...te import polymorphic as te
 from ...te.shape import integer_expr

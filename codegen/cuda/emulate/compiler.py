@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 
-from ....base.dataclass import dataclass
-from ....base.errors import user_source
+from ....base import dataclass, user_source
 from ....runtime.critical_section import shielded_call
 from ....runtime.folders import new_folder, sweep
 from ...tools import reported_room, run_tool, tool_result

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....base.dataclass import dataclass
-from ....base.errors import CudaError, user_source
+from ....base import CudaError, dataclass, user_source
 from ....runtime.tensor_map import MAP_ALIGNMENT
 from ..errors import (
     EmulatedAssertion,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
 from os import PathLike
 from typing import Any
 
@@ -14,9 +13,8 @@ from ....autotune.record_lookup import best_schedule
 from ....autotune.records import Database
 from ....autotune.task import Task
 from ....autotune.tuner import tune
+from ....base import dataclass, field, replace, user_source
 from ....base.arguments import is_a
-from ....base.dataclass import dataclass
-from ....base.errors import user_source
 from ....driver import build as driver
 from ....schedule import Schedule
 from ....te import Tensor

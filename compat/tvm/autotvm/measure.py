@@ -11,8 +11,7 @@ from ....autotune.errors import BadTuningOption
 from ....autotune.measure import Measurer
 from ....autotune.outcome import Limits, Outcome
 from ....autotune.search import Candidate, CandidateFactory
-from ....base.dataclass import dataclass
-from ....base.errors import user_source
+from ....base import dataclass, user_source
 from ..target import Target
 from .task.space import ConfigEntity
 from .task.task import Task

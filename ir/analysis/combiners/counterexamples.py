@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....base.dataclass import dataclass
-from ....base.errors import TilewrightError
+from ....base import TilewrightError, dataclass
 from ....base.nibbles import holds_integers
 from ...dtype import DType
 from ...expr import CommReducer, Expr, FloatImm, IntImm

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from enum import IntEnum
 from typing import Any, cast
 
 import ml_dtypes
 
-from ....base.dataclass import dataclass
+from ....base import dataclass, replace
 from ...dtype import DType
 from ...expr import Add, And, Call, CommReducer, Expr, FloatImm, IntImm, Max, Min, Mul, Or, Var
 from ...interpret.scalars import numpy_dtype

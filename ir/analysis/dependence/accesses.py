@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 
-from ....base.dataclass import dataclass
+from ....base import dataclass, field
 from ...buffer import Buffer
 from ...expr import BufferLoad, Expr, IntImm, Let, Node, Range, Var
 from ...stmt import Allocate, BufferStore, Evaluate, For, LetStmt

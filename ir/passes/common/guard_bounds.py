@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....base.dataclass import dataclass
-from ....base.limits import INT32_EXTENT_LIMIT
+from ....base import INT32_EXTENT_LIMIT, dataclass
 from ...analysis.linear import atom_key, expression, is_index, linear, terms
 from ...arith.linear import LinearForm
 from ...dtype import INT64

@@ -3,9 +3,7 @@ program means."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ....base.dataclass import dataclass
+from ....base import dataclass, replace
 from ...expr import Expr
 from ...ops import const
 from ...stmt import For, Function, LoopKind, Stmt

@@ -16,9 +16,8 @@ It stands after unroll, when every allocation there will be is there, and after 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
 
-from ....base.dataclass import dataclass
+from ....base import dataclass, field, replace
 from ...buffer import Buffer
 from ...expr import BufferLoad, Expr, IntImm, Node
 from ...stmt import Allocate, Attr, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt, While

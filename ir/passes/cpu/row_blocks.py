@@ -20,9 +20,8 @@ It is done where no row of a block touches what another one does out of its turn
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
-from ....base.dataclass import dataclass
+from ....base import dataclass, replace
 from ...analysis.dependence import Accesses, Indices, Iterations, Meets, accesses_of
 from ...analysis.linear import expression, is_index, linear
 from ...arith.linear import LinearForm, single

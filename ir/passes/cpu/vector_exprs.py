@@ -9,10 +9,9 @@ What does not depend on the lane stays scalar and is broadcast where a vector me
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import gcd
 
-from ....base.dataclass import dataclass
+from ....base import dataclass, replace
 from ...accesses import reads_memory
 from ...analysis.linear import is_index, linear
 from ...dtype import INT64

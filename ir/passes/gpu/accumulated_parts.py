@@ -19,9 +19,8 @@ one so far, the chunk's own sums keep theirs, and tensor cores add to those befo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
 
-from ....base.dataclass import dataclass
+from ....base import dataclass, field, replace
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...expr import GE, LE, BufferLoad, Call, Expr, IfThenElse, IntImm, Max, Mul, Node, Select, StringImm, Var

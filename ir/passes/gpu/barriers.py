@@ -22,10 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import field, replace
 from typing import Any
 
-from ....base.dataclass import dataclass
+from ....base import dataclass, field, replace
 from ...analysis.dependence import Iterations, Meets
 from ...analysis.linear import linear
 from ...arith.analyzer import Analyzer

@@ -19,12 +19,10 @@ copy together: see clusters.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import product
 from math import prod
 
-from ....base.dataclass import dataclass
-from ....base.errors import user_source
+from ....base import dataclass, replace, user_source
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...copies import BULK_COPY, BULK_PIPELINE, CLUSTER, called, is_bulk_wait

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....base.dataclass import dataclass
-from ....base.errors import user_source
+from ....base import dataclass, user_source
 from ...arith.analyzer import Analyzer
 from ...copies import BULK_COPY, CLUSTER
 from ...dtype import INT32

@@ -16,9 +16,8 @@ threads meet in shared memory at once. It stands first: it needs the nests as lo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from ....base.dataclass import dataclass
+from ....base import dataclass, replace
 from ...buffer import Buffer
 from ...dtype import INT32
 from ...expr import Add, BufferLoad, Call, Expr, IntImm, Node, StringImm, Var

@@ -16,8 +16,7 @@ from .....autoschedule.search.space import Knob as OtherOptionEntity
 from .....autoschedule.search.space import Reorder as ReorderEntity
 from .....autoschedule.search.space import Split as SplitEntity
 from .....autoschedule.search.space import find_factors as get_factors
-from .....base.dataclass import dataclass
-from .....base.errors import user_source
+from .....base import dataclass, user_source
 from .....ir.expr import IntImm, IterVar
 from .....schedule import Schedule
 
