@@ -278,6 +278,7 @@ def _convert_lcm(c: Call) -> str:
     "hypot.default",
     "logaddexp.default",
     "copysign.Tensor",
+    "copysign.Scalar",
     "xlogy.Tensor",
     "xlogy.Scalar_Other",
     "xlogy.Scalar_Self",
@@ -291,7 +292,7 @@ def _convert_binary_float(c: Call) -> str:
     x, y = c.operand("self", c.dtype), c.operand("other", c.dtype)
     zero = c.scalar(0, c.dtype)
     if kind == "hypot":
-        return c.emit("sqrt", c.emit("add", c.emit("square", x), c.emit("square", y)))
+        return c.emit("hypot", x, y)
     if kind == "copysign":
         size = c.emit("abs", x)
         below = c.emit("less", c.emit("atan2", y, c.scalar(-1, c.dtype)), zero)  # of -0 too

@@ -40,19 +40,13 @@ def _convert_distances(c: Call) -> str:
 
 @aten("binary_cross_entropy_with_logits.default")
 def _convert_bce_with_logits(c: Call) -> str:
-    """softplus(x) - x * target; with weights p of what is right, (1 + (p - 1) target) softplus(-x) + (1 - target) x."""
+    """(1 - target) x + softplus(-x), the latter with weights p of what is right (1 + (p - 1) target) times."""
     x, target = c.tensor(), c.tensor("target")
-    right, weight = c.optional("pos_weight"), c.optional("weight")
+    right, weight, one = c.optional("pos_weight"), c.optional("weight"), c.scalar(1, c.dtype)
+    rest = c.emit("softplus", c.emit("negative", x))
     if right:
-        one = c.scalar(1, c.dtype)
-        scale = c.emit("add", one, c.emit("multiply", c.emit("subtract", right, one), target))
-        value = c.emit(
-            "add",
-            c.emit("multiply", c.emit("subtract", one, target), x),
-            c.emit("multiply", scale, c.emit("softplus", c.emit("negative", x))),
-        )
-    else:
-        value = c.emit("subtract", c.emit("softplus", x), c.emit("multiply", x, target))
+        rest = c.emit("multiply", c.emit("add", one, c.emit("multiply", c.emit("subtract", right, one), target)), rest)
+    value = c.emit("add", c.emit("multiply", c.emit("subtract", one, target), x), rest)
     return _reduce_loss(c, c.emit("multiply", value, weight) if weight else value)
 
 

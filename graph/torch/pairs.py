@@ -193,10 +193,7 @@ def _convert_polar(c: Call, _: Set[str]) -> str:
     real, imaginary = (_part(c, c.tensor(), at) for at in (0, 1))
     if c.target.startswith("angle"):
         return c.emit("atan2", imaginary, real)
-    high, low = (c.emit(name, c.emit("abs", real), c.emit("abs", imaginary)) for name in ("maximum", "minimum"))
-    zero = c.constant(0, real)
-    ratio = c.emit("divide", low, c.emit("where", c.emit("greater", high, zero), high, c.constant(1, real)))
-    return c.emit("multiply", high, c.emit("sqrt", c.emit("add", c.emit("square", ratio), c.constant(1, real))))
+    return c.emit("hypot", real, imaginary)
 
 
 @_pairs("exp")

@@ -82,7 +82,7 @@ def _log_gamma(w: _Wide, x: str) -> str:
     t = w("add", z, 7.5)
     log = w("add", w("multiply", w("add", z, 0.5), w("log", t)), math.log(2 * math.pi) / 2)
     log = w("add", w("subtract", log, t), w("log", total))
-    far = w("subtract", x, w("floor", x))  # sin(pi x) has the size of that of the rest
+    far = w("abs", w("subtract", x, w("nearbyint", x)))  # sin(pi x) has the size of that of the rest
     reflected = w("subtract", w("subtract", math.log(math.pi), w("log", w("sin", w("multiply", far, math.pi)))), log)
     is_pole = w.c.emit("logical_and", w("less_equal", x, 0.0), w("equal", far, 0.0))
     result = w("where", is_pole, math.inf, w("where", small, reflected, log))
@@ -105,7 +105,7 @@ def _psi(w: _Wide, x: str) -> str:
     value = w("subtract", w("subtract", w("log", y), w("divide", 0.5, y)), series)
     for step in reversed(steps):
         value = w("subtract", value, step)
-    far = w("subtract", x, w("floor", x))
+    far = w("subtract", x, w("nearbyint", x))
     turned = w("subtract", value, w("divide", math.pi, w("tan", w("multiply", far, math.pi))))
     pole = w.c.emit("logical_and", below, w("equal", far, 0.0))
     return w("where", pole, math.nan, w("where", below, turned, value))
