@@ -39,11 +39,13 @@ class StageNest(StageLoops):
         self.begins: list[Nest | Body] = []
 
     def _find_digits(self) -> tuple[tuple[Var, int, int], ...]:
-        """The axes that a body takes several values of, each with how many, and with what the first is a multiple of, where quotients
-        or remainders of it are read."""
+        """The axes that a body takes several values of, each with how many lie side by side, and with what the first is a multiple of,
+        where quotients or remainders of it are read."""
         if not self.value.has_digits:
             return ()
-        inner = self.inner_values(self.begin)
+        lanes = [leaf for leaf in self.leaves[self.begin :] if self.stage.kinds[leaf] == "vectorize"]
+        # of vectors that are written out each has places of its own
+        inner = {**self.inner_values(self.begin), **dict(digit for leaf in lanes for digit in self.digits(leaf))}
         return tuple((axis, many, self.frame.find_alignment(axis, many)) for axis, many in inner.items() if many > 1)
 
     def parts(self) -> Parts:
