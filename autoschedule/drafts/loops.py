@@ -63,6 +63,8 @@ class StageLoops:
         whole = [digit for each in part.of for digit in self.digits(each)]
         if not part.factor:
             return whole
+        if not part.inner and self.values(leaf) == 1:  # a reader takes no more of several axes, though it crosses a row
+            return []
         outer, inner = self.divide(whole, part.factor)
         return inner if part.inner else outer
 
@@ -136,9 +138,10 @@ class StageLoops:
     def find_runs(self, at: int) -> dict[tuple[int, ...], int]:
         """The values that loops from a place on take of several axes as one."""
         runs = dict(self.frame.runs)
-        for leaf in self.leaves[at:]:
-            part = self.stage.parts.get(leaf)
-            axes = self.find_run_axes(part.of) if part is not None and part.inner else ()
+        inside = [(leaf, part) for leaf in self.leaves[at:] if (part := self.stage.parts.get(leaf)) is not None]
+        steps = {part.of for _, part in inside if part.factor and not part.inner}  # whose iterations take all runs
+        for leaf, part in inside:
+            axes = self.find_run_axes(part.of) if part.inner and part.of not in steps else ()
             if len(axes) > 1:
                 runs[tuple(map(id, axes))] = self.values(leaf)
         return runs

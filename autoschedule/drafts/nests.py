@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from itertools import product
-from math import prod
+from math import gcd, prod
 
 from ...codegen.machine import Machine
 from ...ir.analysis.footprint import Access, count_values
 from ...ir.arith import simplify
 from ...ir.combine import combine_values
-from ...ir.expr import Expr, FloorDiv, FloorMod, IfThenElse, IterVar, Node, ProducerLoad, Reduce, Select, Var
+from ...ir.expr import Add, Expr, FloorDiv, FloorMod, IfThenElse, IterVar, Node, ProducerLoad, Reduce, Select, Var
 from ...ir.ops import const, integer_value
 from ...ir.structural import structural_key
 from ...ir.visit import post_order, rewrite, substitute
@@ -262,16 +262,20 @@ class Nests:
         return self.draft.shared.once(key, (load, stage, names, moved), make)
 
     def settle_digits(self, access: Access, spans: tuple[tuple[Var, int, int], ...]) -> Access:
-        """An access whose quotients and remainders of axes are constants, and the axes, where all values in a body have one quotient.
-        spans: axes, how many values of each, and what the first is a multiple of."""
+        """An access whose quotients and remainders of axes, or of those and an offset, are constants, and the axes, where all values in a
+        body have one quotient. spans: axes, how many values of each, and what the first is a multiple of."""
 
         def make() -> Access:
             known = {axis: (many, begin) for axis, many, begin in spans}
 
             def rule(node: Node) -> Node | None:
-                if not isinstance(node, (FloorDiv, FloorMod)) or not isinstance(node.a, Var) or node.a not in known:
+                if not isinstance(node, (FloorDiv, FloorMod)):
                     return None
-                (many, begin), by = known[node.a], integer_value(node.b)
+                axis, offset = (node.a.a, integer_value(node.a.b)) if isinstance(node.a, Add) else (node.a, 0)
+                if not isinstance(axis, Var) or axis not in known or offset is None:
+                    return None
+                (many, begin), by = known[axis], integer_value(node.b)
+                begin = gcd(begin, offset)
                 if not by or not (many <= by if begin % by == 0 else by % begin == 0 and many <= begin):
                     return None
                 return const(0, node.dtype) if isinstance(node, FloorDiv) else node.a

@@ -311,7 +311,8 @@ class StageNest(StageLoops):
 
     def _lies(self) -> Access:
         """The layout of the lanes of what is stored."""
-        return self._lay_run(self._stored_element()) or self._stored_element()
+        stored = self._stored_element()
+        return stored if self.stage.layout is not None else self._lay_run(stored) or stored
 
     def _stored_element(self) -> Access:
         own = self.value.own
