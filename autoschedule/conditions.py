@@ -21,7 +21,7 @@ from ..te.shape import constant_extent
 from ..te.tensor import Tensor
 from .accesses import Dimension, dimension, margin
 from .cost.doubts import ENOUGH
-from .cost.estimate import Estimate
+from .cost.estimate import scale_estimate
 from .factoring import SMALL, Scheduler, estimate_alone, make_standalone
 from .operations import fixed_extent
 from .plan import Candidate, Chooser, Decision, decide
@@ -48,7 +48,7 @@ def predicate_sums(
             Candidate(
                 f"over {left:.0%} of the terms",
                 partial(_predicate, s, op.output(0), exact),
-                _scale(estimate_alone(scheduled, alone, partial(_predicate, exact=exact)), left),
+                scale_estimate(estimate_alone(scheduled, alone, partial(_predicate, exact=exact)), left),
             ),
             Candidate("as declared", lambda: None, estimate_alone(scheduled, alone)),
         ]
@@ -59,11 +59,6 @@ def predicate_sums(
 
 def _predicate(s: Schedule, tensor: Tensor, exact: bool) -> None:
     s.predicate(tensor, fused=not exact)
-
-
-def _scale(time: Estimate, by: float) -> Estimate:
-    """A part of a time."""
-    return Estimate(tuple((what, by * seconds) for what, seconds in time.parts))
 
 
 def share_left(condition: Expr, axes: Sequence[IterVar]) -> float:

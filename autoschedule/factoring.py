@@ -30,7 +30,7 @@ from ..te.rewrite import collect_loads, redirect
 from ..te.tensor import Tensor, find_tensor
 from .accesses import find_axes, max_reads
 from .cost.doubts import FACTORED, FACTORED_IN_TILES
-from .cost.estimate import Estimate
+from .cost.estimate import Estimate, add_estimates
 from .forms.products import Factoring, Product, best_factoring
 from .operations import TRIVIAL, fixed_extent, is_expensive, is_known, is_plain, weight
 from .plan import Candidate, Chooser, Decision, decide
@@ -196,8 +196,4 @@ def estimate_alone(scheduled: Scheduler, op: Operation, change: Change | None = 
         change(s, op.output(0))
     # what is computed of constants takes time while building
     rows = [row for row in scheduled(s).plan if row.rule != "siblings" and not is_known(row.output.output(0))]
-    parts: dict[str, float] = {}
-    for row in rows:
-        for what, seconds in row.estimate.parts if row.estimate is not None else ():
-            parts[what] = parts.get(what, 0.0) + seconds
-    return Estimate(tuple(parts.items()))
+    return add_estimates(row.estimate for row in rows if row.estimate is not None)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from math import ceil
 
 from ...codegen.machine import Machine
+from .cpu import FORK
 from .estimate import Estimate
 
 __all__ = ["BEGUN_PAIRS", "is_worth_tiles", "time_of_tiles"]
 
-FORK = "fork-join"
 BEGUN_PAIRS = 40
 """Cycles that a tile by pairs takes beside, whose sums never leave registers but to be stored."""
 COPIED, TURNED, PACKED = 16, 4, 2

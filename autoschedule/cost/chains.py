@@ -34,9 +34,9 @@ __all__ = [
 ROW = 10.0
 """Cycles of what begins a row."""
 CUT_ROWS = 1.25
-"""What rows cost that are cut: each piece of them is looked at for where they end, and what is fetched ahead of it is of no use."""
+"""The cost of rows that are cut: each piece of them is looked at for where they end, and what is fetched ahead of it is of no use."""
 WORTH = 1.15
-"""How much more than apart a stage may cost in the chain when it joins: of all the ways, apart too, one is chosen later."""
+"""Times its cost apart that a stage may cost in the chain when it joins: of all the ways, apart too, one is chosen later."""
 INLINED = 1.25
 """Times as long as a store and its loads that it may take to compute a vector again: what is stored goes through a cache."""
 TASKS, SMALL = 2, 1e5

@@ -39,6 +39,7 @@ from .estimate import Estimate, Parts
 
 __all__ = [
     "BEGUN",
+    "FORK",
     "LEAVE",
     "PAGE",
     "ROOM",
@@ -48,11 +49,14 @@ __all__ = [
     "estimate",
     "fetch_cycles",
     "least_of_loops",
+    "least_of_products",
     "operator_cycles",
     "tile_cycles",
 ]
 
 
+FORK = "fork-join"
+"""Under which the time is told that threads take to begin and to end."""
 PAGE = 4096
 """Bytes of which the processor remembers where they are."""
 STREAMS, BEGUN = 32, 40
@@ -127,7 +131,7 @@ def estimate(nest: Nest, machine: Machine, lines: Lines | None = None) -> Estima
             for name, cycles in _limits(core, transfers).items():
                 total[name] = total.get(name, 0.0) + cycles * share
             if threads > 1:
-                total["fork-join"] = total.get("fork-join", 0.0) + machine.fork
+                total[FORK] = total.get(FORK, 0.0) + machine.fork
         return tuple((name, cycles / second) for name, cycles in total.items() if cycles)
 
     return Estimate(parts, least / second)
@@ -161,6 +165,12 @@ def least_of_loops(iterations: int, machine: Machine) -> Estimate:
     beside the loop's own."""
     cycles = iterations * (LOOP + 1) / machine.width
     return Estimate((("instructions", cycles / machine.clock / 1e9),))
+
+
+def least_of_products(vectors: float, machine: Machine) -> Estimate:
+    """A time that so many multiply-adds of vectors never fall below, whatever the cores that share them."""
+    cycles = vectors / machine.instructions.fma.rate / machine.cores
+    return Estimate((("fma throughput", cycles / machine.clock / 1e9),))
 
 
 def _share(part: Nest, machine: Machine) -> tuple[int, float]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import TypeAlias
 
 from ...ir.lazy_values import cached_property
 
-__all__ = ["Estimate", "Parts", "pad_estimate", "soonest"]
+__all__ = ["Estimate", "Parts", "add_estimates", "pad_estimate", "scale_estimate", "soonest"]
 
 Parts: TypeAlias = tuple[tuple[str, float], ...]
 """Seconds, each by what they are spent on."""
@@ -49,6 +49,20 @@ def pad_estimate(time: Estimate, part: float) -> Estimate:
     if not part:
         return time
     return Estimate(lambda: (*time.parts, ("what is not foreseen", part * time.seconds)), (1 + part) * time.least)
+
+
+def scale_estimate(time: Estimate, by: float) -> Estimate:
+    """A part of a time, or a multiple of it."""
+    return Estimate(lambda: tuple((what, by * seconds) for what, seconds in time.parts), by * time.least)
+
+
+def add_estimates(times: Iterable[Estimate]) -> Estimate:
+    """The time that some take one after the other, by what it is spent on."""
+    parts: dict[str, float] = {}
+    for time in times:
+        for what, seconds in time.parts:
+            parts[what] = parts.get(what, 0.0) + seconds
+    return Estimate(tuple(parts.items()))
 
 
 def soonest(times: Sequence[Estimate], alike: float = 1.0) -> int:

@@ -6,10 +6,12 @@ Each is what the kernels take that NVRTC makes of such tiles for sm_80 and sm_90
 from __future__ import annotations
 
 __all__ = [
-    "ADDED",
     "CORE_SCORE",
-    "CORE_SUM",
     "DESCRIPTORS",
+    "FRAGMENT_ADDED",
+    "FRAGMENT_SUM",
+    "GROUP_ADDED",
+    "GROUP_SUM",
     "MERGED",
     "MERGED_BYTES",
     "MULTIPLIED",
@@ -28,11 +30,12 @@ SCORE, CORE_SCORE = 20, 7
 """And for each score, without tensor cores and with them."""
 OF_POWER = 3
 """Instructions for which a thread of these waits for its power of each score: a warp's takes its scheduler's unit eight cycles."""
-SUM, CORE_SUM = 3, 1
-"""The same for each element of what is merged; with tensor cores twice as many where products do not add to it."""
-ADDED = (2, 1, 40)
+SUM, FRAGMENT_SUM, GROUP_SUM = 3, 2, 1
+"""The same for each element of what is merged: in registers of threads, of warps that multiply fragments, and of warpgroups, whose
+products add to it."""
+FRAGMENT_ADDED, GROUP_ADDED = (3, 2, 40), (2, 1)
 """Of those with tensor cores, sums and products of each score, of each element of what is merged, and of each row, in all lanes that
-have it."""
+have it. A part that stands apart scales its scores, and what it adds."""
 POWERS_OF_PART = 2
 """Powers of a row, by which its sums and those of a part are scaled before they are merged."""
 MERGED, MERGED_BYTES = 3, 4

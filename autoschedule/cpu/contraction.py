@@ -22,7 +22,7 @@ from ...ir.expr import Expr, IntImm, IterVar, ProducerLoad
 from ...schedule.primitives.mirror import is_symmetric
 from ...te.operation import Operation
 from ..accesses import contiguous_axes, load_axes, numeric_shape, op_loads, row_steps, source
-from ..cost.cpu import Lines
+from ..cost.cpu import Lines, least_of_products
 from ..cost.doubts import ALIKE, SUMS
 from ..cost.estimate import Estimate, pad_estimate, soonest
 from ..cost.instructions import NEAR
@@ -221,8 +221,7 @@ def _soonest_first(rows: Sequence[_Timed]) -> list[_Timed]:
 def _least(whole: Contraction, machine: Machine) -> Estimate:
     """A time that no schedule falls below."""
     terms = prod(map(iteration_count, (whole.outer, whole.rows, whole.columns, whole.summed)))
-    vectors = terms / machine.lanes(whole.b.dtype.bits) / machine.instructions.fma.rate / machine.cores
-    return Estimate((("fma throughput", vectors / machine.clock / 1e9),))
+    return least_of_products(terms / machine.lanes(whole.b.dtype.bits), machine)
 
 
 def _discount_time(time: Estimate) -> Estimate:

@@ -28,7 +28,7 @@ from ...te.rewrite import collect_loads
 from ...te.softmax_sums import weighted_sum
 from ..accesses import contiguous_axes, domain_axes, find_axes, load_axes, source
 from ..cost.cpu import Lines
-from ..cost.estimate import Estimate
+from ..cost.estimate import Estimate, add_estimates
 from ..drafts.draft import Drafts
 from ..forms.online import OnlineForm, match_online, product_sides
 from ..loops import fuse_axes
@@ -104,8 +104,8 @@ def _time_separate(group: Group, form: OnlineForm) -> Estimate | None:
         if op is last:
             break
     times.append(group.draft(partial(_schedule_rows, ops=rows), Drafts(), Lines(), rows))
-    known = [time.parts for time in times if time is not None]
-    return Estimate(sum(known, ())) if len(known) == len(times) else None
+    known = [time for time in times if time is not None]
+    return add_estimates(known) if len(known) == len(times) else None
 
 
 def _schedule_rows(group: Group, ops: Sequence[Operation]) -> None:

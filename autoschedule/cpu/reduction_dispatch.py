@@ -20,7 +20,7 @@ from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import contiguous_axes, domain_axes, op_loads
 from ..cost.doubts import GUARDED
-from ..cost.estimate import Estimate, pad_estimate
+from ..cost.estimate import add_estimates, pad_estimate
 from ..forms.window import is_sliding, is_window
 from ..loops import share_loops, split_longer
 from ..operations import find_inlined, fixed_extent
@@ -70,8 +70,8 @@ def _windows(group: Group) -> bool:
         return False
     sums = time_of_sums(group)
     if sums is not None:
-        images = time_of_images(group, group.heads).parts if group.heads else ()
-        sums = Estimate((*pad_estimate(sums, GUARDED).parts, *images))
+        images = [time_of_images(group, group.heads)] if group.heads else []
+        sums = add_estimates([pad_estimate(sums, GUARDED), *images])
         ways.append(Candidate("as any sum", partial(contraction_or_sums, group), sums))
     group.choose("windows", ways)
     return True

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["FEW", "keep_loops", "sums", "sums_of_a_step", "time_of_sums"]
 
 MOST_WAYS, FEW = 24, 3
-"""How many plans are estimated; and how many for a question beside that: by other rules, or by who searches."""
+"""Plans that are estimated; and those for a question beside that: by other rules, or by who searches."""
 MOST_IN_PLACE = 4
 """Of those that copy, how many are estimated without their copies too: one that spills may hide one that fits."""
 FURTHER = 40

@@ -29,7 +29,7 @@ from ...ir.fragments import K_BYTES, LANES, WARPGROUP_LANES, M, N
 from ...te.axis import thread_axis
 from ..cost.gpu import OF_COPIES
 from ..cost.kernels import PARTS, SLOTS, KernelWork, Phase, Unique, fill_phase
-from ..cost.tiles import ADDED, CORE_SCORE, CORE_SUM, MERGED, MERGED_BYTES, OF_POWER, POWERS_OF_PART
+from ..cost.tiles import CORE_SCORE, FRAGMENT_ADDED, FRAGMENT_SUM, MERGED, MERGED_BYTES, OF_POWER, POWERS_OF_PART
 from ..forms.online import OnlineForm, Rows
 from ..loops import fuse_axes
 from ..operations import fixed_extent
@@ -138,14 +138,14 @@ def count_on_cores(form: OnlineForm, tile: FragmentTile) -> list[KernelWork]:
     products = tile.own // M * (tile.terms // N * depth + columns // N * tile.terms) / K
     fragments = (filled + again) / (N * K * SIZE)
     powers = POWERS_OF_PART * tile.rows * LANES[0]  # all lanes that have a row take them
-    elements = (scores * CORE_SCORE + tile.rows * columns * 2 * CORE_SUM + powers * SLOTS["call"]) / WARP / tile.warps
+    elements = (scores * CORE_SCORE + tile.rows * columns * FRAGMENT_SUM + powers * SLOTS["call"]) / WARP / tile.warps
     own = parts * (products + fragments + elements)
+    of_score, of_element, of_row = FRAGMENT_ADDED
     main = Phase(
         parts,
         issued=tile.warps * own,
         of_thread=own + parts * scores * OF_POWER / WARP / tile.warps,
-        # a part that stands apart scales its scores, and what it adds
-        arithmetic=parts * (scores * (ADDED[0] + 1) + tile.rows * (columns * 2 * ADDED[1] + ADDED[2])),
+        arithmetic=parts * (scores * of_score + tile.rows * (columns * of_element + of_row)),
         special=parts * (scores + powers),
         mma=parts * scores * (depth + columns),
         accessed=parts * tile.warps * (filled + again) / LINE,

@@ -39,7 +39,7 @@ from ...te.tensor import find_tensor
 from ..accesses import dimension, domain_axes, find_axes, load_axes
 from ..cost.gpu import CLUSTER_LATENCY, DEPENDENT, DRAIN, ENGINE_LATENCY, OF_COPIES
 from ..cost.kernels import SLOTS, KernelWork, Phase
-from ..cost.tiles import ADDED, CORE_SCORE, CORE_SUM, OF_POWER, POWERS_OF_PART
+from ..cost.tiles import CORE_SCORE, GROUP_ADDED, GROUP_SUM, OF_POWER, POWERS_OF_PART
 from ..forms.online import OnlineForm, product_heads, product_sides
 from ..loops import fuse_axes
 from ..operations import fixed_extent, is_plain
@@ -168,7 +168,7 @@ def count_by_groups(form: OnlineForm, tile: FragmentTile, gpu: Gpu) -> list[Kern
     parts = ceil(terms / tile.terms) * form.share
     scores = tile.rows * tile.terms
     powers = POWERS_OF_PART * tile.rows * LANES[0]
-    elements = (scores * CORE_SCORE + tile.rows * columns * CORE_SUM + powers * SLOTS["call"]) / WARP
+    elements = (scores * CORE_SCORE + tile.rows * columns * GROUP_SUM + powers * SLOTS["call"]) / WARP
     own = (elements + scores * OF_POWER / WARP) / tile.warps / 4
     own += scores / tile.warps * (depth + columns) / gpu.warpgroup / DEPENDENT
     read = tile.warps * (WGMMA_ROWS * depth + tile.terms * (depth + columns)) * SIZE
@@ -176,7 +176,7 @@ def count_by_groups(form: OnlineForm, tile: FragmentTile, gpu: Gpu) -> list[Kern
         parts,
         issued=parts * elements,
         of_thread=parts * own,
-        arithmetic=parts * (scores * ADDED[0] + tile.rows * columns * ADDED[1]),
+        arithmetic=parts * (scores * GROUP_ADDED[0] + tile.rows * columns * GROUP_ADDED[1]),
         special=parts * (scores + powers),
         wgmma=parts * scores * (depth + columns),
         accessed=parts * read / LINE,
