@@ -96,7 +96,10 @@ class DType(str):
         """The same element type over `lanes` lanes."""
         if lanes == self.lanes:
             return self
-        return DType(str.__str__(self.element) if lanes == 1 else f"{str.__str__(self.element)}x{lanes}")
+        if lanes == 1:
+            return self.element
+        name = f"{str.__str__(self.element)}x{lanes}"
+        return _INTERNED.get(name) or _parse(name)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (DType, (str.__str__(self),))

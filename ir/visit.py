@@ -14,14 +14,13 @@ from typing import Any, ClassVar, TypeVar, cast, overload
 
 from ..base.forks import register_fork_hooks
 from .buffer import Buffer
-from .expr import BufferLoad, Call, Expr, Let, Node, Reduce, Var
+from .expr import BufferLoad, Expr, Let, Node, Reduce, Var
 from .stmt import Allocate, BufferStore, For, Function, LetStmt, Seq, Stmt
 
 __all__ = [
     "Rewriter",
     "SharingRewriter",
     "children",
-    "contains",
     "deep_recursion",
     "distinct",
     "free_vars",
@@ -93,8 +92,9 @@ _READERS = _Readers()
 
 
 @cache
-def _init_fields(cls: type[Any]) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(cls) if f.init)
+def _list_fields(cls: type[Node]) -> tuple[tuple[str, bool], ...]:
+    """The fields that a node is made of, in order, each with whether nodes are in it."""
+    return tuple((each.name, each.name in cls._children) for each in fields(cls) if each.init)  # pyright: ignore[reportArgumentType]
 
 
 def rebuild(node: NodeT, new_children: list[Node]) -> NodeT:
@@ -104,22 +104,20 @@ def rebuild(node: NodeT, new_children: list[Node]) -> NodeT:
 
 def _rebuilt(node: NodeT, new_children: Sequence[Node]) -> NodeT:
     """`node` over children of which one is another."""
-    changed: dict[str, Any] = {}
+    parts: list[Any] = []
     at = 0
-    for name in node._children:
-        value: tuple[Node, ...] | Node | None = getattr(node, name)
-        if type(value) is tuple:
-            group = tuple(new_children[at : at + len(value)])
-            at += len(value)
-            if any(map(_differs, group, value)):
-                changed[name] = group
-        elif value is not None:
-            if new_children[at] is not value:
-                changed[name] = new_children[at]
+    for name, is_child in _list_fields(type(node)):
+        value: Any = getattr(node, name)
+        if not is_child or value is None:
+            parts.append(value)
+        elif type(value) is tuple:
+            end = at + len(cast("tuple[Node, ...]", value))
+            parts.append(tuple(new_children[at:end]))
+            at = end
+        else:
+            parts.append(new_children[at])
             at += 1
-    return type(node)(
-        **{name: changed[name] if name in changed else getattr(node, name) for name in _init_fields(type(node))}
-    )
+    return type(node)(*parts)
 
 
 def _differs(a: object, b: object) -> bool:
@@ -177,9 +175,9 @@ def post_order(
             yield node
 
 
-def distinct(*roots: Node) -> list[Any]:
+def distinct(*roots: Node, stop: Container[type[Node]] = ()) -> list[Any]:
     """Every node once, parents before children, siblings in reverse: for questions to which the order does not matter, in a third of
-    the time of post_order."""
+    the time of post_order. stop: classes of nodes not to go into."""
     met: dict[int, Node] = {}
     stack: list[Node] = [*roots]
     readers = _READERS
@@ -190,7 +188,7 @@ def distinct(*roots: Node) -> list[Any]:
             continue
         met[identity] = node
         read = readers[type(node)]
-        if read is not _nothing:
+        if read is not _nothing and type(node) not in stop:
             stack += read(node)
     return [*met.values()]
 
@@ -216,24 +214,6 @@ def rewrite_statements(stmt: Stmt, rule: Callable[[Any], Stmt | None]) -> Any:
         replacement = rule(rebuilt)
         results[id(original)] = rebuilt if replacement is None else replacement
     return results[id(stmt)]
-
-
-_contents: tuple[Node | None, set[Any]] = None, set()
-"""The root that `contains` looked at last, and what occurs in it: passes that change little ask about one after the other."""
-
-
-def contains(root: Node, *kinds: type[Node] | str) -> bool:
-    """Return whether a program has a node of one of these classes, a call of one of these functions, or a value of one of these kinds
-    of dtypes."""
-    global _contents
-    known, met = _contents
-    if known is not root:
-        nodes = distinct(root)
-        met = set(map(type, nodes))
-        met |= {node.name for node in nodes if type(node) is Call}
-        met |= {dtype.kind for dtype in {node.dtype for node in nodes if isinstance(node, Expr)}}
-        _contents = root, met
-    return not met.isdisjoint(kinds)
 
 
 def rewrite(node: Node, rule: Callable[[Any], Node | None]) -> Any:

@@ -19,12 +19,13 @@ import numpy as np
 
 from ...base.dataclass import dataclass
 from ...base.errors import is_interruption, user_source
+from ...ir.contents import contains
 from ...ir.errors import CallbackFailed
 from ...ir.expr import Call, Expr, IntImm, Node, StringImm
 from ...ir.packed_functions import call_func, callback_failed, find_func, registered_names, trace_line
 from ...ir.pointers import WRITES, pointed_buffer
 from ...ir.stmt import Function
-from ...ir.visit import contains, post_order, rewrite
+from ...ir.visit import post_order, rewrite
 from ...runtime.array import numpy_dtype
 from ..errors import PackedNotRegistered, UnsupportedIntrinsic
 

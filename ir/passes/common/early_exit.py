@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from ...accesses import written_buffers
 from ...buffer import Buffer
+from ...contents import require_any
 from ...expr import BufferLoad, Expr, Var
 from ...ops import conjunction, conjuncts, const, is_const
 from ...stmt import Allocate, BufferStore, For, Function, If, LetStmt, LoopKind, Stmt, While
@@ -26,6 +27,7 @@ from ...visit import Rewriter, loads, post_order, rebuild, seq
 __all__ = ["leave_loops"]
 
 
+@require_any(If)
 def leave_loops(function: Function) -> Function:
     """`function`, of one index an access, with loops left whose condition has become false."""
     return function.with_body(_Leaver().visit(function.body))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...contents import require_any
 from ...dtype import FLOAT16, FLOAT32, FLOAT64, DType
 from ...expr import (
     EQ,
@@ -42,7 +43,7 @@ from ...intrinsics import INTRINSICS
 from ...ops import const
 from ...rounding import FLOAT8, Float8
 from ...stmt import BufferStore, Function, LetStmt
-from ...visit import SharingRewriter, children, contains, deep_recursion, rebuild
+from ...visit import SharingRewriter, children, deep_recursion, rebuild
 
 __all__ = ["widen_float8"]
 
@@ -50,10 +51,9 @@ _CHOICES = (Select, IfThenElse, Broadcast, Shuffle)
 """Expressions whose value is one below them."""
 
 
+@require_any(*FLOAT8)
 def widen_float8(function: Function) -> Function:
     """`function` without arithmetic on floats of 8 bits."""
-    if not contains(function.body, *FLOAT8):
-        return function
     with deep_recursion():
         return function.with_body(_Widener().visit(function.body))
 

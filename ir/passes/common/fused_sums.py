@@ -8,18 +8,17 @@ It stands after whatever takes reductions apart, which has to tell the term from
 
 from __future__ import annotations
 
+from ...contents import require_any
 from ...expr import Add, Call, Mul, Node
 from ...stmt import Function
-from ...visit import contains, rewrite
+from ...visit import rewrite
 
 __all__ = ["round_sums"]
 
 
+@require_any("mul_add")
 def round_sums(function: Function, fuses: bool) -> Function:
     """`function` with every `mul_add` as one operation, rounded once, or as two."""
-    # most functions have none, and keep their identity
-    if not contains(function.body, "mul_add"):
-        return function
 
     def rule(node: Node) -> Node | None:
         if not isinstance(node, Call) or node.name != "mul_add":

@@ -13,6 +13,7 @@ loops does not stand within the lanes.
 
 from __future__ import annotations
 
+from ...contents import require_any
 from ...expr import BufferLoad, Call, Expr, Var
 from ...intrinsics import INTRINSICS, is_pure
 from ...stmt import For, Function, If, LetStmt, LoopKind, Seq, Stmt
@@ -25,6 +26,7 @@ MAX_COPIED_NODES = 400
 """The largest loop body that is copied for a condition's sake."""
 
 
+@require_any(If, LetStmt)
 def hoist_invariants(function: Function) -> Function:
     """`function` with invariant conditions and bindings outside of their loops."""
     return function.with_body(_Hoister().visit(function.body))

@@ -22,6 +22,7 @@ from typing import Any
 from ....base.dataclass import dataclass
 from ....base.errors import user_source
 from ...buffer import Buffer
+from ...contents import contains
 from ...dtype import INT64, UINT8, DType
 from ...expr import (
     Add,
@@ -46,7 +47,7 @@ from ...intrinsics import INTRINSICS
 from ...ops import cast, const
 from ...pointers import pointed_buffer
 from ...stmt import Allocate, Attr, BufferStore, Evaluate, For, Function, If, LetStmt, LoopKind, Seq, Stmt
-from ...visit import SharingRewriter, children, deep_recursion, post_order, rebuild, seq, walk
+from ...visit import SharingRewriter, children, deep_recursion, rebuild, seq, walk
 from .errors import PackedPointer
 from .flatten import buffer_strides, flat_buffer
 
@@ -65,8 +66,7 @@ def pack_int4(function: Function, on_gpu: bool = False) -> Function:
 
     Raises PackedPointer (TW0362) where a program speaks of an element's address or of strides.
     """
-    nodes = (node for node in post_order(function.body) if isinstance(node, Expr))
-    if not any(_is_narrow(item.dtype) for item in function.params) and not any(_is_narrow(e.dtype) for e in nodes):
+    if not any(_is_narrow(item.dtype) for item in function.params) and not contains(function.body, "int4", "uint4"):
         return function
     with deep_recursion():
         return _Packer(function).packed(on_gpu)

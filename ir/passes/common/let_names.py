@@ -5,9 +5,10 @@ if_then_else(c, let(x: f(i) in x * x + min(i, 4)), ...)  and  ... let(x: f(i) in
 
 from __future__ import annotations
 
+from ...contents import contains
 from ...expr import Let, Node, Var
 from ...stmt import Stmt
-from ...visit import contains, distinct, rewrite
+from ...visit import distinct, rewrite
 from .fresh_copy import Copier
 
 __all__ = ["rename_lets"]

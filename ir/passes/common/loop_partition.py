@@ -26,6 +26,7 @@ from typing import Any
 from ....base.dataclass import dataclass
 from ...analysis.linear import Atom, atom_key, expression, is_index, linear, terms
 from ...arith.linear import LinearForm
+from ...contents import require_any
 from ...expr import (
     GE,
     GT,
@@ -66,6 +67,7 @@ _GUARDS = frozenset({IfThenElse, Min, Max, Select})
 """Expressions that may guard something."""
 
 
+@require_any(If, *_GUARDS)
 def loop_partition(function: Function, masked_lanes: int = 0) -> Function:
     """`function` with loops cut where their guards end. masked_lanes: a vectorized loop of so many iterations or fewer is
     only cut where guards choose indices: the machine masks such a vector at no cost, but would gather it."""

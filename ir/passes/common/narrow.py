@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from ...arith.analyzer import Analyzer
 from ...arith.bounds import bound_node
+from ...contents import require_any
 from ...dtype import INT32, INT64
 from ...expr import (
     Add,
@@ -34,18 +35,15 @@ from ...expr import (
 )
 from ...ops import const
 from ...stmt import BufferStore, For, Function, Stmt
-from ...visit import SharingRewriter, distinct, rebuild
+from ...visit import SharingRewriter, rebuild
 from .simplify import build_analyzer
 
 __all__ = ["Narrower", "narrow_offsets"]
 
 
+@require_any((BufferLoad, 0), (BufferStore, 0))  # without a gather there is nothing to prove
 def narrow_offsets(function: Function) -> Function:
     """`function` with int32 gathers and scatters where they are proved to be in range."""
-    if not any(  # no gather, nothing to prove
-        isinstance(node, (BufferLoad, BufferStore)) and _gathers(node.indices[0]) for node in distinct(function.body)
-    ):
-        return function
     return function.with_body(Narrower(build_analyzer(function)).visit(function.body))
 
 

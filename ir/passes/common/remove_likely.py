@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...contents import require_any
 from ...expr import Call, Expr
 from ...stmt import Function
-from ...visit import contains, rewrite
+from ...visit import rewrite
 
 __all__ = ["remove_likely"]
 
 
+@require_any("likely")
 def remove_likely(function: Function) -> Function:
     """`function` without `likely` calls."""
-    if not contains(function.body, "likely"):
-        return function
 
     def rule(node: Any) -> Expr | None:
         return node.args[0] if isinstance(node, Call) and node.name == "likely" else None

@@ -23,7 +23,8 @@ from math import copysign
 from ... import ops
 from ...analysis.conditional_values import value_or_zero
 from ...buffer import Buffer
-from ...expr import EQ, Add, And, Broadcast, BufferLoad, Call, Expr, FloatImm, IfThenElse, IntImm, Var
+from ...contents import require_any
+from ...expr import EQ, Add, And, Broadcast, BufferLoad, Call, Cast, Expr, FloatImm, IfThenElse, IntImm, Select, Var
 from ...intrinsics import is_pure
 from ...stmt import BufferStore, For, Function, If, LetStmt, LoopKind, Stmt
 from ...structural import structural_key
@@ -32,6 +33,7 @@ from ...visit import Rewriter, free_vars, loads, rebuild, stores, walk
 __all__ = ["solve_loops"]
 
 
+@require_any(If, IfThenElse, Select, Cast)  # what may say that a value is 0 elsewhere
 def solve_loops(function: Function) -> Function:
     """`function` without the serial loops whose variable an equation gives."""
     return function.with_body(_Solver(_begun_at_zero(function)).visit(function.body))

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from ...contents import contains
 from ...expr import And, Call, Expr, IfThenElse, IntImm, Node, Not, Or, Select, StringImm
 from ...ops import FALSE, TRUE, logical_and, logical_not, logical_or
 from ...stmt import Function, If, Seq, Stmt
-from ...visit import contains, rewrite
+from ...visit import rewrite
 
 __all__ = ["resolve_facts", "resolve_target"]
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...accesses import reads_memory
+from ...contents import require_any
 from ...expr import Add, Expr, Sub
 from ...ops import TRUE, const, maximum, minimum
 from ...stmt import Allocate, Attr, For, Function, If, LoopKind, Stmt
@@ -25,6 +26,7 @@ from .guard_bounds import guard_bound, split_comparisons
 __all__ = ["trim_loops"]
 
 
+@require_any(If)
 def trim_loops(function: Function) -> Function:
     """`function` with serial loops over the iterations in which something may be done."""
     return function.with_body(_Trimmer().visit(function.body))

@@ -11,6 +11,7 @@ It stands after vectorize, which leaves unrolled loops of vector chunks, and bef
 from __future__ import annotations
 
 from ....base.errors import user_source
+from ...contents import require_any
 from ...expr import Expr, IntImm, Range, StringImm
 from ...ops import const
 from ...stmt import Assert, BufferStore, Evaluate, For, Function, If, LoopKind, Stmt
@@ -26,10 +27,12 @@ MAX_STATEMENTS = 16384
 grows with the square of a block's length: about ten seconds for so many."""
 MOST_GUARDED = 64
 """The most iterations of a loop whose extent loops outside decide: each of its copies has a guard."""
+_AUTOMATIC = "auto_unroll_max_step"
 NODES_OF_A_STEP = 128
 """Beyond so many nodes a statement counts as several."""
 
 
+@require_any(LoopKind.UNROLLED, _AUTOMATIC)
 def unroll(function: Function, max_statements: int = MAX_STATEMENTS) -> Function:
     """`function` without UNROLLED loops.
 
@@ -63,7 +66,7 @@ class _Unroller(Rewriter):
 
     def _read_pragmas(self, node: For) -> None:
         for key, value in node.pragmas:
-            if key == "auto_unroll_max_step":
+            if key == _AUTOMATIC:
                 self.auto_steps = _convert_to_int(value)
             elif key == "unroll_explicit":
                 self.explicit = bool(_convert_to_int(value))

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...arith.analyzer import Analyzer
+from ...contents import require_any
 from ...expr import BufferLoad, Call, Expr, IfThenElse, Let, Node, Range, Select
 from ...ops import logical_not
 from ...stmt import BufferStore, For, Function, If, Stmt
-from ...visit import Rewriter, children, contains, post_order, rewrite, walk
+from ...visit import Rewriter, children, post_order, rewrite, walk
 from .numbering import Numbering
 from .simplify import build_analyzer
 
@@ -53,11 +54,10 @@ CHEAP_CALLS = frozenset(
 )
 
 
+@require_any(IfThenElse)
 def unsafe_select(function: Function, counts_places: bool = False) -> Function:
     """`function` with Select for IfThenElse where that is safe. counts_places: indices count among the nodes of a branch, as where each
     thread computes them, and a guarded copy may be asked for whole."""
-    if not contains(function.body, IfThenElse):
-        return function
     return function.with_body(_Selector(build_analyzer(function), counts_places).visit(function.body))
 
 

@@ -18,19 +18,19 @@ from typing import Any
 
 from ...analysis.linear import linear, occurs
 from ...buffer import Buffer
+from ...contents import require_any
 from ...expr import BufferLoad, Expr, Max, Min, Var
 from ...stmt import For, Function, LetStmt, LoopKind, Stmt
-from ...visit import Rewriter, contains, stores, walk
+from ...visit import Rewriter, stores, walk
 
 __all__ = ["order_extrema"]
 
 Indices = tuple[Expr, ...]
 
 
+@require_any(Min, Max)
 def order_extrema(function: Function) -> Function:
     """`function` with minima and maxima that take up last what they wait for."""
-    if not contains(function.body, Min, Max):  # most functions have none
-        return function
     return function.with_body(_Orderer().visit(function.body))
 
 

@@ -33,6 +33,7 @@ from ...analysis.linear import is_index, linear, occurs
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
 from ...combine import FUSED
+from ...contents import require_any
 from ...expr import (
     LE,
     LT,
@@ -61,6 +62,7 @@ from .vectorize import DEFAULT_VECTOR_BITS
 __all__ = ["cut_short", "widen_rows"]
 
 
+@require_any(Allocate)
 def widen_rows(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS, masks: bool = True) -> Function:
     """`function` with its private rows, and the loops that fill them, as long as vectors of `vector_bits` are. masks: whether the
     machine masks what they read at no cost."""

@@ -16,6 +16,7 @@ from ....base.dataclass import dataclass
 from ...analysis.linear import expression, is_index, linear
 from ...arith.linear import LinearForm
 from ...buffer import Buffer
+from ...contents import require_any
 from ...expr import BufferLoad, IntImm, Ramp, Shuffle
 from ...ops import const
 from ...stmt import BufferStore, Function, Stmt
@@ -39,6 +40,7 @@ class _Lanes:
     rest: Key
 
 
+@require_any(*((BufferStore, stride) for stride in range(2, MOST + 1)))
 def interleaved_stores(function: Function) -> Function:
     """`function` with components that are stored together."""
     return function.with_body(StoreRuns(_interleave).visit(function.body))

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from ...analysis.dependence import Iterations, accesses_of
 from ...atomics import is_atomic
+from ...contents import require_any
 from ...expr import Range, Var
 from ...ops import is_const
 from ...stmt import For, Function, LoopKind, Stmt
@@ -25,6 +26,7 @@ from .full_vectors import cut_short
 __all__ = ["lanes_are_independent", "serialize_racing_lanes"]
 
 
+@require_any(LoopKind.VECTORIZED)
 def serialize_racing_lanes(function: Function) -> Function:
     """`function`, in which every VECTORIZED loop that is left may run its iterations in any interleaving."""
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from ...analysis.linear import is_index, linear, occurs
 from ...buffer import Buffer
+from ...contents import require_any
 from ...dtype import INT32
 from ...expr import EQ, Add, Call, Expr, FloorDiv, IntImm, Min, Mul, Sub, Var
 from ...ops import cast, const, is_const
@@ -42,6 +43,7 @@ SHORT_CHUNKS = 4
 """Loops of no more vectors than this are not peeled."""
 
 
+@require_any(NONTEMPORAL)
 def stream_stores(function: Function, vector_bits: int) -> Function:
     """`function` with the loops that store past the caches cut where lines begin."""
     return function.with_body(_Streams(vector_bits).visit(function.body))

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...analysis.dependence import Iterations, accesses_of
+from ...contents import require_any
 from ...expr import Call, Range
 from ...intrinsics import is_pure
 from ...ops import is_const
@@ -29,6 +30,7 @@ __all__ = ["launch_once"]
 LAUNCH_POINT, BARRIER = "parallel_launch_point", "parallel_barrier_when_finish"
 
 
+@require_any(LAUNCH_POINT)
 def launch_once(function: Function) -> Function:
     """`function` with parallel loops outside of the loops that are their launch points."""
 

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...analysis.lane_strides import neighbour_distance
+from ...contents import require_any
 from ...expr import Add, BufferLoad, Expr, FloorDiv, IntImm, Max, Mul, Sub, Var
 from ...ops import const, is_const
 from ...stmt import INDEPENDENT, BufferStore, For, Function, LoopKind, Stmt
@@ -37,6 +38,7 @@ GATHERED = 2
 """Steps that adding up the lanes of a loop takes."""
 
 
+@require_any(REASSOCIATE, INDEPENDENT)
 def cut_sums(function: Function, vector_bits: int) -> Function:
     """`function` with such loops cut."""
 

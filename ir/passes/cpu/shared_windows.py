@@ -18,6 +18,7 @@ from ....base.dataclass import dataclass
 from ...analysis.linear import expression, is_index, linear
 from ...arith.linear import LinearForm
 from ...buffer import Buffer
+from ...contents import require_any
 from ...expr import (
     And,
     Broadcast,
@@ -38,7 +39,7 @@ from ...ops import const, fold_binary
 from ...stmt import BufferStore, Function, Stmt
 from ...structural import Key
 from ...visit import children, rewrite
-from .store_runs import StoreRuns, load_strides
+from .store_runs import StoreRuns
 
 __all__ = ["WIDEST_STRIDE", "active_lanes", "shared_windows", "sure_loads"]
 
@@ -46,11 +47,9 @@ WIDEST_STRIDE = 4
 """Beyond, most of what the vectors hold is thrown away."""
 
 
+@require_any(*((BufferLoad, stride) for stride in range(2, WIDEST_STRIDE + 1)))
 def shared_windows(function: Function) -> Function:
     """`function` with its interleaving strided loads through vectors that they share."""
-    # one look at every node, before anything is grouped
-    if not any(2 <= stride <= WIDEST_STRIDE for stride in load_strides(function.body)):
-        return function
     return function.with_body(StoreRuns(_share_loads).visit(function.body))
 
 

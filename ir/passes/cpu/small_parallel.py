@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ...analysis.operations import Kind
 from ...analysis.work import Statement, executions, measure_work
+from ...contents import require_any
 from ...dtype import DType
 from ...intrinsics import INTRINSICS, is_pure
 from ...stmt import BufferStore, For, Function, If, LetStmt, LoopKind, Stmt
@@ -25,6 +26,7 @@ _FUNCTION = 20
 """What a mathematical function counts as."""
 
 
+@require_any(LoopKind.PARALLEL)
 def run_small_serially(function: Function, vector_bits: int) -> Function:
     """`function` with PARALLEL loops of little work made SERIAL. vector_bits: width of the vector registers."""
     return function.with_body(_Small(vector_bits).visit(function.body))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...expr import BufferLoad, IntImm, Node, Ramp
+from ...expr import Node
 from ...stmt import BufferStore, If, Seq, Stmt
-from ...visit import Rewriter, distinct, rebuild, seq
+from ...visit import Rewriter, rebuild, seq
 
-__all__ = ["StoreRuns", "load_strides", "find_store"]
+__all__ = ["StoreRuns", "find_store"]
 
 
 class StoreRuns(Rewriter):
@@ -47,9 +47,3 @@ def find_store(statement: Stmt) -> BufferStore | None:
     while isinstance(statement, If) and statement.else_body is None:
         statement = statement.then_body
     return statement if isinstance(statement, BufferStore) else None
-
-
-def load_strides(*statements: Stmt) -> set[int]:
-    """The strides, known ones, of the vectors that statements load: one look at every node tells whether there is anything to do."""
-    indices = [node.indices[0] for node in distinct(*statements) if type(node) is BufferLoad and node.indices]
-    return {index.stride.value for index in indices if isinstance(index, Ramp) and isinstance(index.stride, IntImm)}

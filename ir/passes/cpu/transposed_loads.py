@@ -24,13 +24,14 @@ from ....base.dataclass import dataclass
 from ...analysis.linear import expression, is_index, linear
 from ...arith.linear import LinearForm
 from ...buffer import Buffer
+from ...contents import find_strides
 from ...expr import Broadcast, BufferLoad, Expr, IntImm, Node, Ramp, Shuffle, Var
 from ...ops import const
 from ...stmt import Function, LetStmt, Seq, Stmt
 from ...structural import Key
 from ...visit import distinct, rewrite
 from .shared_windows import WIDEST_STRIDE, active_lanes, sure_loads
-from .store_runs import StoreRuns, find_store, load_strides
+from .store_runs import StoreRuns, find_store
 
 __all__ = ["transposed_loads"]
 
@@ -42,6 +43,9 @@ FEWEST = 3
 
 def transposed_loads(function: Function) -> Function:
     """`function` with columns that are loaded together through their rows."""
+    # smaller strides are shared_windows', which reads fewer elements
+    if all(stride <= WIDEST_STRIDE for stride in find_strides(function.body, BufferLoad)):
+        return function
     return function.with_body(StoreRuns(_split_runs, guarded=True).visit(function.body))
 
 
@@ -58,8 +62,7 @@ class _Column:
 
 def _split_runs(run: list[Stmt]) -> list[Stmt]:
     """Consecutive stores, those together of which none reads what one before it stores."""
-    # smaller strides are shared_windows', which reads fewer elements
-    if not any(stride > WIDEST_STRIDE for stride in load_strides(*run)):
+    if all(stride <= WIDEST_STRIDE for statement in run for stride in find_strides(statement, BufferLoad)):
         return run
     parts: list[list[Stmt]] = [[]]
     stored: set[Buffer] = set()

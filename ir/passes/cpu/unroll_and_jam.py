@@ -25,6 +25,7 @@ from ...arith.analyzer import Analyzer
 from ...arith.interval import Interval
 from ...arith.linear import LinearForm
 from ...buffer import Buffer
+from ...contents import require_any
 from ...expr import Add, BufferLoad, Call, FloorDiv, IntImm, Mul, Node, Range, Sub, Var
 from ...ops import TRUE, const
 from ...stmt import INDEPENDENT, BufferStore, For, Function, If, LetStmt, LoopKind, Seq, Stmt
@@ -41,6 +42,7 @@ COPIES = 4
 """Iterations that share a pass: as many numbers stay in registers beside what is stored."""
 
 
+@require_any(JAM)
 def unroll_and_jam(function: Function) -> Function:
     """`function` with such loops jammed."""
     return function.with_body(_Jammer().visit(function.body))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....base.dataclass import dataclass
+from ...contents import require_any
 from ...dtype import DType
 from ...expr import Add, BufferLoad, Call, Cast, CompareOp, Expr, FloorMod, IntImm, Let, Mul, Node, Sub, Var
 from ...ops import const, floordiv, maximum
@@ -34,6 +35,7 @@ MAX_REGISTERS = 4
 MAX_UNROLLED_CHUNKS = 8
 
 
+@require_any(LoopKind.VECTORIZED)
 def vectorize(function: Function, vector_bits: int = DEFAULT_VECTOR_BITS, masks: bool | None = None) -> Function:
     """`function` without VECTORIZED loops. vector_bits: the width of the machine's vectors. masks: whether it masks them at
     no cost; by default those of 512 bits."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ...contents import require_any
 from ...stmt import INDEPENDENT, For, Function, LoopKind
 from ...visit import rewrite_statements
 from .vthread import inject_virtual_threads
@@ -19,6 +20,7 @@ from .vthread import inject_virtual_threads
 __all__ = ["lower_threads"]
 
 
+@require_any(LoopKind.THREAD)
 def lower_threads(function: Function) -> Function:
     """Every THREAD loop of `function` as a SERIAL one, virtual ones unrolled around the statements that depend on them."""
 
