@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from tilewright.codegen.llvm.pipeline import cpu_pipeline
+from tilewright.ir import contents
+from tilewright.ir.contents import contains, keep_contents
 from tilewright.ir.errors import NotWellFormed
-from tilewright.ir.expr import Var
+from tilewright.ir.expr import BufferLoad, Var
 from tilewright.ir.passes.common.runner import (
     Dumping,
     Pass,
@@ -20,8 +22,11 @@ from tilewright.ir.passes.common.runner import (
 )
 from tilewright.ir.passes.common.simplify import simplify
 from tilewright.ir.passes.common.unroll import unroll
-from tilewright.ir.stmt import BufferStore, Function
+from tilewright.ir.stmt import BufferStore, For, Function, If, LoopKind
 from tilewright.ir.text.parser import parse
+from tilewright.ir.visit import children
+from tilewright.schedule.lowering.lower import lower
+from tilewright.tools.benchmarks.programs import PROGRAMS
 
 TEXT = """
 @attrs(stage="loops")
@@ -48,6 +53,26 @@ def test_the_order_is_data() -> None:
     assert names.index("bound_checks") < names.index("loop_partition") < names.index("flatten")
     assert names.index("lane_races") < names.index("flatten") < names.index("vectorize") < names.index("unroll")
     assert "bound_checks" not in [step.name for step in cpu_pipeline()]
+
+
+def test_contents_are_known_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+    monkeypatch.setattr(contents, "children", lambda node: looked.append(node) or children(node))
+    outer = parse(TEXT).body
+    assert isinstance(outer, For)
+    with keep_contents():
+        assert contains(outer, LoopKind.VECTORIZED) and not contains(outer, If, "exp", (BufferLoad, 1))
+        changed = replace(outer, kind=LoopKind.PARALLEL)
+        assert contains(changed, LoopKind.PARALLEL) and contains(changed, "float32", "float")
+        assert looked == [outer, outer.body, changed]
+    assert contains(outer, BufferLoad) and looked[3:] == [outer, outer.body]  # nothing is kept beyond a pipeline
+
+
+def test_passes_that_are_not_run_had_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    functions = [lower(*PROGRAMS[name]()) for name in ("blocked_matmul", "depthwise", "attention")]
+    texts = [str(run_pipeline(function, cpu_pipeline())) for function in functions]
+    monkeypatch.setattr(contents, "contains", lambda *_: True)
+    assert [str(run_pipeline(function, cpu_pipeline())) for function in functions] == texts
 
 
 def test_dumping_numbers_the_texts(tmp_path: Path) -> None:
