@@ -1,7 +1,7 @@
 """Contents of programs: one look at each part serves all passes that ask, and who finds nothing to do walks nothing.
 
-Nodes are frozen, so that what occurs in a loop or a sequence is known for as long as it stands. `keep_contents` keeps it, by identity,
-while a pipeline runs: after a pass that changed one loop, only this loop and what stands around it are looked at again.
+Nodes are frozen, so that what occurs in a loop or a sequence is known for as long as it stands. A pipeline keeps it by identity while
+it runs: after a pass that changed one loop, only this loop and what stands around it are looked at again.
 """
 
 from __future__ import annotations
@@ -16,23 +16,28 @@ from .expr import BufferLoad, Call, Expr, IntImm, Node, Ramp
 from .stmt import BufferStore, For, Function, Seq
 from .visit import children, distinct
 
-__all__ = ["contains", "find_strides", "keep_contents", "require_any"]
+__all__ = ["contains", "find_strides", "keep_results", "kept_results", "require_any"]
 
 P = ParamSpec("P")
-_Kept = dict[int, tuple[Node, frozenset[Any]]]
-_KEPT: ContextVar[_Kept | None] = ContextVar("contents", default=None)
+_KEPT: ContextVar[dict[str, dict[int, Any]] | None] = ContextVar("kept", default=None)
 _PARTS = frozenset((For, Seq))
 """Statements whose contents are kept."""
 
 
 @contextmanager
-def keep_contents() -> Generator[None]:
-    """Keep what is found, and the parts that it was found in, within a `with` block."""
+def keep_results() -> Generator[None]:
+    """Keep what is found out about parts of programs within a `with` block."""
     token = _KEPT.set({})
     try:
         yield
     finally:
         _KEPT.reset(token)
+
+
+def kept_results(kind: str) -> dict[int, Any]:
+    """The table of what was found out about statements, by identity. They are kept alive in it, lest another has the identity."""
+    kept = _KEPT.get()
+    return {} if kept is None else kept.setdefault(kind, {})
 
 
 def contains(root: Node, *kinds: Hashable) -> bool:
@@ -62,8 +67,8 @@ def require_any(
 
 
 def _look(root: Node) -> frozenset[Any]:
-    kept = _KEPT.get()
-    known = None if kept is None else kept.get(id(root))
+    kept = kept_results("contents")
+    known: tuple[Node, frozenset[Any]] | None = kept.get(id(root))
     if known is not None:
         return known[1]
     nodes = distinct(*children(root), stop=_PARTS)
@@ -72,8 +77,7 @@ def _look(root: Node) -> frozenset[Any]:
         if type(node) in _PARTS:
             kinds |= _look(node)
     result = frozenset(kinds)
-    if kept is not None:
-        kept[id(root)] = root, result
+    kept[id(root)] = root, result
     return result
 
 

@@ -124,15 +124,15 @@ def _differs(a: object, b: object) -> bool:
     return a is not b
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk(node: Node, once: bool = False) -> Iterator[Node]:
     """Every node, parents before children, in evaluation order. An expression that is shared is met once a statement: written
-    out it may be larger than any memory."""
+    out it may be larger than any memory. once: what statements share is met once in all."""
     stack, met, readers = [node], set[int](), _READERS
     while stack:
         node = stack.pop()
         read = readers[type(node)]
         if read is not _nothing and (below := read(node)):
-            if isinstance(node, Stmt):
+            if not once and isinstance(node, Stmt):
                 met.clear()
             elif id(node) in met:
                 continue

@@ -52,7 +52,7 @@ def _find_used_buffers(body: Stmt, buffers: Iterable[Buffer]) -> dict[Buffer, bo
     pointer to, it may."""
     pointers = {buffer.data: buffer for buffer in buffers if buffer.data is not None}
     known, touched = set(buffers), dict[Buffer, bool]()
-    for node in walk(body):
+    for node in walk(body, once=True):
         kind = type(node)  # of every node of a kernel: quicker than to ask for each class that it may be
         if kind is BufferLoad or kind is BufferStore:
             buffer = cast("BufferLoad | BufferStore", node).buffer

@@ -39,19 +39,44 @@ __all__ = ["Statement", "Work", "elementary", "executions", "innermost", "count_
 _FREE_CALLS = frozenset({"likely", "reinterpret", "target_has", "address_of", "access_ptr"})
 
 
+@dataclass(eq=False)
+class _Scope:
+    """Variables that are bound around a statement: by `binding`, and further out. values: what they stand for, once somebody has
+    asked, as few do who count work."""
+
+    binding: LetStmt
+    around: _Scope | None
+    values: Mapping[Var, Expr] | None = None
+
+    def resolve(self) -> Mapping[Var, Expr]:
+        """Put values in place of the variables of those around."""
+        scopes: list[_Scope] = [self]
+        while (outer := scopes[-1].around) is not None and outer.values is None:
+            scopes.append(outer)
+        values: Mapping[Var, Expr] = {} if outer is None or outer.values is None else outer.values
+        for scope in reversed(scopes):
+            values = scope.values = {**values, scope.binding.var: substitute(scope.binding.value, values)}
+        return values
+
+
 @dataclass(frozen=True, eq=False)
 class Statement:
     """A statement that computes something: a store, a binding, a call, a condition.
 
-    around: the loops that it stands in, outermost first. guards: how many conditions it stands under. bindings: what the
-    variables around it are bound to. program: that it is a statement of.
+    around: the loops that it stands in, outermost first. guards: how many conditions it stands under. scope: of the
+    variables that are bound around it. program: that it is a statement of.
     """
 
     node: Stmt
     around: tuple[Work, ...]
     guards: int
-    bindings: Mapping[Var, Expr]
+    scope: _Scope | None
     program: _Program
+
+    @property
+    def bindings(self) -> Mapping[Var, Expr]:
+        """Values that the variables around it are bound to."""
+        return {} if self.scope is None else self.scope.values or self.scope.resolve()
 
     @property
     def loops(self) -> tuple[For, ...]:
@@ -203,11 +228,11 @@ def measure_work(program: Function | Stmt, values: Mapping[Var, int] | None = No
     whether the greatest value is looked for of an extent that changes, which takes longer; else it counts as not known."""
     known = _Program(program, values or {}, bounds)
     whole = Work(None, ONE, ONE)
-    stack: list[tuple[Stmt, tuple[Work, ...], int, Mapping[Var, Expr]]] = [(known.body, (whole,), 0, {})]
+    stack: list[tuple[Stmt, tuple[Work, ...], int, _Scope | None]] = [(known.body, (whole,), 0, None)]
     while stack:
-        stmt, around, guards, bindings = stack.pop()
+        stmt, around, guards, scope = stack.pop()
         if isinstance(stmt, If) and stmt.else_body is not None and _is_of_threads(stmt):
-            stack.append((stmt.else_body, around, guards, bindings))
+            stack.append((stmt.else_body, around, guards, scope))
             continue
         if isinstance(stmt, For):
             work = Work(stmt, known.trips(stmt), around[-1].iterations)
@@ -216,11 +241,11 @@ def measure_work(program: Function | Stmt, values: Mapping[Var, int] | None = No
         elif isinstance(stmt, Allocate):
             around[-1].allocations.append(stmt.buffer)
         elif isinstance(stmt, (BufferStore, LetStmt, Evaluate, If, While, Assert)):
-            around[-1].body.append(Statement(stmt, around[1:], guards, bindings, known))
+            around[-1].body.append(Statement(stmt, around[1:], guards, scope, known))
         if isinstance(stmt, LetStmt):
-            bindings = {**bindings, stmt.var: substitute(stmt.value, bindings) if bindings else stmt.value}
+            scope = _Scope(stmt, scope)
         inside = guards + isinstance(stmt, (If, While))
-        stack.extend((child, around, inside, bindings) for child in reversed(children(stmt)) if isinstance(child, Stmt))
+        stack.extend((child, around, inside, scope) for child in reversed(children(stmt)) if isinstance(child, Stmt))
     return whole
 
 

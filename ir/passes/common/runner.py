@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ....base.dataclass import dataclass
 from ....base.environment import dump_folder, dumps, is_enabled
 from ....base.errors import FAULTS, TilewrightError, internal_error, is_interruption
-from ...contents import keep_contents
+from ...contents import keep_results
 from ...stmt import Function
 from ...text.printer import file_text
 from ...visit import deep_recursion
@@ -69,7 +69,7 @@ def is_watched() -> bool:
 
 def run_pipeline(function: Function, passes: Iterable[Pass], watchers: Sequence[Watcher] = ()) -> Function:
     """`function` through every pass in order. Each watcher is called before the first and after each of them."""
-    with deep_recursion(), keep_contents():  # a chain of inlined stages is as deep as it is long
+    with deep_recursion(), keep_results():  # a chain of inlined stages is as deep as it is long
         for watch in watchers:
             watch("lowered", function, 0.0)
         for step in passes:

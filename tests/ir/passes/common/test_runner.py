@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tilewright.codegen.llvm.pipeline import cpu_pipeline
 from tilewright.ir import contents
-from tilewright.ir.contents import contains, keep_contents
+from tilewright.ir.contents import contains, keep_results
 from tilewright.ir.errors import NotWellFormed
 from tilewright.ir.expr import BufferLoad, Var
 from tilewright.ir.passes.common.runner import (
@@ -60,7 +60,7 @@ def test_contents_are_known_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contents, "children", lambda node: looked.append(node) or children(node))
     outer = parse(TEXT).body
     assert isinstance(outer, For)
-    with keep_contents():
+    with keep_results():
         assert contains(outer, LoopKind.VECTORIZED) and not contains(outer, If, "exp", (BufferLoad, 1))
         changed = replace(outer, kind=LoopKind.PARALLEL)
         assert contains(changed, LoopKind.PARALLEL) and contains(changed, "float32", "float")
