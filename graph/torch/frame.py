@@ -267,15 +267,11 @@ class FrameReading:
         name, in_place = _row_name(node.target)
         meta = next((self.frame.tensors[each] for each in node.outputs if each in self.frame.tensors), None)
         of_scalar = name not in VIEWS and self.asks_for_axis_of_scalar(node)
-        c = Call(
-            self.scope,
-            name,
-            node.arguments,
-            meta,
-            node.source,
-            (lambda each: self.row_of_one(c, each)) if of_scalar else self.tensor,
-            self.symbol,
-        )
+
+        def tensor(each: str) -> str:
+            return self.row_of_one(c, each) if of_scalar else self.tensor(each)
+
+        c = Call(self.scope, name, node.arguments, meta, node.source, tensor, self.symbol)
         c.measures, c.key = self.known, next(filter(None, node.outputs), node.name)
         row = self.row(node)
         assert row is not None, "what is not known was refused"
