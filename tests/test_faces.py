@@ -58,6 +58,7 @@ print(*sorted(name for name in loaded if name.partition(".")[0] in ("tilewright"
     assert done.stdout.split() == [
         "tilewright",
         "tilewright.base",
+        "tilewright.base.dataclass",
         "tilewright.base.errors",
         "tilewright.base.forks",
         "tilewright.importing",
