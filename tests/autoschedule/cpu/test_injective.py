@@ -63,9 +63,9 @@ def test_long_rows_that_lie_apart_are_not_left_to_llvm() -> None:
     assert "vectors at a time" in row.description
 
 
-@pytest.mark.parametrize(("cpu", "vectors"), [("neoverse-n2", 1), ("cortex-a55", 4), ("a64fx", 4), ("spacemit-x60", 4)])
+@pytest.mark.parametrize(("cpu", "vectors"), [("neoverse-n2", 1), ("cortex-a55", 8), ("a64fx", 8), ("spacemit-x60", 4)])
 def test_vectors_stand_side_by_side_where_a_processor_does_not_look_ahead(cpu: str, vectors: int) -> None:
-    """A chain of sums: by llvm-mca four vectors of it take twice as long as one on Cortex-A55, not four times."""
+    """A chain of sums: by llvm-mca eight vectors of it take four times as long as one on Cortex-A55, not eight times."""
     x = te.placeholder((66, 1026), name="x")
     y = te.compute((64, 1024), lambda i, j: sum(x[i + di, j + dj] * x[i, j] for di in range(3) for dj in range(3)), "y")
     (row,) = tw.autoschedule.schedule(y, f"llvm -mcpu={cpu} -uncalibrated -cores=1").plan
