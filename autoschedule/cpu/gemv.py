@@ -33,7 +33,7 @@ from ..matrices import upstream
 from ..operations import is_known
 from .gemm_nest import product_sizes
 from .gemm_plan import Product
-from .lanes import CHAINS, LONG, VECTORS
+from .lanes import CHAINS, LONG, VECTORS, vectors_of_a_chain
 from .streams import LAST_CACHE
 from .threads import TASKS, WORTH_THREADS
 
@@ -179,13 +179,14 @@ def _schedule_across_rows(group: Group, shape: Thin, batch: int, threads: int) -
     (k,) = anchor.reduce_axis
     lanes = group.machine.lanes(anchor.output(0).dtype.bits)
     depth, width = constant_extent(k) or 0, max(group.machine.l1 // 2 * 8 // anchor.output(0).dtype.bits, lanes)
+    vectors = lanes * vectors_of_a_chain(group.machine)
     parts = min(threads * TASKS, depth // (4 * WAYS)) if threads > 1 and batch < threads else 1
     stage, sums = s[output], s[anchor]
     if parts > 1:
         part, _ = sums.split(k, nparts=parts)
         partial = s.rfactor(anchor.output(0), part)
         assert isinstance(partial, Tensor)
-        _add_rows(s[partial], shape, lanes, width)
+        _add_rows(s[partial], shape, vectors, width)
         s[partial].parallel(s[partial].op.axis[0])
     if output is anchor:
         sums = s[s.cache_write(anchor.output(0), "global")]
@@ -205,7 +206,7 @@ def _schedule_across_rows(group: Group, shape: Thin, batch: int, threads: int) -
         sums.reorder(*outer, few, chunk, *sums.op.reduce_axis, row)
         sums.vectorize(row)
     else:
-        _add_rows(sums, shape, lanes, width)
+        _add_rows(sums, shape, vectors, width)
         if threads > 1:
             stage.parallel(task)
 

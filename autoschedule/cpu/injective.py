@@ -50,6 +50,9 @@ stores several in another order than they lie in, and where they cross lines of 
 sweeps of 3,000 to 160,000 elements with AVX2 and AVX-512: 1.15 in the mean; at lines of the cache 0.97 at least)."""
 STEPS = (1, 2, 4, 8)
 """Vectors in a step to choose from."""
+WIDE = 4
+"""Instructions begun in a cycle from which on those of a loop around one vector go beside a heavy expression: on Cortex-A72, which
+begins three, two vectors take 0.84 to 0.97 of the time of one by llvm-mca, and more no less."""
 LONG_ROW = 64
 """Vectors of a row from which on a step of Arm's processors that look ahead little has eight: what comes last in it is waited for half
 as often. By llvm-mca that takes 0.67 to 0.94 of the time of four on Cortex-A55, 0.7 to 1.0 on A64FX. Of RISC-V's registers, eight
@@ -86,7 +89,7 @@ def _ways(group: Group, op: Operation) -> tuple[list[_Way], bool]:
     operators = sum(map(weight, (op, *find_inlined(s, op))))
     machine, bits = group.machine, op.output(0).dtype.bits
     waits = machine.is_latency_bound
-    usual = VECTORS if operators <= LIGHT or waits else 1
+    usual = VECTORS if operators <= LIGHT or waits else 1 if machine.width >= WIDE else 2
     threads = worth_threads(axes, operators)
     value = expand_inlined(s[op])
     flat = op.num_outputs == 1 and _is_flat(op, value)

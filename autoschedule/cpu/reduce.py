@@ -27,7 +27,7 @@ from ..accesses import contiguous_axes, find_axes, op_loads
 from ..forms.rows import full_load
 from ..loops import fuse_axes, share_loops, split_longer
 from ..operations import find_inlined
-from .lanes import ROUNDS, VECTORS, length, move_lane_last, reduce_lanes
+from .lanes import ROUNDS, VECTORS, length, move_lane_last, reduce_lanes, vectors_of_a_chain
 from .streams import prefetch_pages
 from .threads import PARTS, TASKS, WORTH_THREADS, worth_threads
 
@@ -238,7 +238,7 @@ def _columns(group: Group, op: Operation, output: Operation, threads: bool) -> N
 def add_rows(stage: Stage, machine: Machine, extent: int | None) -> None:
     """The loops of a reduction whose results stay in the L1 cache while rows are added to them. extent: of a row that the stage
     computes."""
-    lanes = machine.lanes(max(tensor.dtype.bits for tensor in stage.op.outputs))
+    lanes = machine.lanes(max(tensor.dtype.bits for tensor in stage.op.outputs)) * vectors_of_a_chain(machine)
     *data, lane = move_lane_last(stage.op.axis)
     *slow, row = stage.op.reduce_axis
     rows, row = split_longer(stage, row, constant_extent(row), WAYS)

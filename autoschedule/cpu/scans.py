@@ -33,7 +33,7 @@ from ..accesses import contiguous_axes, dimension, max_reads, op_loads
 from ..forms.scans import SharedColumns, share_columns
 from ..loops import share_loops, split_longer
 from ..operations import is_expensive, is_plain
-from .lanes import floor_power
+from .lanes import floor_power, vectors_of_a_chain
 from .streams import LINES
 from .sums import sums_of_a_step
 from .threads import worth_threads
@@ -136,7 +136,11 @@ def _schedule_rows(group: Group, block: _Block) -> None:
 
     as many rows at a time as a vector has lanes, turned on the way in and on the way out.
     """
-    s, stage, size = group.s, group.s[group.output], min(floor_power(_lanes(group)), MAX_TILE)
+    s, stage, size = (
+        group.s,
+        group.s[group.output],
+        min(floor_power(group.machine.lanes(group.anchor.output(0).dtype.bits)), MAX_TILE),
+    )
     *axes, last = stage.op.axis
     columns = block.shared.columns
     column = max(columns, key=lambda axis: (min(constant_extent(axis) or size, size), axes.index(axis)))
@@ -206,4 +210,5 @@ def _vectorize_step(group: Group, stage: Stage, dimension: int) -> None:
 
 
 def _lanes(group: Group) -> int:
-    return group.machine.lanes(group.anchor.output(0).dtype.bits)
+    """Columns of a step."""
+    return group.machine.lanes(group.anchor.output(0).dtype.bits) * vectors_of_a_chain(group.machine)

@@ -8,7 +8,7 @@ import drawn
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright import te
+from tilewright import te, topi
 
 HASWELL = "llvm -mcpu=haswell"
 
@@ -63,13 +63,26 @@ def test_long_rows_that_lie_apart_are_not_left_to_llvm() -> None:
     assert "vectors at a time" in row.description
 
 
-@pytest.mark.parametrize(("cpu", "vectors"), [("neoverse-n2", 1), ("cortex-a55", 8), ("a64fx", 8), ("spacemit-x60", 4)])
-def test_vectors_stand_side_by_side_where_a_processor_does_not_look_ahead(cpu: str, vectors: int) -> None:
+@pytest.mark.parametrize(
+    ("cpu", "vectors", "columns"),
+    [
+        ("neoverse-n2", 1, 4),
+        ("cortex-a72", 2, 4),
+        ("cortex-a55", 8, 16),
+        ("a64fx", 8, 64),
+        ("spacemit-x60", 4, 32),
+        ("sifive-u74", 4, 4),
+    ],
+)
+def test_vectors_stand_side_by_side_where_a_processor_does_not_look_ahead(cpu: str, vectors: int, columns: int) -> None:
     """A chain of sums: by llvm-mca eight vectors of it take four times as long as one on Cortex-A55, not eight times."""
+    target = f"llvm -mcpu={cpu} -uncalibrated -cores=1"
     x = te.placeholder((66, 1026), name="x")
     y = te.compute((64, 1024), lambda i, j: sum(x[i + di, j + dj] * x[i, j] for di in range(3) for dj in range(3)), "y")
-    (row,) = tw.autoschedule.schedule(y, f"llvm -mcpu={cpu} -uncalibrated -cores=1").plan
+    (row,) = tw.autoschedule.schedule(y, target).plan
     assert row.description.startswith(f"{vectors} vector")
+    total = topi.sum(x, 0)
+    assert f"vectorized({columns})" in str(tw.lower(tw.autoschedule.schedule(total, target), [x, total]))
 
 
 @pytest.mark.parametrize(("cpu", "vectors", "sums"), [("neoverse-n2", 2, 2), ("cortex-a55", 4, 4), ("haswell", 1, 2)])
