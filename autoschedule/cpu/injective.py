@@ -33,7 +33,7 @@ from ..operations import LIGHT, find_inlined, weight
 from ..plan import Candidate
 from ..structure import structure_key
 from .declaration import calls_functions, functions_at_once, part_left_by_llvm
-from .lanes import VECTORS, length
+from .lanes import VECTORS, length, vectors_of_a_chain
 from .quotient_axes import find_digits
 from .streams import streams, sweep_past_caches
 from .threads import are_enough_tasks, worth_threads
@@ -54,9 +54,9 @@ WIDE = 4
 """Instructions begun in a cycle from which on those of a loop around one vector go beside a heavy expression: on Cortex-A72, which
 begins three, two vectors take 0.84 to 0.97 of the time of one by llvm-mca, and more no less."""
 LONG_ROW = 64
-"""Vectors of a row from which on a step of Arm's processors that look ahead little has eight: what comes last in it is waited for half
-as often. By llvm-mca that takes 0.67 to 0.94 of the time of four on Cortex-A55, 0.7 to 1.0 on A64FX. Of RISC-V's registers, eight
-would be one operand of four."""
+"""Vectors of a row from which on a step has eight where a core looks ahead little: what comes last in it is waited for half as often.
+By llvm-mca that takes 0.67 to 0.94 of the time of four on Cortex-A55, 0.7 to 1.0 on A64FX. Where registers are grouped, eight would be
+one operand of four."""
 COMPONENTS = 8
 """Values of the last axis that are written out."""
 
@@ -97,7 +97,7 @@ def _ways(group: Group, op: Operation) -> tuple[list[_Way], bool]:
     several = usual
     if calls_functions(value):
         several = usual = min(usual, functions_at_once(machine))
-    elif waits and vectors >= LONG_ROW and machine.name in ("neon", "sve"):
+    elif vectors_of_a_chain(machine) > 1 and vectors >= LONG_ROW and not machine.groups_registers:
         several = 2 * usual
     loops = [
         _Loops(flat, count, shared) for shared in (threads, not threads) for count in dict.fromkeys((several, *STEPS))

@@ -141,6 +141,11 @@ class Machine:
         return self.padded or self.vector_bytes >= 64 or self.name in ("sve", "rvv")
 
     @property
+    def groups_registers(self) -> bool:
+        """Return whether several vectors side by side are one operand, of which there are the fewer."""
+        return self.name == "rvv"
+
+    @property
     def is_latency_bound(self) -> bool:
         """Return whether one vector after another leaves units idle: instructions begin in order, or too few are looked ahead over for
         as many sums as units work on."""
