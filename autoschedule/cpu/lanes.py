@@ -65,7 +65,7 @@ def reduce_lanes(
     lanes = machine.lanes(max(tensor.dtype.bits for tensor in op.outputs))
     room = max(machine.registers * 3 // 4 // op.num_outputs, 1)  # what takes up a term has the rest
     # what comes last in a step is waited for, less often in long ones: by llvm-mca 0.67 of the time of sums of rows on Cortex-A55
-    own = machine.accumulators * vectors_of_a_chain(machine)
+    own = machine.accumulators * (1 if machine.groups_registers else vectors_of_a_chain(machine))
     most = min(own, room) if accumulators is None else accumulators
     if accumulators is None and calls_functions(*op.values):
         most = min(most, functions_at_once(machine))
