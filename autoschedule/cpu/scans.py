@@ -136,11 +136,8 @@ def _schedule_rows(group: Group, block: _Block) -> None:
 
     as many rows at a time as a vector has lanes, turned on the way in and on the way out.
     """
-    s, stage, size = (
-        group.s,
-        group.s[group.output],
-        min(floor_power(group.machine.lanes(group.anchor.output(0).dtype.bits)), MAX_TILE),
-    )
+    s, stage = group.s, group.s[group.output]
+    size = min(floor_power(group.machine.lanes(group.anchor.output(0).dtype.bits)), MAX_TILE)
     *axes, last = stage.op.axis
     columns = block.shared.columns
     column = max(columns, key=lambda axis: (min(constant_extent(axis) or size, size), axes.index(axis)))
