@@ -6,7 +6,7 @@ stands in `Operation` has an answer for every kind. How a kind is lowered is its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base import InternalError, SourceLine, dataclass, field, replace, user_source
@@ -424,8 +424,11 @@ def axis_extent(axis: IterVar) -> Expr:
     return axis.dom.extent
 
 
-def producers_first(outputs: Sequence[Operation]) -> list[Operation]:
-    """`outputs` and everything that they read, each after what it reads."""
+def producers_first(
+    outputs: Sequence[Operation], reads: Callable[[Operation], Iterable[Operation]] | None = None
+) -> list[Operation]:
+    """`outputs` and everything that they read, each after what it reads. reads: the operations that one reads, of those that count;
+    without it all of its inputs."""
     order: dict[Operation, None] = {}
     entered: set[Operation] = set()
     stack = [(op, False) for op in reversed(outputs)]
@@ -436,5 +439,6 @@ def producers_first(outputs: Sequence[Operation]) -> list[Operation]:
         elif op not in entered:
             entered.add(op)
             stack.append((op, True))
-            stack.extend((tensor.op, False) for tensor in reversed(op.input_tensors))
+            inputs = (tensor.op for tensor in op.input_tensors) if reads is None else reads(op)
+            stack.extend((each, False) for each in reversed(list(inputs)))
     return list(order)

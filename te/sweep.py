@@ -21,7 +21,7 @@ from ..ir.ops import const, integer_value
 from ..ir.stmt import Allocate, BufferStore, For, LetStmt, LoopKind, Stmt
 from ..ir.visit import rewrite, seq, substitute, walk
 from .hybrid.op import HybridOp
-from .operation import Operation
+from .operation import Operation, producers_first
 from .scan import ScanOp
 from .shape import constant_extent, same_extent
 from .tensor import Tensor, find_tensor
@@ -110,7 +110,7 @@ def _begin(output: Operation, time: IterVar) -> Sweep | None:
 
 def _take(sweep: Sweep) -> bool:
     """Return whether all that depends on scans can be computed in the sweep, and note it."""
-    order = _order(sweep.output)
+    order = producers_first([sweep.output])
     states = {state for op in order for state in op.own_placeholders}
     stepwise = set[Operation]()
     for op in order:
@@ -200,20 +200,6 @@ def _find_columns(sweep: Sweep, op: Operation, load: ProducerLoad) -> tuple[int,
     return tuple(roles) if sorted(roles) == list(range(_TIME, len(sweep.columns))) else None
 
 
-def _order(output: Operation) -> list[Operation]:
-    """The output and what it is computed from, producers first."""
-    order: dict[Operation, None] = {}
-    waiting: list[tuple[Operation, bool]] = [(output, False)]
-    while waiting:
-        op, done = waiting.pop()
-        if done:
-            order[op] = None
-        elif op not in order:
-            waiting.append((op, True))
-            waiting.extend((tensor.op, False) for tensor in op.input_tensors)
-    return list(order)
-
-
 class _Loops:
     """The loops of a sweep."""
 
@@ -298,19 +284,12 @@ class _Loops:
     def _order_members(self, sources: Mapping[Operation, Sequence[Tensor]]) -> list[Operation]:
         """The members that a step computes, each behind those that it reads at that step."""
         sweep = self.sweep
-        order: dict[Operation, None] = {}
-        wanted = [op for op in sweep.members if op is sweep.output or op.is_stepwise]
-        waiting = [(op, False) for op in reversed(wanted)]
-        while waiting:
-            op, done = waiting.pop()
-            if done:
-                order[op] = None
-            elif op not in order:
-                waiting.append((op, True))
-                now = [tensor.op for tensor in sources[op] if tensor.op is not op]
-                now += [tensor.op for tensor, lag in sweep.reads(op) if lag == 0] if not op.is_stepwise else []
-                waiting.extend((each, False) for each in now)
-        return list(order)
+
+        def reads(op: Operation) -> list[Operation]:
+            now = [tensor.op for tensor, lag in sweep.reads(op) if lag == 0] if not op.is_stepwise else []
+            return [*(tensor.op for tensor in sources[op] if tensor.op is not op), *now]
+
+        return producers_first([op for op in sweep.members if op is sweep.output or op.is_stepwise], reads)
 
     def _value(
         self, op: Operation, axes: Mapping[Var, Expr], values: Mapping[Tensor, Var], row: tuple[Expr, ...]

@@ -8,7 +8,7 @@ from functools import partial
 
 from ...base.arguments import is_a
 from ...base.errors import user_source
-from ...te.operation import Operation
+from ...te.operation import Operation, producers_first
 from ...te.shape import same_extent
 from ...te.sweep import find_sweep
 from ...te.tensor import Tensor
@@ -29,7 +29,7 @@ SWEEP = "sweep"
 SEPARABLE = "separable"
 """The name of a window over several dimensions as one after the other."""
 EXACT = frozenset({SWEEP, SEPARABLE})
-"""Those that round nothing elsewhere."""
+"""Declarations that round nothing elsewhere."""
 
 
 def _tries(stage: Stage) -> Iterator[Try]:
@@ -134,7 +134,9 @@ def _declare(schedule: Schedule, stage: Stage, result: Tensor) -> list[Operation
     """The operations of a declaration that the schedule has not, producers first, reading what its stages compute now."""
     assert all(map(same_extent, result.shape, stage.op.output(0).shape)), "an alternative computes the same tensor"
     made: dict[Operation, Operation] = {}
-    for op in _new_operations(schedule, result.op):
+    for op in producers_first(
+        [result.op], lambda op: (x.op for x in op.input_tensors if x.op not in schedule.stage_map)
+    ):
         now = {
             tensor: made[tensor.op].output(tensor.value_index)
             if tensor.op in made
@@ -144,20 +146,6 @@ def _declare(schedule: Schedule, stage: Stage, result: Tensor) -> list[Operation
         made[op] = op.replace_inputs({old: new for old, new in now.items() if old is not new})
     last = made[result.op]
     return [*list(made.values())[:-1], replace(last, name=stage.name, source=stage.op.source)]
-
-
-def _new_operations(schedule: Schedule, last: Operation) -> Sequence[Operation]:
-    """The operations up to `last` that have no stage, producers first."""
-    order: dict[Operation, None] = {}
-    waiting: list[tuple[Operation, bool]] = [(last, False)]
-    while waiting:
-        op, done = waiting.pop()
-        if done:
-            order[op] = None
-        elif op not in order and op not in schedule.stage_map:
-            waiting.append((op, True))
-            waiting.extend((tensor.op, False) for tensor in op.input_tensors)
-    return list(order)
 
 
 def _drop_unread(schedule: Schedule, stages: Sequence[Stage]) -> None:
