@@ -76,35 +76,34 @@ for _name in ("isnan", "isinf", "isfinite"):
     aten(f"{_name}.default")(_unary_row(_name))
 
 
-@aten("logical_not.default")
-def _convert_logical_not(c: Call) -> str:
-    return c.emit("logical_not", c.cast(c.tensor(), "bool"))
+_EXPRESSIONS: dict[str, Row] = {
+    "logical_not.default": lambda c: c.emit("logical_not", c.cast(c.tensor(), "bool")),
+    "exp2.default": lambda c: c.emit(
+        "exp", c.emit("multiply", c.cast(c.tensor(), c.dtype), c.scalar(math.log(2), c.dtype))
+    ),
+    "reciprocal.default": lambda c: c.emit("divide", c.scalar(1, c.dtype), c.cast(c.tensor(), c.dtype)),
+    "gelu.default": lambda c: c.emit("gelu", c.tensor(), approximate=c.known("approximate", "none")),
+    "leaky_relu.default": lambda c: c.emit("leaky_relu", c.tensor(), alpha=float(c.known("negative_slope", 0.01))),
+    "selu.default": lambda c: c.emit("selu", c.tensor(), alpha=1.6732632423543772, gamma=1.0507009873554805),
+    "celu.default": lambda c: c.emit("celu", c.tensor(), alpha=float(c.known("alpha", 1.0))),
+    "hardsigmoid.default": lambda c: c.emit("hard_sigmoid", c.tensor(), alpha=1 / 6, beta=0.5),
+    "tanhshrink.default": lambda c: c.emit("subtract", c.tensor(), c.emit("tanh", c.tensor())),
+    "log_sigmoid.default": lambda c: c.emit("negative", c.emit("softplus", c.emit("negative", c.tensor()))),
+    "atan2.default": lambda c: c.emit("atan2", c.operand("self", c.dtype), c.operand("other", c.dtype)),
+    "masked_fill.Scalar masked_fill.Tensor": lambda c: c.emit(
+        "where", c.tensor("mask"), c.operand("value", c.dtype), c.tensor()
+    ),
+}
+"""Operators that are one expression of ours, by their names."""
+
+for _names, _row in _EXPRESSIONS.items():
+    aten(*_names.split())(_row)
 
 
 @aten("log2.default", "log10.default")
 def _convert_log_base(c: Call) -> str:
     base = 2.0 if c.target.startswith("log2") else 10.0
     return c.emit("multiply", c.emit("log", c.cast(c.tensor(), c.dtype)), c.scalar(1 / math.log(base), c.dtype))
-
-
-@aten("exp2.default")
-def _convert_exp2(c: Call) -> str:
-    return c.emit("exp", c.emit("multiply", c.cast(c.tensor(), c.dtype), c.scalar(math.log(2), c.dtype)))
-
-
-@aten("reciprocal.default")
-def _convert_reciprocal(c: Call) -> str:
-    return c.emit("divide", c.scalar(1, c.dtype), c.cast(c.tensor(), c.dtype))
-
-
-@aten("gelu.default")
-def _convert_gelu(c: Call) -> str:
-    return c.emit("gelu", c.tensor(), approximate=c.known("approximate", "none"))
-
-
-@aten("leaky_relu.default")
-def _convert_leaky_relu(c: Call) -> str:
-    return c.emit("leaky_relu", c.tensor(), alpha=float(c.known("negative_slope", 0.01)))
 
 
 @aten("rrelu.default")
@@ -125,21 +124,6 @@ def _convert_elu(c: Call) -> str:
     )
 
 
-@aten("selu.default")
-def _convert_selu(c: Call) -> str:
-    return c.emit("selu", c.tensor(), alpha=1.6732632423543772, gamma=1.0507009873554805)
-
-
-@aten("celu.default")
-def _convert_celu(c: Call) -> str:
-    return c.emit("celu", c.tensor(), alpha=float(c.known("alpha", 1.0)))
-
-
-@aten("hardsigmoid.default")
-def _convert_hardsigmoid(c: Call) -> str:
-    return c.emit("hard_sigmoid", c.tensor(), alpha=1 / 6, beta=0.5)
-
-
 @aten("sign.default", "sgn.default")
 def _sign(c: Call) -> str:
     """0 for NaN."""
@@ -155,16 +139,6 @@ def _shrink(c: Call) -> str:
     width = float(c.known("lambd", 0.5))
     value = c.emit("shrink", c.tensor(), lambd=width, bias=0.0 if c.target.startswith("hard") else width)
     return c.emit("where", c.emit("isnan", c.tensor()), c.tensor(), value)
-
-
-@aten("tanhshrink.default")
-def _convert_tanhshrink(c: Call) -> str:
-    return c.emit("subtract", c.tensor(), c.emit("tanh", c.tensor()))
-
-
-@aten("log_sigmoid.default")
-def _log_sigmoid(c: Call) -> str:
-    return c.emit("negative", c.emit("softplus", c.emit("negative", c.tensor())))
 
 
 @aten("threshold.default")
@@ -419,20 +393,10 @@ def _convert_pow(c: Call) -> str:
     return c.cast(c.emit("power", c.cast(base, wide), c.operand("exponent", wide)), kind)
 
 
-@aten("atan2.default")
-def _convert_atan2(c: Call) -> str:
-    return c.emit("atan2", c.operand("self", c.dtype), c.operand("other", c.dtype))
-
-
 @aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
 def _convert_where(c: Call) -> str:
     kind = c.promote_dtypes("self", "other")
     return c.emit("where", c.cast(c.tensor("condition"), "bool"), c.operand("self", kind), c.operand("other", kind))
-
-
-@aten("masked_fill.Scalar", "masked_fill.Tensor")
-def _convert_masked_fill(c: Call) -> str:
-    return c.emit("where", c.tensor("mask"), c.operand("value", c.dtype), c.tensor())
 
 
 @aten(
