@@ -137,10 +137,10 @@ def test_kernels_that_are_built_and_dropped_leave_nothing_behind() -> None:
         tw.build(s, [a, b])(np.ones((n, 16), np.float32), result)
         assert result[-1, -1] == 3
 
-    for n in range(1, 101):
+    for n in range(1, 61):
         cycle(n)
     gc.collect()
-    before, cycles = resident_bytes(), 10_000 if SOAK else 150
+    before, cycles = resident_bytes(), 10_000 if SOAK else 100
     for n in range(1, cycles + 1):
         cycle(1 + n % 50)
     gc.collect()

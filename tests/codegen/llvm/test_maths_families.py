@@ -51,7 +51,7 @@ def same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("family", [FUSED, ALONE], ids=["fused", "alone"])
-@pytest.mark.parametrize("name", drawn.part(sorted(maths.FUNCTIONS), 16))
+@pytest.mark.parametrize("name", drawn.part(sorted(maths.FUNCTIONS), 10))
 def test_a_family_of_processors_gives_one_result(name: str, family: tuple[str, ...], dtype: str) -> None:
     machines = {maths_options(Target.parse(f"llvm {text}"), fast=False): text for text in family}
     want = results(name, dtype, next(iter(machines)), 1)
