@@ -13,8 +13,7 @@ from ..codegen.errors import ArgumentNotBuildable
 from ..codegen.result import BuildOptions, require_switch
 from ..codegen.target import Target
 from ..ir import Function, Var, deep_recursion
-from ..runtime import Kernel
-from ..runtime.module import Module
+from ..runtime import Kernel, Module
 from ..schedule import Schedule
 from ..schedule.errors import NotExact
 from ..schedule.model.exactness import Exactness

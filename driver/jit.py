@@ -27,12 +27,11 @@ from ..base import dataclass, field, user_source
 from ..base.arguments import is_a, is_array, is_number, is_sequence, to_list, to_tuple
 from ..codegen.target import Target
 from ..ir import Function, IntImm, Var
-from ..runtime import cuda, empty
+from ..runtime import Kernel, cuda, empty
 from ..runtime.array import dtype_name, numpy_dtype
 from ..runtime.critical_section import ProcessLock
 from ..runtime.diagnose import handout_advice, is_traced_by_jax
 from ..runtime.errors import NoResult, NotSpecialisable, WrongOutputs
-from ..runtime.kernel import Kernel
 from ..runtime.tensors import NoMemory, RefusedMemory, find_tensor
 from ..schedule import Schedule
 from ..te import Tensor, compute, placeholder, size_var, var

@@ -11,10 +11,9 @@ from ..base.errors import user_source
 from ..codegen.errors import ArgumentNotBuildable, NameNotAllowed
 from ..codegen.target import Target
 from ..ir import Function, Var, deep_recursion, verify
-from ..schedule import Schedule, create_schedule
+from ..schedule import Schedule, create_schedule, to_json
 from ..schedule.errors import NotExact
 from ..schedule.lowering.lower import lower as lower_schedule
-from ..schedule.model.serialise import to_json
 from ..te import Tensor
 from .reproduction_bundle import bundling
 from .schedule import schedule

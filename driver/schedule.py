@@ -12,8 +12,7 @@ from ..codegen.errors import UnknownTargetOption
 from ..codegen.result import require_switch
 from ..codegen.target import Target
 from ..schedule import Schedule, create_schedule
-from ..te import Tensor
-from ..te.operation import Operation
+from ..te import Operation, Tensor
 
 if TYPE_CHECKING:
     from ..autotune.records import Database

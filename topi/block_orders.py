@@ -16,9 +16,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import te
-from ..te import max_value
+from ..te import Tensor, max_value
 from ..te.hybrid.runtime import allocate, bind, const_range, output_tensor
-from ..te.tensor import Tensor
 
 LONGEST = 4096
 """Elements that a block sorts: with keys of 64 bits they fill what a block has without asking."""

@@ -10,13 +10,11 @@ from ..ir import BufferStore, Expr, IterVar, ProducerLoad, Range, Var, free_vars
 from ..ir.analysis.count import ONE, ZERO, Count
 from ..ir.analysis.lane_strides import find_scattered_lanes
 from ..ir.analysis.work import Work, elementary, measure_work
+from ..schedule import Schedule, Stage
 from ..schedule.lowering.computation import Loop, StageBounds, thread_rank
 from ..schedule.lowering.lower import Lowered, lower_parts
 from ..schedule.lowering.text import all_arguments
-from ..schedule.model.schedule import Schedule
-from ..schedule.model.stage import Stage
-from ..te.operation import Operation
-from ..te.tensor import Tensor
+from ..te import Operation, Tensor
 
 __all__ = ["Explanation", "Level", "Region", "explain"]
 

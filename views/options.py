@@ -11,13 +11,11 @@ from collections.abc import Callable
 
 from ..base import TilewrightError, dataclass
 from ..codegen.target import Target
+from ..schedule import Schedule, Stage
 from ..schedule.lowering.lower import lower
 from ..schedule.lowering.text import all_arguments
 from ..schedule.model.primitive import primitives
-from ..schedule.model.schedule import Schedule
-from ..schedule.model.stage import Stage
-from ..te.operation import Operation
-from ..te.tensor import Tensor
+from ..te import Operation, Tensor
 
 __all__ = ["Option", "Options", "options"]
 

@@ -11,9 +11,8 @@ from statistics import median
 
 from ..base import dataclass, field
 from ..ir.expr import IterVar, Range
+from ..schedule import Schedule, Stage
 from ..schedule.model.checks import declared_ranges, extent_text
-from ..schedule.model.schedule import Schedule
-from ..schedule.model.stage import Stage
 
 __all__ = ["StageGraph", "draw_stages"]
 

@@ -8,12 +8,11 @@ from typing import Any
 
 from ..base import SourceLine, dataclass, field
 from ..ir.expr import IterVar
+from ..schedule import Schedule, Stage, create_schedule
 from ..schedule.lowering.text import schedule_text
 from ..schedule.model.python_code import python_steps
 from ..schedule.model.records import AxisRef, ExprRef, Record, StageRef
 from ..schedule.model.relations import Relation
-from ..schedule.model.schedule import Schedule, create_schedule
-from ..schedule.model.stage import Stage
 
 __all__ = ["Step", "Steps", "difference"]
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ...base.untrusted_input import open_regular
-from ...runtime import Kernel
+from ...runtime import Kernel, Module
 from ...runtime.folders import temporary_folder
 from ...runtime.load import load
-from ...runtime.module import Module
 
 __all__ = ["export_library", "load_kernels", "write_archive"]
 

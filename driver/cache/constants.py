@@ -16,8 +16,7 @@ from ...ir.constant import Constant, aligned_zeros
 from ...ir.stmt import Function
 from ...runtime.array import numpy_dtype
 from ...schedule import Schedule
-from ...te import Tensor
-from ...te.operation import Operation
+from ...te import Operation, Tensor
 from ..compile import BuildItem
 
 __all__ = ["about_constants", "bound_constants", "collect_constants", "resolve_symbols"]

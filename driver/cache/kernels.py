@@ -18,10 +18,9 @@ from ...codegen.target import Target
 from ...ir.constant import Constant
 from ...ir.lazy_values import cached_property
 from ...ir.passes.common.runner import is_watched
+from ...runtime import Module, Signature
 from ...runtime.diagnose import kernel_failure
 from ...runtime.kernel import Kernel, make_kernel
-from ...runtime.module import Module
-from ...runtime.signature import Signature
 from ..compile import Request, compile_programs
 from .constants import about_constants, bound_constants, collect_constants, resolve_symbols
 from .key import build_key, code_version

@@ -23,8 +23,7 @@ from ...base.arguments import is_array, is_number, is_sequence
 from ...base.errors import SourceLine
 from ...importing import PACKAGE
 from ...ir.constant import Constant
-from ...te.tensor import Tensor
-from ...te.tensor_intrin import TensorIntrin
+from ...te import Tensor, TensorIntrin
 
 __all__ = ["NoStructure", "structure_text"]
 

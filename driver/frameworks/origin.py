@@ -9,9 +9,8 @@ from typing import Any, cast
 from ...base.errors import user_source
 from ...codegen.result import require_switch
 from ...ir import Function
+from ...runtime import Kernel, Module
 from ...runtime.errors import NoFramework
-from ...runtime.kernel import Kernel
-from ...runtime.module import Module
 from ...schedule import Schedule
 from ..compile import BuildItem, Request
 

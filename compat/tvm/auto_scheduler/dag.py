@@ -8,8 +8,7 @@ from hashlib import md5
 from ....autotune.task import computed_tensors
 from ....ir.expr import Expr, Reduce
 from ....schedule import Schedule, create_schedule
-from ....te import Tensor
-from ....te.operation import Operation
+from ....te import Operation, Tensor
 from ..autotvm.task.flop import counted_flop
 from .loop_state import State
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from ....ir.expr import IterVar
 from ....schedule import Schedule
-from ....te import Tensor
-from ....te.operation import Operation
+from ....te import Operation, Tensor
 from ....te.shape import constant_extent
 from .steps import ANNOTATIONS, Steps
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ....ir.expr import IterVar
+from ....schedule import Schedule, Stage
 from ....schedule.model.checks import declared_ranges, extent_text
-from ....schedule.model.schedule import Schedule
-from ....schedule.model.stage import Stage
 
 __all__ = ["viz_dataflow_graph", "viz_itervar_relationship_graph", "viz_schedule_tree"]
 

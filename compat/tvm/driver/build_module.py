@@ -15,9 +15,8 @@ from ....base.arguments import is_a, is_sequence
 from ....codegen.result import BuildOptions
 from ....driver import build as driver
 from ....ir import Allocate, Buffer, Call, Function, If, Node, Seq, Var, rewrite
-from ....runtime import Kernel
+from ....runtime import Kernel, TimingResult
 from ....runtime.loaded_model import LoadedModel
-from ....runtime.timing import TimingResult
 from ....schedule import Schedule
 from ....te import Tensor, placeholder
 from ..binds import Binds, bound, need_no_binds, tensors_of

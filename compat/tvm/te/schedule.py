@@ -13,9 +13,8 @@ from ....schedule import AutoInlineBroadcast, AutoInlineElemWise, AutoInlineInje
 from ....schedule.lowering.bounds import infer_bounds
 from ....schedule.lowering.dataflow import analyse
 from ....schedule.model.relations import Fuse, Rebase, Singleton, Split
+from ....te import ScanOp, Tensor
 from ....te.operation import Operation, producers_first
-from ....te.scan import ScanOp
-from ....te.tensor import Tensor
 from ..container import Map
 from ..nodes import theirs
 from ..tir import IterVar

@@ -19,10 +19,7 @@ from ....schedule.model.schedule import Schedule as _Schedule
 from ....schedule.model.schedule import collect_operations
 from ....schedule.model.stage import Stage as _Stage
 from ....schedule.primitives.pragma import KEYS
-from ....te.operation import Operation
-from ....te.tensor import Tensor
-from ....te.tensor_compute import TensorComputeOp
-from ....te.tensor_intrin import TensorIntrin
+from ....te import Operation, Tensor, TensorComputeOp, TensorIntrin
 from ..tir import IterVar as Kinds
 from ..transform import KEEPS_SCHEDULES, PassContext
 from ..wmma import scope_of

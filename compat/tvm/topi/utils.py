@@ -10,8 +10,7 @@ from ....ir.arith import Analyzer
 from ....ir.expr import Expr, FloatImm, IntImm
 from ....ir.ops import integer_value
 from ....schedule import Schedule
-from ....te.operation import Operation
-from ....te.tensor import Tensor
+from ....te import Operation, Tensor
 from ....topi.transform import flat_index as ravel_index
 from . import tag
 

@@ -10,8 +10,7 @@ from weakref import WeakKeyDictionary
 from .....autotune.errors import BadTemplate
 from .....base.arguments import to_list
 from .....base.errors import user_source
-from .....te import Tensor
-from .....te.operation import Operation
+from .....te import Operation, Tensor
 from ...target import Target
 from .dispatcher import DispatchContext
 from .task import TASK_TABLE, TaskTemplate, args_to_workload
