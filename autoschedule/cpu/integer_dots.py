@@ -24,7 +24,7 @@ from ... import te
 from ...codegen.machine import Machine, RegisterTile, register_tiles
 from ...ir.expr import IterVar
 from ...schedule import Stage
-from ...te.intrinsics.byte_units import PAIR_DOTS
+from ...te.intrinsics.byte_units import DENSE_DOTS, PAIR_DOTS
 from ...te.intrinsics.dot_i16 import GROUP as PAIR
 from ...te.intrinsics.dots import LANES as PANEL
 from ...te.operation import Operation
@@ -66,7 +66,9 @@ def integer_dots(group: Group) -> None:
     stage.reorder(*some, columns, *inner, i, j)
     share_loops(stage, [*some, columns], worth_threads((*anchor.axis, *summed.reduce_axis)))
     stage.vectorize(j)
-    dots_in_registers(s[summed], stage, places, op_loads(summed)[1].dtype == "int8")
+    x, packed = op_loads(summed)
+    unit = DENSE_DOTS["uint8"] if x.dtype == "uint8" else (PAIR_DOTS[str(packed.dtype)], PAIR)
+    dots_in_registers(s[summed], stage, places, unit)
 
 
 def prepare_dots(group: Group, take: Callable[[Group, Operation], None]) -> Operation | None:
@@ -86,17 +88,20 @@ def integer_depthwise(group: Group) -> None:
     windows(replace(group, heads=()))
 
 
-def dots_in_registers(sums: Stage, stage: Stage, at: IterVar, bytes_of_weights: bool = False) -> None:
-    """A tile of sums over pairs, rows by panels by lanes, within the loop `at` of the output."""
+def dots_in_registers(
+    sums: Stage, stage: Stage, at: IterVar, unit: tuple[str, int] = (PAIR_DOTS["int16"], PAIR)
+) -> None:
+    """A tile of sums, rows by panels by lanes, within the loop `at` of the output. unit: the intrinsic, and how many terms it takes."""
+    intrinsic, step = unit
     sums.set_scope("local")
     sums.compute_at(stage, at)
     *outer, i, panel, lane = sums.op.axis
     *taps, c = sums.op.reduce_axis
-    few = (constant_extent(c) or ASSUMED) <= FEW * PAIR
-    c, pair = sums.split(c, factor=PAIR)
-    sums.reorder(*outer, *taps, c, i, panel, lane, pair)
+    few = (constant_extent(c) or ASSUMED) <= FEW * step
+    c, inner = sums.split(c, factor=step)
+    sums.reorder(*outer, *taps, c, i, panel, lane, inner)
     unroll_loops(sums, (*([c] if few else []), i, panel))
-    sums.tensorize(lane, te.intrinsics.get(PAIR_DOTS["int8" if bytes_of_weights else "int16"]))
+    sums.tensorize(lane, te.intrinsics.get(intrinsic))
 
 
 def register_tile(machine: Machine, m: int, n: int, beside: int = BESIDE) -> RegisterTile:
@@ -134,5 +139,5 @@ def _take(group: Group, op: Operation) -> None:
     *outer, k = stage.op.axis
     if worth_threads(stage.op.axis, 1) and outer:
         stage.parallel(fuse_axes(stage, outer[:-1] or outer))
-    _, k = stage.split(k, factor=group.machine.vector_bytes // PAIR)
+    _, k = stage.split(k, factor=group.machine.vector_bytes * 8 // op.values[0].dtype.bits)
     stage.vectorize(k)

@@ -17,6 +17,7 @@ from ..rewrite import map_bodies
 from .algebra import ALGEBRA, STOPS
 from .attention import ATTENTION
 from .blocks import BLOCKS, target_blocks
+from .byte_zeros import BYTE_ZEROS, target_byte_zeros
 from .common import COMMON
 from .constant_folding import FOLDED
 from .constants import CONSTANTS
@@ -57,6 +58,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     SINKS,  # what it moves cancels in the next round's moves
     SIBLINGS,
     SPLITS,  # behind what looks for them
+    BYTE_ZEROS,  # behind what looks for sums and their zeros
     BLOCKS,  # when nothing else changes any more: rules know convolutions in the usual order
     GROUPS,  # once, at the end: what is grouped, the passes before do not look into
 )
@@ -76,7 +78,8 @@ def default_passes(
     chosen for, without it this one."""
     allowed = ("exact",) if exact else ("exact", "rounds", "fast") if fast_math else ("exact", "rounds")
     chosen = [one for one in PIPELINE if one.rounding in allowed and one is not GROUPS and (built or one is not STOPS)]
-    return chosen if target is None else [target_blocks(target) if one is BLOCKS else one for one in chosen]
+    own = {BLOCKS: target_blocks, BYTE_ZEROS: target_byte_zeros}
+    return [own[one](target or Target()) if one in own else one for one in chosen]
 
 
 def grouped(g: Parts) -> Parts:

@@ -138,7 +138,8 @@ def _integer_matmul(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> A
     return product if x.ndim == 2 else topi.reshape(product, (*x.shape[:-1], w.shape[1]))
 
 
-def _numpy_integer_conv(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, **how: Any) -> Any:
+def _numpy_integer_conv(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, quads: bool = False, **how: Any) -> Any:
+    del quads  # how, not what
     image, weights = np.moveaxis(_less_zero(x, x_zero, 0), -1, 1), _less_zero(w, w_zero, 0)
     return np.moveaxis(find_reference("conv")(image, weights, **how), 1, -1)
 
@@ -174,6 +175,12 @@ def _numpy_integer_conv(x: Any, w: Any, x_zero: Any = None, w_zero: Any = None, 
             integers(3, 2, 2, 2, 2, below=128, dtype="int8"),
             np.asarray(3, "uint8"),
         ),
+        sample(
+            integers(1, 6, 7, 6, below=255, dtype="uint8"),
+            integers(17, 6, 3, 2, below=128, dtype="int8"),
+            padding=(1, 0, 2, 1),
+            quads=True,
+        ),
     ],
 )
 def _integer_conv(
@@ -186,11 +193,12 @@ def _integer_conv(
     padding: Any = (),
     dilation: Any = (),
     groups: int = 1,
+    quads: bool = False,
 ) -> Any:
     """x (N, ..., C) with w (O, C / groups, ...), bytes less their zeros, in int32: (N, ..., O). x_zero: one number; w_zero: one, or
-    one for each of the O. stride, padding, dilation: as conv has them."""
+    one for each of the O. stride, padding, dilation: as conv has them. quads: as topi.nn.integer_conv has it."""
     stride, padding, dilation = spatial(x.ndim - 2, stride, padding, dilation)
-    return topi.nn.integer_conv(x, w, x_zero, w_zero, stride, padding, dilation, groups)
+    return topi.nn.integer_conv(x, w, x_zero, w_zero, stride, padding, dilation, groups, quads)
 
 
 def _numpy_weight_only(x: Any, packed: Any, scales: Any, *, outs: int, bits: int) -> Any:

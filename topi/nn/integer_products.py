@@ -10,6 +10,8 @@ that, with zeros where it is padded, and `packed` are panels of 16 columns of w,
 
     packed[n // 16, k // 2, n % 16, k % 2] = w[k, n] - w_zero[n]             # bytes, where there is no w_zero
 
+Of bytes that are taken as they are an instruction may multiply four at once (quads): 4 stands for 2 then.
+
 Convolutions have their channels last, so that the terms of a sum lie side by side; for other layouts, transpose bytes.
 """
 
@@ -35,7 +37,7 @@ from .window import BadQuantised, Padding, Sizes, Slides, slide_windows
 __all__ = ["integer_conv", "integer_matmul"]
 
 PANEL = 16
-PAIR = 2
+PAIR, QUAD = 2, 4
 _BYTES = ("int8", "uint8")
 _Element = tuple[Expr, list[Expr]]
 """A value, and the conditions under which there is one; 0 else."""
@@ -99,6 +101,7 @@ def integer_conv(
     padding: Padding = 0,
     dilation: Sizes = 1,
     groups: int = 1,
+    quads: bool = False,
 ) -> Tensor:
     """The convolution of bytes over one to three dimensions in int32, which wraps. x is padded by its zero.
 
@@ -120,6 +123,9 @@ def integer_conv(
         As of topi.nn.conv2d, for as many dimensions.
     groups : int, default 1
         Into how many parts the channels are cut, each of which is convolved by itself.
+    quads : bool, default False
+        Whether four bytes are multiplied at once as they are, uint8 by int8, without zeros and in one group: half the time where a
+        target has such an instruction (vpdpbusd, usdot), more where it has none.
 
     Returns
     -------
@@ -129,7 +135,7 @@ def integer_conv(
     Raises
     ------
     BadQuantised (TW0198)
-        Operands of other dtypes or shapes.
+        Operands of other dtypes or shapes, or such as quads are not for.
     BadConvolution (TW0191)
         Data, kernel and groups that do not fit, or an unknown layout.
     BadWindow (TW0190)
@@ -140,10 +146,18 @@ def integer_conv(
     check_channels(x, x.shape[-1], w, w.shape[1], w.shape[0], groups)
     extents = x.shape[1:-1]
     windows = slide_windows(extents, list(map(tap_count, w.shape[2:])), stride, padding, dilation)
-    outer, bands = (x.shape[0], *windows.out), _Bands.of(w, groups)
+    if quads and (groups > 1 or (x.dtype, w.dtype, x_zero, w_zero) != ("uint8", "int8", None, None)):
+        raise _bad(
+            f"topi.nn.integer_conv cannot take four bytes at once of {tensor_text(x)}",
+            x,
+            "an instruction multiplies uint8 by int8 as they are, in one group",
+            "leave out quads",
+        )
+    step = QUAD if quads else PAIR
+    outer, bands = (x.shape[0], *windows.out), _Bands.of(w, groups, step)
     is_depthwise = groups > 1 and len(windows.taps) == 2 and is_const(w.shape[1], 1) and bands.outs == 1
-    even = index_ceildiv(x.shape[-1], PAIR) * PAIR
-    missing = not is_depthwise and not divides(x.shape[-1], PAIR)
+    even = index_ceildiv(x.shape[-1], step) * step
+    missing = not is_depthwise and not divides(x.shape[-1], step)
 
     def element(at: Sequence[Expr]) -> _Element:
         there = windows.sources(at[1:-1])
@@ -152,7 +166,7 @@ def integer_conv(
 
     wide = [extent + low + high for extent, low, high in zip(extents, windows.low, windows.high, strict=True)]
     shape = (x.shape[0], *wide, x.shape[-1] if is_depthwise else even)
-    taken = _subtract_zero(shape, element, x_zero)
+    taken = _subtract_zero(shape, element, x_zero, step)
     if is_depthwise:
         return _convolve_channels(taken, w, w_zero, outer, windows)
     c, taps = te.reduce_axis((0, bands.terms), name="rc"), windows.axes()
@@ -162,7 +176,7 @@ def integer_conv(
         channel, inside = bands.weight(o, te.indexmod(k, bands.terms))
         return w[(o, channel, *unravel_index(te.indexdiv(k, bands.terms), counts))], inside
 
-    packed = _pack_panels(w.shape[0], prod(windows.taps) * bands.terms, weight, w, w_zero)
+    packed = _pack_panels(w.shape[0], prod(windows.taps) * bands.terms, weight, w, w_zero, step=step)
     return _dots(
         outer,
         w.shape[0],
@@ -178,30 +192,32 @@ class _Bands:
     """Channels that the panels of weights (O, C / groups, ...) read: those of all groups of which a panel has columns. Weights are
     zeros there where a channel is of another group than the column, which costs less than columns of fewer lanes.
 
-    each, outs: channels and columns of a group. terms: channels of a band, an even number. room: where bands begin at most."""
+    each, outs: channels and columns of a group. terms: channels of a band, a multiple of step, the terms that an
+    instruction takes. room: where bands begin at most."""
 
     groups: int
     each: Expr
     outs: int
     terms: Expr
     room: Expr
+    step: int
 
     @staticmethod
-    def of(w: Tensor, groups: int) -> _Bands:
+    def of(w: Tensor, groups: int, step: int) -> _Bands:
         """Return the bands of weights. Raises BadConvolution (TW0191)."""
         columns = tap_count(w.shape[0]) if groups > 1 else PANEL
         outs = columns // groups
         ends = ((begin // outs, (min(begin + PANEL, columns) - 1) // outs) for begin in range(0, columns, PANEL))
-        terms = index_ceildiv(w.shape[1] * max(last - first + 1 for first, last in ends), PAIR) * PAIR
-        room = index_ceildiv(w.shape[1] * groups, PAIR) * PAIR - terms
-        return _Bands(groups, w.shape[1], outs, terms, room)
+        terms = index_ceildiv(w.shape[1] * max(last - first + 1 for first, last in ends), step) * step
+        room = index_ceildiv(w.shape[1] * groups, step) * step - terms
+        return _Bands(groups, w.shape[1], outs, terms, room, step)
 
     def channel(self, panel: Expr, term: Expr) -> Expr:
         """Return the channel of a term of the sums of a panel."""
         if self.groups == 1:
             return term
         begin = te.indexdiv(panel * PANEL, self.outs) * self.each
-        return (begin if divides(self.each, PAIR) and self.is_exact else te.min(begin, self.room)) + term
+        return (begin if divides(self.each, self.step) and self.is_exact else te.min(begin, self.room)) + term
 
     @property
     def is_exact(self) -> bool:
@@ -210,22 +226,23 @@ class _Bands:
 
     def weight(self, column: Expr, term: Expr) -> _Element:
         """Return the place of a term's weight among those of the column's group, and the conditions under which it has one."""
-        if self.groups == 1 or self.is_exact and divides(self.each, PAIR):
-            return term, [] if divides(self.each, PAIR) else [term < self.each]
+        if self.groups == 1 or self.is_exact and divides(self.each, self.step):
+            return term, [] if divides(self.each, self.step) else [term < self.each]
         own = self.channel(te.indexdiv(column, PANEL), term) - te.indexdiv(column, self.outs) * self.each
         return own, [own >= 0, own < self.each]
 
 
 def _subtract_zero(
-    shape: tuple[Any, ...], element: Callable[[Sequence[Expr]], _Element], zero: Tensor | None
+    shape: tuple[Any, ...], element: Callable[[Sequence[Expr]], _Element], zero: Tensor | None, step: int = PAIR
 ) -> Tensor:
-    """x in 16 bits, less its zero."""
+    """x in 16 bits, less its zero; bytes as they are, where an instruction takes so many."""
+    kind = "uint8" if step == QUAD else "int16"
 
     def value(*at: Expr) -> Expr:
         inner, inside = element(at)
-        wide: Expr = inner.astype("int16")
+        wide: Expr = inner.astype(kind)
         moved = wide - zero(*[0] * zero.ndim).astype("int16") if zero is not None else wide
-        return te.if_then_else(te.all(*inside), moved, te.const(0, "int16")) if inside else moved
+        return te.if_then_else(te.all(*inside), moved, te.const(0, kind)) if inside else moved
 
     taken: Tensor = te.compute(shape, value, name="integer_dots.x", tag=AlgorithmTag("integer_dots.x"))
     return taken
@@ -238,6 +255,7 @@ def _pack_panels(
     w: Tensor,
     zero: Tensor | None,
     batch: Sequence[Any] = (),
+    step: int = PAIR,
 ) -> Tensor:
     """w in panels, for each of a batch. element: the weight of one of these, of a column, at a term of its sum."""
     kind = "int8" if zero is None and w.dtype == "int8" else "int16"
@@ -245,13 +263,13 @@ def _pack_panels(
     def value(*at: Expr) -> Expr:
         *b, p, q, i, t = at
         n = p * PANEL + i
-        inner, inside = element(b, n, q * PAIR + t)
+        inner, inside = element(b, n, q * step + t)
         moved = _less_zero(inner, zero, n, kind)
         inside = [*inside, *([] if divides(outs, PANEL) else [n < outs])]
         return te.if_then_else(te.all(*inside), moved, te.const(0, kind)) if inside else moved
 
     packed: Tensor = te.compute(
-        (*batch, index_ceildiv(outs, PANEL), te.indexdiv(depth, PAIR), PANEL, PAIR),
+        (*batch, index_ceildiv(outs, PANEL), te.indexdiv(depth, step), PANEL, step),
         value,
         name=f"{w.name}.packed",
         tag=AlgorithmTag("pack_dots"),
@@ -283,10 +301,10 @@ def _dots(
     term: what is multiplied at a place of the sums, whose last is the panel; number: which term of the sum it is. Where weights
     are of a batch, so are the first dimensions of the result.
     """
-    batch = packed.ndim - 4
+    batch, step = packed.ndim - 4, packed.shape[-1]
 
     def element(*at: Expr) -> Expr:
-        weight = packed[(*at[:batch], at[-2], te.indexdiv(number, PAIR), at[-1], te.indexmod(number, PAIR))]
+        weight = packed[(*at[:batch], at[-2], te.indexdiv(number, step), at[-1], te.indexmod(number, step))]
         return te.sum(term(at[:-1]).astype("int32") * weight.astype("int32"), axis=summed)
 
     sums = te.compute(

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright.codegen.target import Target
 from tilewright.graph import Builder
+from tilewright.graph.passes.byte_zeros import target_byte_zeros
 
 RNG = np.random.default_rng(5)
 
@@ -75,6 +77,21 @@ def test_bytes_are_those_of_the_operators_or_one_step_off_the_floats() -> None:
     built, (floats,), (whole,) = tw.build(g)(x), g.run(x), g.transform("quantized").run(x)
     assert np.array_equal(built, whole)
     assert np.abs(whole - floats).max() / np.float32(0.2) < 1.001
+
+
+def test_zeros_of_bytes_are_taken_off_sums_where_bytes_are_multiplied_at_once() -> None:
+    b = Model("zeros")
+    x = b.input("x", (1, 6, 5, 3), "uint8")
+    for zero, other, more in ((0, 0, {}), (113, 0, {"stride": (2, 1), "padding": (1, 0, 2, 1)}), (7, 1, {})):
+        w, zeros = b.known(RNG.integers(-128, 128, (9, 3, 3, 2)), "int8"), b.known([other] * 9, "int8")
+        b.output(f"y{zero}", b.node("integer_conv", x, w, b.known(zero, "uint8"), zeros, **more))
+    g, value = b.graph(), RNG.integers(0, 256, (1, 6, 5, 3)).astype("uint8")
+    assert target_byte_zeros(Target.parse("llvm -mcpu=haswell")).apply(g) is g
+    after = target_byte_zeros(Target.parse("llvm -mcpu=cascadelake")).apply(g)
+    assert [node.operator for node in after.nodes] == ["integer_conv", "pad", "integer_conv", "add", "integer_conv"]
+    assert [node.attributes["quads"] for node in after.nodes if node.operator == "integer_conv"] == [True, True, False]
+    for ours, theirs in zip(tw.graph.Graph.of(after).run(value), g.run(value), strict=True):
+        assert np.array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize(

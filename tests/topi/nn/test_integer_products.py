@@ -54,6 +54,15 @@ def test_a_convolution_of_any_form_is_exact() -> None:
     assert "vpmaddwd" in tw.build([*args, y], target="llvm -mcpu=haswell").source("asm")
 
 
+def test_four_bytes_at_once_are_exact() -> None:
+    for channels in (5, 6, 8):
+        x, w = drawn(channels, (2, 7, 6, channels), (18, channels, 3, 2))
+        args = [te.placeholder(one.shape, str(one.dtype), name) for one, name in zip((x, w), "xw", strict=True)]
+        found = np.zeros((2, 7, 7, 18), "int32")
+        tw.build([*args, topi.nn.integer_conv(*args, padding=1, quads=True)])(x, w, found)
+        np.testing.assert_array_equal(found, find_reference("integer_conv")(x, w, padding=(1, 1, 1, 1)))
+
+
 def test_channels_for_themselves_and_in_groups_are_exact() -> None:
     zero = np.asarray(9, "uint8")
     for groups, each, outs in ((6, 1, 1), (2, 3, 3), (3, 5, 8), (2, 2, 16), (2, 3, 17), (20, 1, 2)):
@@ -70,5 +79,8 @@ def test_what_is_no_byte_is_refused() -> None:
     x, w = te.placeholder((3, 4), "int16", "x"), te.placeholder((4, 3), "int8", "w")
     with pytest.raises(tw.TensorExpressionError, match=r"TW0198: topi.nn.integer_matmul cannot take .*x"):
         topi.nn.integer_matmul(x, w)
+    bytes_of_one_kind = te.placeholder((1, 5, 5, 4), "int8", "x"), te.placeholder((4, 4, 3, 3), "int8", "w")
+    with pytest.raises(tw.TensorExpressionError, match=r"TW0198: topi.nn.integer_conv cannot take four bytes at once"):
+        topi.nn.integer_conv(*bytes_of_one_kind, quads=True)
     with pytest.raises(tw.TensorExpressionError, match=r"TW0198: topi.nn.integer_matmul cannot multiply"):
         topi.nn.integer_matmul(te.placeholder((3, 5), "int8"), w)
