@@ -191,9 +191,8 @@ def _overlap(access: Access, tile: Mapping[Var, int], lanes: Mapping[Var, int], 
     own: dict[Var, int] = {axis: size for axis, size in tile.items() if access.step(axis)}
     if any(access.step(axis) for axis in lanes):
         return 0
-    touched = evaluate_count(
-        product(access_box(access, own))
-    )  # with what lies between them, of places some steps apart
+    # of places some steps apart the box has what lies between them, too
+    touched = evaluate_count(product(access_box(access, own)))
     if not touched or touched >= prod(own.values()):  # each term reads other elements
         return 0
     return prod(size for axis, size in own.items() if axis in rows)

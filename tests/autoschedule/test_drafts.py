@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from statistics import median
 from typing import Any
@@ -233,12 +234,29 @@ def in_blocks(layout: str) -> te.Tensor:
     )
 
 
-@pytest.mark.parametrize("layout", ["NCHW16c", "NCHW"])
-def test_a_convolution_in_blocks_is_timed_by_its_draft_as_by_its_loops(layout: str) -> None:
+def of_grid() -> te.Tensor:
+    """A sum whose factors are read from a coarse grid, one cell for 64 places, half a cell further on."""
+    grid, x = te.placeholder((17, 8), name="grid"), te.placeholder((8, 64, 1024), name="x")
+    k = te.reduce_axis((0, 8), "k")
+    return te.compute((64, 1024), lambda i, j: te.sum(grid[(j + 32) // 64, k] * x[k, i, j], axis=k), name="y")
+
+
+@pytest.mark.parametrize("declare", [partial(in_blocks, "NCHW16c"), partial(in_blocks, "NCHW"), of_grid])
+def test_what_is_read_in_blocks_is_timed_by_its_draft_as_by_its_loops(declare: Callable[[], te.Tensor]) -> None:
     target = Target.parse("llvm -mcpu=skylake-avx512 -uncalibrated")
-    s = scheduler.schedule_groups(te.create_schedule(in_blocks(layout).op), target, False, cheapest, {}, whole=True)
-    (decision,) = s.decisions
+    s = scheduler.schedule_groups(te.create_schedule(declare().op), target, False, cheapest, {}, whole=True)
+    decision = s.decisions[0]
     assert decision.seconds == pytest.approx(estimate_schedule(s, find_machine(target)).seconds, rel=0.2)
+
+
+def test_places_some_steps_apart_share_no_elements() -> None:
+    """A tile of 14 places by 2 vectors of channels loads 16 times in a step, two at a time, and keeps all of its sums in registers."""
+    x, w = te.placeholder((1, 64, 56, 56), name="x"), te.placeholder((128, 64, 3, 3), name="w")
+    target = Target.parse("llvm -mcpu=skylake-avx512 -cores=1 -uncalibrated")
+    (row,) = tw.autoschedule.schedule(topi.nn.conv2d(x, w, 2, 1), target).plan
+    assert row.description.startswith("channels, tile 2 x 1 x 14") and row.estimate is not None
+    steps = 4 * 28 * 2 * 64 * 9
+    assert dict(row.estimate.parts)["loads"] * find_machine(target).clock * 1e9 / steps < 10
 
 
 def test_what_is_computed_at_a_loop_is_the_box_that_it_reads() -> None:
