@@ -37,7 +37,6 @@ def _softmax_loops(x: np.ndarray, y: np.ndarray) -> None:
 
 
 def _softmax(rows: int, columns: int) -> Case:
-
     return Case(
         group="softmax",
         name=f"{rows}x{columns}",
@@ -115,7 +114,6 @@ def _gelu_loops(x: np.ndarray, y: np.ndarray) -> None:
 
 
 def _gelu(count: int) -> Case:
-
     return Case(
         group="gelu",
         name=f"{count >> 20} M",
@@ -193,7 +191,6 @@ def _rows_sum_loops(x: np.ndarray, y: np.ndarray) -> None:
 
 
 def _sum(size: int, axis: int | None) -> Case:
-
     axes = np.array([0, 1] if axis is None else [axis], np.int64)
     node = Node("ReduceSum", ["x0", "axes"], attributes={"keepdims": 0})
     loops = {"numba": numba_peer.call(_rows_sum_loops)} if axis == 1 else {}
@@ -219,7 +216,6 @@ def _sum(size: int, axis: int | None) -> Case:
 
 
 def _argmax(size: int, axis: int) -> Case:
-
     return Case(
         group="argmax",
         name=f"{size}^2 over axis {axis}",
