@@ -10,11 +10,10 @@ are scheduled by themselves, their inputs being placeholders, and the sums of wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from math import prod
 
-from ..base.dataclass import dataclass
+from ..base import dataclass, replace
 from ..codegen.gpus import target_gpu
 from ..codegen.machine import Machine
 from ..codegen.target import Target

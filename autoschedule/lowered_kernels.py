@@ -9,14 +9,12 @@ from itertools import pairwise
 from math import prod
 
 from ..codegen.machine import Machine
+from ..ir import Attr, Buffer, BufferLoad, BufferStore, Call, Expr, For, If, LoopKind, Node, Stmt, StringImm, Var
 from ..ir.analysis.footprint import Access
 from ..ir.analysis.work import Statement, Work, measure_work
-from ..ir.buffer import Buffer
 from ..ir.copies import BULK_COPY, BULK_PIPELINE, ROLES
-from ..ir.expr import BufferLoad, Call, Expr, Node, StringImm, Var
 from ..ir.fragments import WARPGROUP_LANES
 from ..ir.ops import integer_value
-from ..ir.stmt import Attr, BufferStore, For, If, LoopKind, Stmt
 from ..ir.visit import children, post_order, rewrite_statements, walk
 from .accesses import ASSUMED
 from .cost.instructions import distinct_elements, list_work

@@ -9,14 +9,11 @@ from ..base import LoweringError, dataclass, replace
 from ..codegen.gpus import Gpu
 from ..codegen.machine import Machine, find_machine
 from ..codegen.target import Target
+from ..ir import Buffer, BufferLoad, BufferStore, Call, LoopKind, ProducerLoad, Var, post_order, walk
 from ..ir.analysis.footprint import Access, Array
 from ..ir.analysis.warps import collect_kernels
 from ..ir.analysis.work import Statement, Work, measure_work
-from ..ir.buffer import Buffer
-from ..ir.expr import BufferLoad, Call, ProducerLoad, Var
 from ..ir.passes.common.solved_loops import solve_loops
-from ..ir.stmt import BufferStore, LoopKind
-from ..ir.visit import post_order, walk
 from ..schedule import Schedule, Stage
 from ..schedule.lowering.lower import Lowered, lower_parts
 from ..schedule.lowering.text import all_arguments

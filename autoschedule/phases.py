@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
-from ..ir.expr import EQ, Expr, FloorMod, IfThenElse, IntImm, IterVar, Select
-from ..ir.visit import post_order
+from ..ir import EQ, Expr, FloorMod, IfThenElse, IntImm, IterVar, Select, post_order
 from ..schedule import Schedule, Stage
 from ..schedule.model.exactness import stays_exact
 from ..schedule.model.inlining import expand_inlined

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, cast
 
-from ..ir.expr import Expr, IterVar, Node, ProducerLoad, Reduce, Var
+from ..ir import Expr, IterVar, Node, ProducerLoad, Reduce, Var, children, post_order
 from ..ir.structural import own_key, structural_key
-from ..ir.visit import children, post_order
 from ..te.shape import constant_extent
 from ..te.tensor import Tensor
 from .accesses import Dimension, affine_dimensions

@@ -9,9 +9,8 @@ from collections import Counter
 from math import prod
 
 from ...codegen.machine import Machine
+from ...ir import EQ, GE, GT, LE, LT, NE, Expr, IfThenElse, ProducerLoad, Select, post_order
 from ...ir.analysis.linear import is_index
-from ...ir.expr import EQ, GE, GT, LE, LT, NE, Expr, IfThenElse, ProducerLoad, Select
-from ...ir.visit import post_order
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from .cpu import ROOM, operator_cycles

@@ -11,9 +11,8 @@ from functools import cache
 from math import ceil, prod
 
 from ...codegen.machine import Machine
+from ...ir import Expr, Var, post_order
 from ...ir.dtype import FLOAT32
-from ...ir.expr import Expr, Var
-from ...ir.visit import post_order
 from ...te.butterflies import transform
 from ..loop_nest import Body
 from .cpu import LEAVE, body_cycles, operator_cycles

@@ -17,11 +17,10 @@ from math import ceil, log2, prod
 from typing import TypeAlias
 
 from ...base import dataclass, field
+from ...ir import ProducerLoad, Var, post_order
 from ...ir.analysis.footprint import Access, Array, access_box, line_bytes
 from ...ir.analysis.warps import LINE, SECTOR, WARP, WORD, count_transactions
-from ...ir.expr import ProducerLoad, Var
 from ...ir.structural import Key
-from ...ir.visit import post_order
 from ...te.compute import placeholder
 from ..accesses import ASSUMED, Dimension
 from ..loop_nest import Body, Memory, Nest, Transfer

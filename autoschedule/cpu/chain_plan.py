@@ -18,11 +18,10 @@ from itertools import product
 from math import ceil, prod
 
 from ...codegen.machine import Machine
+from ...ir import Expr, IfThenElse, IntImm, IterVar, Max, Min, ProducerLoad, Var, post_order
 from ...ir.analysis.regions import Span, SpanEvaluator
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import Expr, IfThenElse, IntImm, IterVar, Max, Min, ProducerLoad, Var
 from ...ir.ops import const
-from ...ir.visit import post_order
 from ...te.operation import Operation
 from ...te.shape import constant_extent
 from ..accesses import ASSUMED, dimension, distinct_loads, find_axes, op_loads, tensor_bytes

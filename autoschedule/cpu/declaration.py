@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...codegen.machine import Machine
+from ...ir import Expr, IfThenElse, IterVar, Node, ProducerLoad, Select, post_order
 from ...ir.analysis.linear import is_index
-from ...ir.expr import Expr, IfThenElse, IterVar, Node, ProducerLoad, Select
-from ...ir.visit import post_order
 from ...te.shape import constant_extent
 from ..accesses import find_axes
 from ..cost.doubts import BY_LLVM

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...base import dataclass, replace
-from ...ir.expr import Cast, Expr, IterVar, ProducerLoad
-from ...ir.visit import post_order
+from ...ir import Cast, Expr, IterVar, ProducerLoad, post_order
 from ...te.factors import factors
 from ...te.operation import Operation
 from ..accesses import contiguous_axes, domain_axes, find_axes

@@ -17,11 +17,10 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
+from ...ir import EQ, Expr, IterVar, ProducerLoad, Reduce, post_order
 from ...ir.analysis.conditional_values import value_or_zero
 from ...ir.combine import is_sum
-from ...ir.expr import EQ, Expr, IterVar, ProducerLoad, Reduce
 from ...ir.ops import conjuncts
-from ...ir.visit import post_order
 from ...te.operation import Operation
 from ..accesses import find_axes
 from ..operations import fixed_extent

@@ -12,13 +12,11 @@ it, so that vectors run across rows; where there are few rows, their vectors are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...base.dataclass import dataclass
-from ...ir.expr import Expr, IfThenElse, IterVar, ProducerLoad, Select
-from ...ir.visit import children, post_order
+from ...base import dataclass, replace
+from ...ir import Expr, IfThenElse, IterVar, ProducerLoad, Select, children, post_order
 from ...schedule.model.inlining import expand_inlined
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads

@@ -13,8 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ...codegen.machine import WAYS
-from ...ir.expr import IterVar
-from ...ir.visit import post_order
+from ...ir import IterVar, post_order
 from ..accesses import numeric_shape, op_loads
 from ..cost.instructions import instruction_classes
 from ..forms.rows import full_load

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...ir.expr import Expr, FloorDiv, FloorMod, IntImm, IterVar, Node, ProducerLoad
-from ...ir.visit import children
+from ...ir import Expr, FloorDiv, FloorMod, IntImm, IterVar, Node, ProducerLoad, children
 from ...te.operation import Operation
 from ..accesses import op_loads
 from ..operations import fixed_extent

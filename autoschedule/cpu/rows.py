@@ -21,8 +21,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ...base import dataclass, replace
-from ...ir.expr import Call, IterVar
-from ...ir.visit import post_order
+from ...ir import Call, IterVar, post_order
 from ...schedule import Stage
 from ...te.operation import Operation
 from ...te.shape import constant_extent

@@ -17,10 +17,9 @@ tiles that stay in registers, from weights that are copied once, before the firs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...ir.expr import IterVar
 from ...schedule import Stage
 from ...schedule.model.inlining import expand_inlined

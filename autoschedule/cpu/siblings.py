@@ -21,11 +21,10 @@ from math import ceil, prod
 
 from ...base import LoweringError, dataclass, field, replace
 from ...codegen.machine import Machine
+from ...ir import IntImm, IterVar, Var, substitute
 from ...ir.analysis.footprint import Access
 from ...ir.analysis.work import measure_work
-from ...ir.expr import IntImm, IterVar, Var
 from ...ir.ops import integer_value
-from ...ir.visit import substitute
 from ...schedule import Schedule, Stage
 from ...schedule.lowering.computation import Bounds, Computation, Loop
 from ...schedule.lowering.lower import lower_parts

@@ -20,10 +20,9 @@ from typing import NamedTuple, TypeAlias
 
 from ...base.dataclass import dataclass
 from ...codegen.machine import Machine
+from ...ir import Expr, FloorDiv, IntImm, IterVar, Mul, Node, ProducerLoad, Reduce, Var, children, post_order
 from ...ir.analysis.linear import is_index
-from ...ir.expr import Expr, FloorDiv, IntImm, IterVar, Mul, Node, ProducerLoad, Reduce, Var
 from ...ir.lazy_values import cached_property
-from ...ir.visit import children, post_order
 from ...te.shape import constant_extent
 from ...te.tensor import Tensor
 from ..accesses import ASSUMED, contiguous_axes, domain_axes, find_axes, load_access, load_axes

@@ -16,12 +16,11 @@ vector of results needs of it no other vector does, so it is computed there, and
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, replace
 from ...ir.expr import IterVar, ProducerLoad
 from ...schedule import Stage
 from ...schedule.model.inlining import expand_inlined

@@ -19,8 +19,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from ...base.dataclass import dataclass
-from ...ir.expr import IfThenElse, IterVar
-from ...ir.visit import post_order
+from ...ir import IfThenElse, IterVar, post_order
 from ...schedule import Stage
 from ...schedule.model.inlining import expand_inlined
 from ...te.operation import Operation

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from math import ceil, gcd, prod
 
 from ...base import dataclass, field, replace
+from ...ir import Expr, FloorDiv, FloorMod, IterVar, ProducerLoad, Var, post_order
 from ...ir.analysis.count import evaluate_count
 from ...ir.analysis.footprint import Access, access_box
 from ...ir.arith.linear import LinearForm
-from ...ir.expr import Expr, FloorDiv, FloorMod, IterVar, ProducerLoad, Var
 from ...ir.lazy_values import cached_property
-from ...ir.visit import post_order
 from ..accesses import ASSUMED, Dimension, dimension, find_axes, strip_clamps
 from ..cost.instructions import Work
 from ..loop_nest import Body, Nest

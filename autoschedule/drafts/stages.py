@@ -7,11 +7,10 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
+from ...ir import Expr, ProducerLoad, Var, substitute
 from ...ir.analysis.footprint import Access
-from ...ir.expr import Expr, ProducerLoad, Var
 from ...ir.ops import const
 from ...ir.structural import structural_key
-from ...ir.visit import substitute
 from ..accesses import ASSUMED, find_axes
 from ..cost.bodies import Load, Site, assemble_body
 from ..cost.instructions import Work

@@ -7,8 +7,7 @@ from math import prod
 from typing import TypeAlias
 
 from ...base.dataclass import dataclass
-from ...ir.expr import IterVar, ProducerLoad, Var
-from ...ir.visit import post_order
+from ...ir import IterVar, ProducerLoad, Var, post_order
 from ...te.operation import Operation
 from ...te.rewrite import collect_loads
 from ...te.shape import constant_extent

@@ -14,9 +14,8 @@ from functools import partial
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
+from ...ir import Expr, IterVar, Node, ProducerLoad, children, post_order
 from ...ir.analysis.warps import LINE, WORD
-from ...ir.expr import Expr, IterVar, Node, ProducerLoad
-from ...ir.visit import children, post_order
 from ...schedule.model.inlining import expand_inlined
 from ...te.axis import thread_axis
 from ...te.operation import Operation

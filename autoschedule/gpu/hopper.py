@@ -32,15 +32,14 @@ from typing import TYPE_CHECKING, Any
 from ... import te
 from ...base import dataclass, replace
 from ...codegen.gpus import Gpu, target_gpu
+from ...ir import Cast, IntImm, IterVar, ProducerLoad, post_order
 from ...ir.analysis.warps import LINE, WORD
 from ...ir.copies import BULK_STORE
-from ...ir.expr import Cast, IntImm, IterVar, ProducerLoad
 from ...ir.fragments import LATE_STAGES, WARPGROUP_LANES, WGMMA_ROWS
 from ...ir.passes.gpu.bulk_copies import MOST_DIMENSIONS, UNIT_BYTES
 from ...ir.passes.gpu.narrow_results import NARROW_RESULTS
 from ...ir.passes.gpu.swizzle import NARROW, PANEL_BYTES
 from ...ir.passes.gpu.swizzle import ROWS as PANEL_ROWS
-from ...ir.visit import post_order
 from ...schedule.model.inlining import expand_inlined
 from ...te.axis import thread_axis
 from ...te.intrinsics.tiles import SUMS

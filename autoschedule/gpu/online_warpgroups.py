@@ -25,15 +25,14 @@ from typing import TYPE_CHECKING
 
 from ... import te
 from ...codegen.gpus import Gpu
+from ...ir import IntImm, IterVar, ProducerLoad, Range, Var, substitute
 from ...ir.analysis.warps import LINE
 from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import IntImm, IterVar, ProducerLoad, Range, Var
 from ...ir.fragments import LANES, WARPGROUP_LANES, WGMMA_ROWS
 from ...ir.ops import const
 from ...ir.passes.gpu.bulk_copies import MOST_DIMENSIONS, UNIT_BYTES
 from ...ir.passes.gpu.swizzle import PANEL_BYTES
 from ...ir.passes.gpu.swizzle import ROWS as PANEL_ROWS
-from ...ir.visit import substitute
 from ...te.factors import guarded_load
 from ...te.tensor import find_tensor
 from ..accesses import dimension, domain_axes, find_axes, load_axes

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator
 from math import prod
 
 from ...codegen.gpus import Gpu, Occupancy
+from ...ir import Attr, Buffer, BufferStore, For
 from ...ir.analysis.warps import Touch, find_block, touches
-from ...ir.buffer import Buffer
 from ...ir.copies import ASYNCHRONOUS
 from ...ir.passes.gpu.hardware import MAX_THREADS
-from ...ir.stmt import Attr, BufferStore, For
 from ...ir.visit import statements
 from ..cost.doubts import ENOUGH
 from ..cost.gpu import FEWEST_REGISTERS, OF_COPIES

@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ... import te
 from ...base import dataclass, replace
 from ...codegen.gpus import Gpu, target_gpu
+from ...ir import Cast, IterVar, ProducerLoad, children, post_order
 from ...ir.analysis.warps import LINE, WORD
-from ...ir.expr import Cast, IterVar, ProducerLoad
 from ...ir.fragments import K_BYTES, M, N
 from ...ir.passes.gpu.narrow_results import NARROW_RESULTS
 from ...ir.rounding import FLOAT8
 from ...ir.tf32 import unwrap_tf32
-from ...ir.visit import children, post_order
 from ...schedule.model.inlining import expand_inlined
 from ...te.axis import thread_axis
 from ...te.factors import factors

@@ -5,10 +5,9 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING
 
+from ...ir import DType, IntImm, IterVar
 from ...ir.analysis.warps import SECTOR, WARP
 from ...ir.analysis.warps import WIDEST as VECTOR
-from ...ir.dtype import DType
-from ...ir.expr import IntImm, IterVar
 from ...schedule.model.inlining import expand_inlined
 from ...te.rewrite import collect_loads
 from ...te.tensor import find_tensor

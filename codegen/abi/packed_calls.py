@@ -12,20 +12,16 @@ import ctypes
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from typing import Any
 
 import numpy as np
 
-from ...base.dataclass import dataclass
-from ...base.errors import is_interruption, user_source
+from ...base import dataclass, field, is_interruption, user_source
+from ...ir import Call, Expr, Function, IntImm, Node, StringImm, post_order, rewrite
 from ...ir.contents import contains
 from ...ir.errors import CallbackFailed
-from ...ir.expr import Call, Expr, IntImm, Node, StringImm
 from ...ir.packed_functions import call_func, callback_failed, find_func, registered_names, trace_line
 from ...ir.pointers import WRITES, pointed_buffer
-from ...ir.stmt import Function
-from ...ir.visit import post_order, rewrite
 from ...runtime.array import numpy_dtype
 from ..errors import PackedNotRegistered, UnsupportedIntrinsic
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from math import inf
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, fields, replace
 from ...ir.lazy_values import cached_property
 
 __all__ = ["Instruction", "Instructions", "KIB", "Level", "MIB", "Machine", "units"]

@@ -17,9 +17,8 @@ condition every iteration.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 
-from ...base.dataclass import dataclass
+from ...base import dataclass, field
 from ..accesses import written_buffers
 from ..arith.analyzer import Analyzer
 from ..buffer import Buffer

@@ -16,11 +16,9 @@ It stands beside float8, which is about numbers too, and before all that reasons
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from ....base.dataclass import dataclass
-from ....base.errors import user_source
+from ....base import dataclass, replace, user_source
 from ...buffer import Buffer
 from ...contents import contains
 from ...dtype import INT64, UINT8, DType

@@ -20,10 +20,9 @@ copied with it), and while indices are n-d, because simplify comes after it to d
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
-from ....base.dataclass import dataclass
+from ....base import dataclass, replace
 from ...analysis.linear import Atom, atom_key, expression, is_index, linear, terms
 from ...arith.linear import LinearForm
 from ...contents import require_any

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
-from ....base.dataclass import dataclass
+from ....base import FAULTS, TilewrightError, dataclass, field, internal_error, is_interruption
 from ....base.environment import dump_folder, dumps, is_enabled
-from ....base.errors import FAULTS, TilewrightError, internal_error, is_interruption
 from ...contents import keep_results
 from ...stmt import Function
 from ...text.printer import file_text

@@ -26,9 +26,8 @@ It stands while indices are n-d, after loop_partition, whose remainders are such
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from ....base.dataclass import dataclass
+from ....base import dataclass, replace
 from ...analysis.linear import is_index, linear, occurs
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer

@@ -10,9 +10,7 @@ It stands after unroll, whose copies are the components, and before shared_windo
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ....base.dataclass import dataclass
+from ....base import dataclass, replace
 from ...analysis.linear import expression, is_index, linear
 from ...arith.linear import LinearForm
 from ...buffer import Buffer

@@ -18,9 +18,8 @@ It stands after unroll, whose copies are the columns, and shared_windows, which 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
-from ....base.dataclass import dataclass
+from ....base import dataclass, replace
 from ...analysis.linear import expression, is_index, linear
 from ...arith.linear import LinearForm
 from ...buffer import Buffer
