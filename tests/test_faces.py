@@ -61,6 +61,7 @@ print(*sorted(name for name in loaded if name.partition(".")[0] in ("tilewright"
         "tilewright.base.dataclass",
         "tilewright.base.errors",
         "tilewright.base.forks",
+        "tilewright.base.limits",
         "tilewright.importing",
     ]
 
