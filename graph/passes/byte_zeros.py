@@ -52,7 +52,7 @@ def _visit(r: Rewriter, node: Node) -> str | None:
         return None
     if zero and not r.is_known(zero) or other and (not r.is_known(other) or r.known(other).any()):
         return None
-    value = int(r.known(zero)) if zero else 0
+    value = int(r.known(zero).reshape(())) if zero else 0
     padding = cast("tuple[int, ...]", how["padding"])
     if value and any(padding):
         half = len(padding) // 2
