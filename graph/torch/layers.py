@@ -402,18 +402,36 @@ def _resize(c: Call) -> str:
         scales = [_corner_scale(*pair) for pair in zip(shape[2:], wanted, strict=True)]
     elif aligned:
         where, scales = "align_corners", quotients
-    return c.emit(
-        "resize",
-        value,
-        sizes=(*shape[:2], *wanted),
-        scales=(1.0, 1.0, *scales),
-        mode=mode,
-        coordinates=where,
-        rounding="round_prefer_ceil" if exact else "floor",
-        antialias=smooth,
-        exclude_outside=smooth,
-        cubic=-0.5 if smooth else -0.75,
-    )
+
+    def resized(x: str, axes: range) -> str:
+        return c.emit(
+            "resize",
+            x,
+            sizes=(
+                *c.type(x).shape[:2],
+                *(wanted[at] if at in axes else c.type(x).shape[2 + at] for at in range(rank)),
+            ),
+            scales=(1.0, 1.0, *(scales[at] if at in axes else 1.0 for at in range(rank))),
+            mode=mode,
+            coordinates=where,
+            rounding="round_prefer_ceil" if exact else "floor",
+            antialias=smooth,
+            exclude_outside=smooth,
+            cubic=-0.5 if smooth else -0.75,
+        )
+
+    is_byte = mode != "nearest" and c.dtype == "uint8"
+    if not is_byte:
+        return resized(value, range(rank))
+    for at in reversed(range(rank)):  # torch rounds to bytes after each dimension, the last one first
+        value = _round_to_bytes(c, resized(c.cast(value, "float32"), range(at, at + 1)))
+    return value
+
+
+def _round_to_bytes(c: Call, value: str) -> str:
+    zero, half, most = (c.scalar(each, "float32") for each in (0, 0.5, 255))
+    whole = c.emit("floor", c.emit("add", value, half))
+    return c.cast(c.emit("minimum", c.emit("maximum", whole, zero), most), "uint8")
 
 
 def _corner_scale(before: Extent, after: Extent) -> float:
