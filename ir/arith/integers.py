@@ -88,8 +88,8 @@ def extremum(simplifier: Simplifier, node: BinaryOp) -> Expr:
         apart = _extract_common(simplifier, kind, a, b)
         if apart is not None:
             return apart
-        key = simplifier.scope.nodes.sort_key
-        if isinstance(a, IntImm) or (not isinstance(b, IntImm) and key(b) < key(a)):
+        first, second = map(simplifier.scope.nodes.sort_key, (a, b))  # what is asked for first comes first
+        if isinstance(a, IntImm) or (not isinstance(b, IntImm) and second < first):
             a, b = b, a
     return simplifier.apply_rules(simplifier.scope.nodes.make(kind, a, b))
 

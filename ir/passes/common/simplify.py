@@ -11,11 +11,13 @@ decide guards and bounds.
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import is_
 from typing import Any
 
 from ....base.limits import INT32_EXTENT_LIMIT
 from ...arith.analyzer import Analyzer
 from ...buffer import Buffer
+from ...contents import kept_results
 from ...expr import Call, Expr, IntImm, Range, SizeVar, StringImm, Var
 from ...ops import is_const, logical_not
 from ...stmt import (
@@ -42,12 +44,13 @@ __all__ = ["build_analyzer", "is_empty", "simplify", "simplify_stmt", "symbol_ra
 
 def simplify(function: Function) -> Function:
     """`function` with every expression simplified and what follows from it."""
-    return function.with_body(rename_lets(_Simplifier(build_analyzer(function)).visit(function.body)))
+    simplifier = _Simplifier(build_analyzer(function), kept_results("simplify"), *function.params)
+    return function.with_body(rename_lets(simplifier.visit(function.body)))
 
 
 def simplify_stmt(stmt: Stmt, analyzer: Analyzer) -> Stmt:
     """`stmt` simplified by what `analyzer` knows of the variables that are free in it."""
-    return _Simplifier(analyzer).visit(stmt)
+    return _Simplifier(analyzer, {}).visit(stmt)
 
 
 def build_analyzer(function: Function) -> Analyzer:
@@ -76,8 +79,14 @@ def is_empty(stmt: Stmt | None) -> bool:
 
 
 class _Simplifier(Rewriter):
-    def __init__(self, analyzer: Analyzer) -> None:
-        self.analyzer = analyzer
+    """Rewriter of statements.
+
+    settled: what it left, by identity, with what was known there. around: what is known where the walk stands: parameters, variables and
+    ranges of loops, conditions with their truth.
+    """
+
+    def __init__(self, analyzer: Analyzer, settled: dict[int, Any], *around: object) -> None:
+        self.analyzer, self.settled, self.around = analyzer, settled, around
         self.copier = Copier({}, fresh=False)
         """What has been decided so far: variables that are one value, buffers whose extents were simplified."""
 
@@ -107,7 +116,20 @@ class _Simplifier(Rewriter):
     def visit(self, node: Any) -> Any:
         if isinstance(node, Expr):
             return self.expr(node)
-        return getattr(self, type(node).__name__)(node)
+        known = self.settled.get(id(node))
+        # what was simplified in the same place is as simple as it gets
+        if known is not None and not (self.copier.values or self.copier.buffers) and _are_same(known[1], self.around):
+            return node
+        simplified = getattr(self, type(node).__name__)(node)
+        self.settled[id(simplified)] = simplified, self.around
+        return simplified
+
+    def _visit_body(self, body: Stmt, *facts: object) -> Any:
+        """A body simplified where more is known."""
+        around, self.around = self.around, (*self.around, *facts)
+        simplified = self.visit(body)
+        self.around = around
+        return simplified
 
     def For(self, node: For) -> Stmt:
         begin, extent = self.expr(node.begin), self.expr(node.extent)
@@ -118,7 +140,7 @@ class _Simplifier(Rewriter):
             self.copier.assign(node.var, begin)
             return self.visit(node.body)
         self.analyzer.bind(node.var, Range(begin, extent))
-        body = self.visit(node.body)
+        body = self._visit_body(node.body, node.var, begin, extent)
         if is_empty(body):
             return Seq(())
         return rebuild(node, [begin, extent, body])
@@ -137,11 +159,11 @@ class _Simplifier(Rewriter):
         # `likely` is a hint, and no fact of arithmetic
         bare = condition.args[0] if isinstance(condition, Call) and condition.name == "likely" else condition
         with self.analyzer.constraint(bare):
-            then_body = self.visit(node.then_body)
+            then_body = self._visit_body(node.then_body, bare, True)
         else_body = None
         if node.else_body is not None:
             with self.analyzer.constraint(logical_not(bare)):
-                else_body = self.visit(node.else_body)
+                else_body = self._visit_body(node.else_body, bare, False)
         return _made_if(node, condition, then_body, else_body)
 
     def While(self, node: While) -> Stmt:
@@ -189,6 +211,10 @@ class _Simplifier(Rewriter):
     def Assert(self, node: Assert) -> Stmt:
         condition = self.expr(node.condition)
         return Seq(()) if isinstance(condition, IntImm) and condition.value else rebuild(node, [condition])
+
+
+def _are_same(first: tuple[object, ...], second: tuple[object, ...]) -> bool:
+    return len(first) == len(second) and all(map(is_, first, second))
 
 
 def _touches(body: Stmt, buffer: Buffer) -> bool:

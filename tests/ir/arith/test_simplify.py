@@ -153,6 +153,11 @@ def test_unchanged_is_the_same_object() -> None:
     expr = i * 32 + j
     assert simplify(expr) is expr
     assert simplify(m) is m
+    for like in (
+        minimum(n // 3, m // 5),
+        minimum(m // 5, n // 3),
+    ):  # whose order nothing tells but which was seen first
+        assert simplify(like) is like
 
 
 def test_symbolic_split_and_fuse() -> None:

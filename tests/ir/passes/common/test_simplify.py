@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 from same_result import after
+from tilewright.ir.arith import Analyzer
+from tilewright.ir.contents import keep_results
+from tilewright.ir.expr import Expr
 from tilewright.ir.passes.common.simplify import simplify
 from tilewright.ir.structural import equal
 from tilewright.ir.text.parser import parse
@@ -44,6 +47,17 @@ def test_statement(name: str) -> None:
     result = after(HEAD + text + "\n", simplify, n=3)
     wanted = parse(HEAD + expected + "\n")
     assert equal(result, wanted), str(result)
+
+
+def test_what_was_left_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where as much is known of it, for the length of a pipeline."""
+    function = parse(HEAD + GUARDED.format("i + 0 < n") + "\n")
+    with keep_results():
+        once = simplify(function)
+        looked: list[Expr] = []
+        monkeypatch.setattr(Analyzer, "simplify", lambda _, node: looked.append(node) or node)
+        assert simplify(once).body is once.body and not looked
+    assert simplify(once).body is once.body and looked
 
 
 def test_extents_are_not_negative() -> None:
