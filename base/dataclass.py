@@ -2,8 +2,8 @@
 
 Python's own compile the text of up to six methods for each class, 0.8 ms of it: a third of what a process paid before its first kernel,
 which makes objects of a quarter of the classes and shows none. Classes have the fields, methods, errors and pickles that they have by
-dataclasses, whose `fields`, `replace` and `asdict` take them. Two things differ: the docstring of a class without one is its name,
-and `__dataclass_params__` tell of none of the methods written here.
+dataclasses, whose `fields`, `replace` and `asdict` take them, and which makes dataclasses on top of them. The docstring of a class
+without one is its name.
 """
 
 from __future__ import annotations
@@ -13,12 +13,29 @@ from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError
 from functools import partial
 from reprlib import recursive_repr
-from types import MemberDescriptorType
+from threading import local
+from types import MemberDescriptorType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass"]
 
 _Method = Callable[..., Any]
+
+
+class _Making(local):
+    here = False
+    """True on a thread that makes a class here."""
+
+
+_MAKING = _Making()
+
+
+class _Params(SimpleNamespace):
+    """What dataclasses knows of a class, and asks of those below another: classes made here refuse changes without it."""
+
+    @property
+    def frozen(self) -> bool:
+        return self.refuses_changes and not _MAKING.here
 
 
 class _Omitted:
@@ -156,7 +173,14 @@ def _process(
 ) -> type[Any]:
     if cls.__doc__ is None:  # else dataclasses asks for a signature
         cls.__doc__ = cls.__name__
-    made: type[Any] = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
+    _MAKING.here = True
+    try:
+        made: type[Any] = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
+    finally:
+        _MAKING.here = False
+    made.__dataclass_params__ = _Params(
+        init=True, repr=repr, eq=eq, order=False, unsafe_hash=False, refuses_changes=frozen
+    )
     own = made.__dict__
     has_hash = "__hash__" in own and not (own["__hash__"] is None and "__eq__" in own)
     writers: dict[str, Callable[[type], _Method]] = {"__init__": partial(_write_init, frozen=frozen)}

@@ -135,3 +135,18 @@ def test_a_class_on_top_may_have_attributes_of_its_own():
     assert not hasattr(plain, "other")
     with pytest.raises(dataclasses.FrozenInstanceError, match="'other'"):
         module.Top(1).other = 2
+
+
+@pytest.mark.parametrize("slots", [False, True])
+def test_classes_of_dataclasses_stand_on_top_of_them(slots):
+    module = _module(own.dataclass, f"frozen=True, slots={slots}")
+
+    @dataclasses.dataclass(frozen=True)
+    class Above(module.Base):
+        more: int = 4
+
+    assert Above(1, more=5) == Above(1, "b", 5) != Above(1)
+    with pytest.raises(dataclasses.FrozenInstanceError, match="'a'"):
+        Above(1).a = 2
+    with pytest.raises(TypeError, match="cannot inherit non-frozen dataclass from a frozen one"):
+        dataclasses.dataclass(type("Thawed", (module.Base,), {"__annotations__": {"c": int}}))

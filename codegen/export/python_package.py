@@ -26,6 +26,7 @@ _NEEDED = {"numpy", "ml_dtypes", "tilewright"}
 # files that the runtime imports from above it
 _BELOW_RUNTIME = (
     "__init__.py",
+    "dataclass.py",
     "errors.py",
     "limits.py",
     "arguments.py",
