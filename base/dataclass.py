@@ -31,7 +31,7 @@ _MAKING = _Making()
 
 
 class _Params(SimpleNamespace):
-    """What dataclasses knows of a class, and asks of those below another: classes made here refuse changes without it."""
+    """Options of a class, for which dataclasses asks those below another: classes made here refuse changes without it."""
 
     @property
     def frozen(self) -> bool:
