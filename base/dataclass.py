@@ -9,11 +9,11 @@ without one is its name.
 from __future__ import annotations
 
 import dataclasses
+from _thread import get_ident
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError
 from functools import partial
 from reprlib import recursive_repr
-from threading import local
 from types import MemberDescriptorType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,8 @@ __all__ = ["dataclass"]
 _Method = Callable[..., Any]
 
 
-class _Making(local):
-    here = False
-    """True on a thread that makes a class here."""
-
-
-_MAKING = _Making()
+_MAKING: set[int] = set()
+"""Threads that make a class here."""
 
 
 class _Params(SimpleNamespace):
@@ -35,7 +31,7 @@ class _Params(SimpleNamespace):
 
     @property
     def frozen(self) -> bool:
-        return self.refuses_changes and not _MAKING.here
+        return self.refuses_changes and get_ident() not in _MAKING
 
 
 class _Omitted:
@@ -173,11 +169,11 @@ def _process(
 ) -> type[Any]:
     if cls.__doc__ is None:  # else dataclasses asks for a signature
         cls.__doc__ = cls.__name__
-    _MAKING.here = True
+    _MAKING.add(get_ident())
     try:
         made: type[Any] = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
     finally:
-        _MAKING.here = False
+        _MAKING.discard(get_ident())
     made.__dataclass_params__ = _Params(
         init=True, repr=repr, eq=eq, order=False, unsafe_hash=False, refuses_changes=frozen
     )
